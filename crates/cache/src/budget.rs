@@ -2,15 +2,17 @@
 //! reclaimed when the budget is used up.
 //!
 //! # What the budget covers
-//! Frames, the slots of frames, and all bucket heads are charged from the start, even if they are not
-//! resident. The slots of dentries, inodes and shared attributes are charged in chunks. A chunk consists of
-//! the slots that fit into one frame. When an arena needs another chunk, the pool of frames retires one
-//! frame and returns its memory to the kernel, so that the arena can use the same amount. An arena that has
-//! reached its maximum number of slots evicts entries to reuse their slots. A volume charges its inodes
-//! with holds in the same way. If no frame is free, but an arena has enough free slots for a chunk, the
-//! arena gives back its last chunk, and the pool can use the frame again.
+//! Frames, the slots of frames, and all bucket heads are charged to the budget from the start, even if they
+//! are not resident yet. The slots of dentries, inodes and shared attributes are charged in chunks, as their
+//! arenas grow. A chunk consists of the slots that fit into one frame. When an arena needs another chunk,
+//! the pool of frames retires one frame and returns its memory to the kernel, so that the arena can use the
+//! same amount. An arena that has reached its maximum number of slots evicts entries to reuse their slots. A
+//! volume also charges the memory of inodes that have holds: for that memory, too, the pool retires frames.
+//! If no frame is free, but an arena has enough free slots for a chunk, the arena gives back its last chunk,
+//! and the pool can use a retired frame again.
 //!
-//! Counters and wait queues are not part of the budget. They take about 100 KiB with any budget.
+//! Counters and wait queues are not part of the budget. Their size does not depend on the budget: it is
+//! about 100 KiB.
 //!
 //! # Tunables
 //! [`BudgetConfig`] describes the parameters.
@@ -26,8 +28,8 @@ use std::hash::{BuildHasher, RandomState};
 /// The parameters of the division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// The budget in bytes. The caches exceed a budget below about 64 KiB, because they need at least one
-    /// frame, and one page for each arena.
+    /// The budget in bytes. If the budget is below about 64 KiB, the caches exceed it, because they need at
+    /// least one frame for pages and one for each arena.
     pub budget_bytes: u64,
     /// The size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
@@ -40,7 +42,7 @@ pub struct BudgetConfig {
     pub name_seed: [u64; 2],
     /// The variant of the cache that finds attribute blocks to share. Default: `off`.
     pub shared_blocks: Variant,
-    /// The variant of the cache that finds inodes of attribute values to share. Default: `off`.
+    /// The variant of the cache that finds inodes with attribute values to share. Default: `off`.
     pub shared_inodes: Variant,
     /// The hash functions and sizes of the tables. Default: [`Tables::LARDER`].
     pub tables: Tables,
@@ -136,21 +138,21 @@ pub struct Division {
     pub inodes: ArenaConfig,
     /// The sizes of the cache that finds attribute blocks to share; `None` if it is `off`.
     pub shared_blocks: Option<SharedConfig>,
-    /// The sizes of the cache that finds inodes of attribute values to share; `None` if it is `off`.
+    /// The sizes of the cache that finds inodes with attribute values to share; `None` if it is `off`.
     pub shared_inodes: Option<SharedConfig>,
 }
 
-/// At most 1/`IN_USE_PART` of the frames are retired to make room for objects in use, which cannot be
-/// evicted. An example is an inode to which the kernel or an open file refers.
+/// The pool retires at most 1/`IN_USE_PART` of its frames for objects in use, which cannot be evicted. An
+/// example of such an object is an inode to which the kernel or an open file refers.
 pub const IN_USE_PART: u32 = 4;
 
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
-/// The number of bytes for each frame in the buckets of the page cache: 4/3 of a bucket, rounded up.
+/// The memory of the page cache's buckets for each frame, in bytes: 4/3 of a bucket, rounded up.
 const PAGE_HEADS_BYTES: u64 = 6;
-/// The number of bytes for each frame in the buckets of the buffer cache: 1/4 of a bucket.
+/// The memory of the buffer cache's buckets for each frame, in bytes: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
 /// Long names get 1/2^`LONG_PART` of the memory and of the buckets for dentries.
 const LONG_PART: u32 = 3;
@@ -168,7 +170,7 @@ impl Division {
             "invalid block size of {block} bytes"
         );
         // A frame has at least the size of the machine's page, since only whole pages can be returned to the
-        // kernel. But it has at most 32 blocks, since a slot has one bit for each.
+        // kernel. But a frame has at most 32 blocks, since a slot has 32 bits, one for each block.
         let page_bytes = rustix::param::page_size().min(block * 32);
         let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
@@ -208,7 +210,7 @@ impl Division {
         }
     }
 
-    /// Returns the size of the buckets of the four caches in bytes.
+    /// Returns the size of the buckets of the page, buffer, dentry and inode caches in bytes.
     #[must_use]
     pub fn heads_bytes(&self) -> u64 {
         let arenas = [self.short_names, self.long_names, self.inodes].map(|arena| arena.bits);
@@ -219,7 +221,7 @@ impl Division {
 }
 
 /// Returns the sizes of a pool with as many frames as fit into `left_bytes` together with their tables.
-/// `chunks` is the number of chunks for which the other caches may need the memory of frames.
+/// `chunks` is the largest number of chunks that the other caches can take from the pool.
 fn frames_of(
     left_bytes: u64,
     frame_bytes: usize,
@@ -235,8 +237,8 @@ fn frames_of(
         let bytes = config.budget_bytes;
         size.bits(cache, Memory { bytes, own_bits })
     };
-    // The size of a table's buckets: bytes for each frame, and bytes that do not depend on the number of
-    // frames.
+    // Returns the size of a table's buckets as two numbers: the bytes for each frame, and the bytes that do
+    // not depend on the number of frames.
     let heads = |size, cache, own_bytes: u64| match size {
         TableSize::Larder => (own_bytes, 0),
         size => (0, (HEAD_BYTES as u64) << bits(size, cache, 0)),

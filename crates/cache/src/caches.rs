@@ -55,11 +55,12 @@ pub struct Caches<const W: usize = RAW_INODE_WORDS> {
 }
 
 impl<const W: usize> Caches<W> {
-    /// Creates the caches of the volume on `device`, which together stay within the budget.
+    /// Creates the caches of the volume on `device`. Together they stay within the budget.
     ///
     /// # Errors
-    /// Returns [`Error::Map`] if there is not enough address space. Returns [`Error::Tables`] if table sizes
-    /// other than the default leave less than half of the budget for cached objects.
+    /// Returns [`Error::Map`] if there is not enough address space. Returns [`Error::Tables`] if the
+    /// configuration has table sizes other than the default, and they leave less than half of the budget for
+    /// cached objects.
     ///
     /// # Panics
     /// If the block size is not a power of two from 128 bytes to 64 KiB.
@@ -157,8 +158,8 @@ impl<const W: usize> Caches<W> {
         })
     }
 
-    /// Connects `tape`, to which all caches except those of attributes then report their events. Only the
-    /// first call has an effect.
+    /// Connects `tape`. From then on, all caches except those of attributes report their events to it. Only
+    /// the first call has an effect.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.frames().set_tape(tape);
         self.dentries.set_tape(tape);

@@ -1,14 +1,16 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. Copying 160 bytes is
-//! faster than transferring a cache line between two processors.
+//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. To take a reference
+//! is to write a cache line that other processors use. A copy of 160 bytes is faster than the transfer of
+//! this line between two processors.
 //!
 //! # Reclaim
 //! The table is a [`Shrinker`], like the tables of dentries.
 //!
 //! # Cost
-//! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4.
+//! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4
+//! bytes.
 
 mod references;
 
@@ -87,7 +89,7 @@ impl<const W: usize> InodeCache<W> {
     /// The size of an inode's slot in bytes.
     pub const SLOT_BYTES: usize = size_of::<Slot<W>>();
 
-    /// Creates a cache with the sizes in `config`, which reserves memory from `charge` as it grows. Inode
+    /// Creates a cache with the sizes in `config`. It reserves memory from `charge` as it grows. Inode
     /// numbers are hashed with `function`, or with [`Hash64`] if that is `None`. `lookups` determines which
     /// lookups use the table.
     ///
@@ -132,7 +134,8 @@ impl<const W: usize> InodeCache<W> {
         Some(words)
     }
 
-    /// Records that no cached dentry referred to inode `ino`, so that the next lookup uses the table.
+    /// Records that no cached dentry referred to inode `ino`, so that the next lookup of the inode uses the
+    /// table.
     pub fn dentry_missed(&self, ino: u32) {
         if let Some(references) = &self.references {
             references.clear(ino);
@@ -162,7 +165,7 @@ impl<const W: usize> InodeCache<W> {
         self.table.remove(&ino)
     }
 
-    /// Connects `tape`, to which the cache then reports its events.
+    /// Connects `tape`. From then on, the cache reports its events to it.
     pub fn set_tape(&self, tape: Arc<dyn Tape>) {
         self.table.set_tape(tape, CacheKind::Inode);
     }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
-/// A random factor, which prevents the author of an image from choosing numbers that share a bucket.
+/// A random factor. Without it, the author of an image could choose numbers that share a bucket.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
 /// A hash function for numbers. It multiplies the number by a random factor, and combines both halves of
@@ -81,7 +81,7 @@ mod tests {
                 .map(|index| hash.hash_one(index * stride) % 1024)
                 .collect();
             assert!(buckets.len() > 400, "{stride}: {}", buckets.len());
-            // The upper 7 bits, by which the standard map distinguishes the entries of a bucket.
+            // The upper 7 bits, by which the standard map distinguishes entries before it compares keys.
             let tops: HashSet<u64> = (0..1024)
                 .map(|index| hash.hash_one(index * stride) >> 57)
                 .collect();

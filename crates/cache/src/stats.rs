@@ -13,8 +13,8 @@ pub struct CacheStats {
     pub buckets: u64,
     /// The number of objects in the cache.
     pub objects: u64,
-    /// The number of objects inserted so far. Inserted objects that are not in the cache were evicted or
-    /// removed.
+    /// The number of objects inserted so far. The difference from `objects` is the number of objects that
+    /// were evicted or removed.
     #[serde(default)]
     pub inserted: u64,
     /// The largest number of objects.
@@ -56,7 +56,8 @@ impl CacheStats {
         }
     }
 
-    /// Returns statistics in which only the fields that do not depend on the search structure are set.
+    /// Returns statistics with `counts`, the number of objects and the capacity. The other fields have
+    /// default values.
     pub(crate) fn of_lookups(counts: Counts, objects: u64, capacity: u64) -> Self {
         Self {
             objects,
@@ -69,7 +70,8 @@ impl CacheStats {
         }
     }
 
-    /// Returns the sum of the statistics of two tables of one cache.
+    /// Returns the sum of the statistics of two tables of one cache. The longest chain is the longer of
+    /// the two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             finder: self.finder,

@@ -22,8 +22,8 @@ mod imp {
         guard
     }
 
-    /// Waits for `condvar` until `end`, and releases the lock meanwhile. Also returns whether the time has
-    /// passed.
+    /// Waits for `condvar` until `end`, and releases the lock meanwhile. Also returns whether the wait ended
+    /// because `end` has passed.
     pub fn wait_until<'a, T>(
         condvar: &Condvar,
         mut guard: MutexGuard<'a, T>,

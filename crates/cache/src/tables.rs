@@ -1,9 +1,9 @@
-//! The choice of the caches' tables: their hash functions, their numbers of buckets, which lookups of inodes use
-//! their table, and how dentries are shrunk.
+//! The choice of the caches' tables: their hash functions, their numbers of buckets, which lookups of inodes
+//! use the table of inodes, and how dentries are shrunk.
 //!
 //! # Model
-//! A named set of tables, such as the tables of a kernel that Lever measured (Lever 2000, section 4). Each
-//! table of the set can be replaced. The option `tables=` of a volume has this form:
+//! A named set of tables, for example the tables of a kernel that Lever measured (Lever 2000, section 4).
+//! Each table of the set can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
 //! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=all|misses][+shrink=normal|eager]
@@ -27,8 +27,8 @@
 //! # Flooding
 //! Only the default function of dentries has a random seed. With any other function, the author of an image
 //! can choose names that all share a bucket, so that each lookup walks all of them. Inode numbers and block
-//! numbers can be chosen in this way with any function, but an image with many of them must be large. Do not
-//! open untrusted images with published functions.
+//! numbers that share a bucket can be chosen with any function, but an image with many of them must be large.
+//! Do not open untrusted images with published functions.
 
 mod choice;
 mod parse;

@@ -1,17 +1,19 @@
 //! The tape: the interface through which the tables of the caches report their events.
 //!
 //! # Model
-//! The kernel's tracepoints `mm_filemap_*` and `block:*`, and tracepoints for lookups, which the kernel
-//! does not have. A cache reports every lookup, every insertion, and every removal or eviction to its
-//! tape. The tape decides whether and how to store the events.
+//! The kernel's tracepoints `mm_filemap_*` and `block:*`. In addition, lookups are reported, for which the
+//! kernel has no tracepoints. A cache reports every lookup, every insertion, and every removal or eviction
+//! to its tape. The tape decides whether and how to store the events.
 //!
 //! # Locking
 //! A table reports an insertion or removal while the bucket is locked, so that the changes of one key
-//! are reported in their order. If a new entry replaces an entry of the same key, the removal is
-//! reported before the insertion. A lookup takes no lock, and is reported after it has ended. So a change
-//! may be reported between a lookup and its report, although the lookup did not see the change; and a
-//! lookup that saw a change may be reported before the change. For each change, this happens to at most
-//! one lookup of each other thread. A tape must not take a lock that a thread holds while it uses a cache.
+//! are reported in their order. If a new entry replaces an entry of the same key, the removal is reported
+//! before the insertion. A lookup takes no lock, and is reported after it has ended. So the order of the
+//! reports can differ from the order of the operations in two ways. A lookup that ended before a change
+//! may be reported after the change; for each change, this happens to at most one lookup of each other
+//! thread. A lookup that saw a change may be reported before the change; this can happen to each lookup
+//! that ends before the change is reported. A tape must not take a lock that a thread holds while it uses
+//! a cache.
 //!
 //! # Cost
 //! Without a tape, each operation costs a load and a predictable branch.
@@ -74,7 +76,7 @@ pub struct Event {
     pub operation: Operation,
     /// The key of the entry, in the form that all hash functions of [`hash`](crate::hash) accept. It does
     /// not depend on the function that the table uses. A name is represented by its
-    /// [`name_hash`](crate::dentry::name_hash), so that the traces of two mounts agree.
+    /// [`name_hash`](crate::dentry::name_hash), which has no seed, so that the traces of two mounts agree.
     pub key: HashKey,
 }
 
@@ -94,7 +96,7 @@ pub trait Tape: Debug + Send + Sync {
 pub struct RecordingStats {
     /// The name of the trace file.
     pub file: String,
-    /// The number of events in the file, including those that are about to be written.
+    /// The number of events in the file, including those that will be written to it next.
     pub events: u64,
     /// The number of events that were reported, but are not recorded in the file.
     pub lost: u64,

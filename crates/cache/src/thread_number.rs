@@ -1,5 +1,5 @@
-//! Thread numbers: small integers with which threads select their own data in an array. When a thread ends,
-//! its number is reused.
+//! Thread numbers: small integers with which threads select their own elements of an array. When a thread
+//! ends, a later thread can get its number.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
@@ -48,7 +48,7 @@ impl Drop for Owner {
 }
 
 /// Returns the number of the calling thread. The first call assigns the lowest unused number to the thread.
-/// If all numbers are in use, it assigns 64, which several threads can share.
+/// If all numbers are in use, the call assigns 64, which several threads can share.
 #[must_use]
 #[inline]
 pub fn thread_number() -> usize {

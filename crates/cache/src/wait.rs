@@ -3,13 +3,14 @@
 //!
 //! # Model
 //! `folio_wait_queue`: a fixed number of queues. The number of a slot selects the queue of its entry. A
-//! thread that ends the busy state or removes a pin uses the queue only if the entry's `WAITERS` flag is
-//! set, so the queues cost nothing while no thread is parked.
+//! thread that ends the busy state or removes a pin accesses the queue only if the entry's `WAITERS` flag
+//! is set. So the queues cost nothing while no thread is parked.
 //!
 //! # Locking
-//! A queue's mutex is innermost. A waiter sets the flag and checks the entry's state with the mutex
-//! held. A thread that ends the busy state or removes a pin acquires the mutex before it wakes the
-//! waiters. So no wake-up is lost between the check and the parking.
+//! A queue's mutex is innermost: a thread that holds it acquires no other lock. A waiter sets the flag and
+//! checks the entry's state with the mutex held. A thread that ends the busy state or removes a pin
+//! acquires the mutex before it wakes the waiters. So no wake-up is lost between the check and the
+//! parking.
 
 use crate::sync::{self, Condvar, Mutex};
 use crate::table::{Slot, State};
@@ -27,7 +28,8 @@ pub(crate) struct WaitQueues {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// For each thread in [`WaitQueues::wait_unused`], the slot of the entry that it has pinned.
+    /// For each thread in [`WaitQueues::wait_unused`], the slot of the entry that the thread waits for and
+    /// has pinned.
     holders: Mutex<Vec<u32>>,
     woken: Condvar,
 }
@@ -43,8 +45,8 @@ impl WaitQueues {
         &self.queues[index as usize % QUEUES]
     }
 
-    /// Parks while `slot` has the entry that was in the state `seen`, and the entry is busy. Returns false
-    /// if this is still the case at `end`.
+    /// Parks the calling thread while the entry that it saw in the state `seen` is in `slot` and is busy.
+    /// Returns false if this is still the case at `end`.
     pub(crate) fn wait<const W: usize>(
         &self,
         slot: &Slot<W>,
@@ -67,9 +69,9 @@ impl WaitQueues {
         true
     }
 
-    /// Parks until the entry in `slot` has no pins except those of threads in this function. The caller
-    /// must have pinned the entry. If several threads wait for one entry, they return one after another:
-    /// each returns after the previous thread has removed its pin.
+    /// Parks the calling thread until the entry in `slot` has no pins except those of threads in this
+    /// function. The caller must have pinned the entry. If several threads wait for one entry, they return
+    /// one after another: each returns after the previous thread has removed its pin.
     pub(crate) fn wait_unused<const W: usize>(&self, slot: &Slot<W>, index: u32) {
         let queue = self.queue(index);
         let mut holders = queue.holders.lock();
@@ -89,8 +91,8 @@ impl WaitQueues {
         }
     }
 
-    /// Wakes all threads that are parked in the queue of slot `index`. Those that wait for another slot of
-    /// the queue park again.
+    /// Wakes all threads that are parked in the queue of slot `index`. Those that wait for another slot
+    /// with the same queue park again.
     pub(crate) fn wake(&self, index: u32) {
         let queue = self.queue(index);
         let guard = queue.holders.lock();

@@ -4,8 +4,8 @@
 //! `BH_Dirty` and jbd2's copies of a buffer, implemented differently. The bytes of a frame must not
 //! change while a thread reads them ([`crate::page`]). So the new contents of a block are stored outside
 //! the frames, in a separate array for each version. A reader, or a transaction that is being committed,
-//! keeps its version while a handle creates the next one. So a commit needs no frozen copy, and a reader
-//! needs no lock while it reads.
+//! keeps its version while a handle creates the next version. So a commit needs no frozen copy, and a
+//! reader needs no lock while it reads.
 //!
 //! # Invariants
 //! 1. While a block is dirty, no reader gets its frame, since readers search the dirty buffers first.
@@ -15,7 +15,7 @@
 //! # Locking
 //! The block numbers are divided into [`SHARDS`] parts, each with a lock, which a thread holds for one
 //! lookup or one edit. Only one thread at a time edits blocks, since only one journal handle is open at
-//! a time. Therefore a block cannot change between this thread's lookup and its edit.
+//! a time. Therefore a block cannot change between that thread's lookup of the block and its edit.
 //!
 //! # Cost
 //! A dirty block takes its size and about 60 bytes, which are not part of the memory budget. The journal
@@ -73,8 +73,8 @@ impl DirtyBuffers {
         before
     }
 
-    /// Edits the contents of the block in place, or edits a copy if another thread uses the present
-    /// version. Returns `None` if the block is not dirty.
+    /// Edits the contents of the block in place, or replaces them by an edited copy if another thread
+    /// uses the present version. Returns `None` if the block is not dirty.
     pub(super) fn edit<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let mut shard = self.shard(block).lock();
         let contents = shard.get_mut(&block)?;

@@ -8,14 +8,15 @@
 //! # Invariants
 //! 1. The contents of a held block are those that it has on the device, or had before it became
 //!    dirty. Readers search the dirty blocks first.
-//! 2. A held block that is cleaned gets the contents that were written.
+//! 2. When a held block is cleaned, its contents here become those that were written to the device.
 //!
 //! # Locking
-//! A thread holds the one lock for one access. It may take this lock while it holds the lock of a
-//! shard of the dirty blocks.
+//! There is one lock, which a thread holds for one access. A thread may take it while it holds the
+//! lock of a shard of the dirty blocks.
 //!
 //! # Cost
-//! Usually no block is held. A lookup, or cleaning a block, then costs one load.
+//! Usually no block is held. Then a lookup costs one load, and so does the call that cleans a
+//! block.
 
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct HeldBuffers {
-    /// The number of holds.
+    /// The number of holds of all blocks.
     holds: AtomicU64,
     blocks: Mutex<HashMap<u64, Held>>,
 }
@@ -48,7 +49,7 @@ impl HeldBuffers {
         self.holds.load(Acquire) == 0
     }
 
-    /// Adds a hold of `block`. From now on, its contents are kept when it is cleaned.
+    /// Adds a hold of `block`. From now on, the contents of the block are kept when it is cleaned.
     pub(super) fn add(&self, block: u64) {
         let mut blocks = self.blocks.lock();
         self.holds.fetch_add(1, AcqRel);

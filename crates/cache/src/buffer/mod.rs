@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! `sb_bread` over the page cache of the block device. A frame, the memory of one page, contains as many
-//! neighbouring blocks as fit. They are read together. Since the blocks of a frame belong to different
-//! structures, each has a bit that records that its contents were verified, for example by a checksum. The
-//! bits are stored in the slot, so they are discarded with the frame.
+//! neighbouring blocks as fit. These blocks are read together. Since the blocks of a frame belong to
+//! different structures, each block has a bit that records that its contents were verified, for example by a
+//! checksum. The bits are stored in the slot, so they are discarded with the frame.
 //!
 //! # Bad blocks
 //! If the read of a frame fails, the requested block is read alone, bypassing the cache. So a bad sector
@@ -15,9 +15,9 @@
 //! [`BlockDevice::timeout`].
 //!
 //! # Writing
-//! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. Only one
-//! journal handle at a time calls them. The journal decides when the blocks are written to the device. It
-//! then calls [`BufferCache::clean`], after which readers find the blocks in frames again.
+//! [`BufferCache::set_dirty`] and [`BufferCache::edit_dirty`] change blocks in memory only. Only one journal
+//! handle at a time calls them. The journal decides when the blocks are written to the device. After the
+//! write, the journal calls [`BufferCache::clean`], and readers find the blocks in frames again.
 //!
 //! # Reading without waiting
 //! [`BufferCache::read_in_memory`] does not wait for the device, nor for another thread that reads the same
@@ -146,7 +146,7 @@ impl BufferCache {
         self.device.size_bytes()
     }
 
-    /// Returns the time after which a thread stops waiting for the device, if it does.
+    /// Returns the time after which a thread stops waiting for the device, or `None` if there is no limit.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.device.timeout()
@@ -154,9 +154,9 @@ impl BufferCache {
 
     /// Returns the contents of `block`. Reads the block from the device if it is not cached.
     ///
-    /// `verify` checks the contents, for example a checksum. It is called unless it has succeeded before for
-    /// the cached contents, so each read of a damaged block fails. A dirty block is not checked, since Larder
-    /// wrote its contents.
+    /// `verify` checks the contents, for example a checksum. It is called unless an earlier call has
+    /// succeeded for the same cached contents. So each read of a damaged block fails. A dirty block is not
+    /// checked, since Larder wrote its contents.
     ///
     /// # Errors
     /// Returns the error of the device or of `verify`.
@@ -179,8 +179,8 @@ impl BufferCache {
         verified(buffer, &place, verify)
     }
 
-    /// Returns the contents of `block` like [`BufferCache::read`], if they are in memory: dirty, cached, or
-    /// held. Returns `None` instead of waiting for the device or for another thread's read.
+    /// Returns the contents of `block` as [`BufferCache::read`] does, if they are in memory: dirty, cached,
+    /// or held. Returns `None` instead of waiting for the device or for another thread's read.
     ///
     /// # Errors
     /// Returns the error of `verify`.
@@ -212,7 +212,7 @@ impl BufferCache {
         self.held.add(block);
         match self.read(block, |_| Ok::<(), larder_block::Error>(())) {
             Ok(buffer) => {
-                // The contents of a dirty block are stored when it is cleaned.
+                // The contents of a dirty block are kept here when the block is cleaned.
                 if !matches!(buffer.contents, Contents::Shared(_)) {
                     self.held.set_read(block, || Arc::from(&*buffer));
                 }
@@ -307,9 +307,9 @@ impl BufferCache {
         self.dirty.edit(block, edit)
     }
 
-    /// Makes `block` clean after `written` was written to the device. Returns false and has no effect if
-    /// the block no longer has the contents `written`, or if a reader has pinned its frame, which has older
-    /// contents.
+    /// Makes `block` clean after `written` was written to the device. Returns false and has no effect if the
+    /// block no longer has the contents `written`, or if a reader has pinned the frame of the block, which
+    /// has older contents.
     pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
         self.dirty.remove(block, |contents| {
             let is_clean = Arc::ptr_eq(contents, written) && self.drop_frame(block);
@@ -343,8 +343,8 @@ impl BufferCache {
         self.dirty.remove(block, |_| true)
     }
 
-    /// Drops the frame of `block`, so that the block is read from the device again. Returns false if the
-    /// frame is in use and stays cached.
+    /// Drops the frame of `block`, so that the next read of the block gets its contents from the device.
+    /// Returns false if the frame is in use and stays cached.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
         self.pages.remove(key) || !self.pages.contains(key)
@@ -482,7 +482,7 @@ impl BufferCache {
 
 /// The location of a block in the frames.
 struct Place {
-    /// The number of the frame on the device.
+    /// The number of the block's frame on the device, counted in frames.
     frame: u64,
     /// The byte range of the block in the frame.
     block: Range<usize>,

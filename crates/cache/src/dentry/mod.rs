@@ -6,9 +6,9 @@
 //! parent.
 //!
 //! # Names
-//! There are two tables. The slots of one are cache lines of 64 bytes, for names of up to 39 bytes. The
-//! slots of the other have room for 255 bytes. A name that contains a zero byte, which is invalid in a
-//! directory, is never cached.
+//! There are two tables. In one table, each slot is a cache line of 64 bytes, for a name of up to 39 bytes.
+//! In the other table, each slot has room for a name of 255 bytes. A name that contains a zero byte, which is
+//! invalid in a directory, is never cached.
 //!
 //! # Reclaim
 //! Each table is a [`Shrinker`]: it evicts dentries that were not found since the clock hand last passed
@@ -153,9 +153,9 @@ pub struct DentryCache {
 }
 
 impl DentryCache {
-    /// Creates a cache with tables for short and long names. Each table has a configuration, and a source
-    /// from which it reserves memory as it grows. Dentries are hashed with `function`, or with Larder's own
-    /// function and `seed` if `function` is `None`.
+    /// Creates a cache with tables for short and long names. For each table, the arguments are its
+    /// configuration, and the source from which it reserves memory as it grows. Dentries are hashed with
+    /// `function`, or with Larder's own function and `seed` if `function` is `None`.
     ///
     /// # Errors
     /// Returns the kernel's error, most likely because there is not enough address space.
@@ -204,7 +204,7 @@ impl DentryCache {
         }
     }
 
-    /// Connects `tape`, to which both tables then report their events.
+    /// Connects `tape`. From then on, both tables report their events to it.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.short
             .table

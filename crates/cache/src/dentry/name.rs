@@ -9,7 +9,7 @@
 //! have to walk a long chain. Therefore names are hashed with a random seed
 //! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If the user selects another hash
 //! function for dentries, names are hashed as in Linux 2.2, without a seed. A tape always gets the hash
-//! without a seed, which is computed from the words for each event.
+//! without a seed, which is computed from the words of the name for each event.
 
 use super::name_hash::{self, name_hash};
 use crate::hash::HashKey;
@@ -93,8 +93,8 @@ impl From<Hashed> for HashKey {
 }
 
 /// The layout of a slot. The upper half of the first word contains the inode number of the directory, and
-/// the lower half that of the file. The other words contain the name, and the file type in the last byte.
-/// The half word contains the hash of the name.
+/// the lower half contains that of the file. The other words contain the name, and the file type in the
+/// last byte. The half word contains the hash of the name.
 #[derive(Debug)]
 pub(super) struct NameLayout<const N: usize>;
 
@@ -129,8 +129,8 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
 
     #[inline]
     fn matches(key: &Name<N>, slot: &Slot<W>) -> bool {
-        // One word after those of the name is compared as well. It is zero unless the slot has a longer
-        // name.
+        // The word after those of the name is compared as well. In the slot, it is zero unless the slot has
+        // a longer name.
         slot.aux() == key.hash
             && upper(slot.word(0)) == key.parent
             && (0..(N - 1).min(key.used + 1)).all(|i| slot.word(i + 1) == key.words[i])

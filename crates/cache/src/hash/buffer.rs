@@ -29,9 +29,9 @@ pub(super) fn steiner<W: Word>(key: HashKey, bits: u32) -> u32 {
     (block.left(7) - block + block.right(10) + block.right(18)).masked(bits)
 }
 
-/// The function of Linux 2.2.16: device and block, shifted left according to the size of the table, and the upper
-/// part of the block, combined by exclusive or. With fewer than 12 bits the shifts would be negative, which is
-/// undefined in C; they are 0 here.
+/// The function of Linux 2.2.16: device and block, shifted left according to the size of the table, and the
+/// upper part of the block, combined by exclusive or. With fewer than 12 bits, some shifts would be negative,
+/// which is undefined in C. Here they are 0.
 #[inline]
 pub(super) fn shift_xor<W: Word>(key: HashKey, bits: u32) -> u32 {
     let (device, block) = (W::new(key.object), W::new(key.index));

@@ -4,8 +4,8 @@ use super::HashKey;
 
 /// Returns the lower bits of the CRC-32C of both numbers, which are encoded as 16 bytes in little endian.
 ///
-/// The library uses the instruction if the processor has it, which it tests at each call. It is optimized
-/// for long inputs.
+/// The library uses the instruction if the processor has it, and tests this at each call. The library is
+/// optimized for long inputs.
 #[inline]
 pub(super) fn crc32c(key: HashKey, bits: u32) -> u32 {
     let mut bytes = [0; 16];

@@ -37,7 +37,7 @@ pub trait FunctionVisitor {
     /// The result of the code.
     type Output;
 
-    /// Runs the code with `hash`, the function in its own type.
+    /// Runs the code with `hash`, a value of the function's own type.
     fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> Self::Output;
 }
 
@@ -93,7 +93,7 @@ macro_rules! functions {
                 }
             }
 
-            /// Calls `visitor` with this function in its own type.
+            /// Calls `visitor` with a value of this function's own type.
             pub fn visit<V: FunctionVisitor>(self, visitor: V) -> V::Output {
                 match self {
                     $(Self::$variant => {

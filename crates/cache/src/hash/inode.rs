@@ -2,11 +2,12 @@
 //! inode number.
 //!
 //! # Model
-//! Lever 2000, section 3.4. The section describes two functions without their code, which are interpreted as
-//! follows. "The multiplicative hash function introduced above" is the function of the page cache, applied
+//! Lever 2000, section 3.4. The paper describes two functions without their code. Here they are interpreted
+//! as follows. "The multiplicative hash function introduced above" is the function of the page cache, applied
 //! to the sum of address and number. "A slightly modified shift-add hash function", which the kernels A to D
-//! have, is the function of the reference kernel with two changes. It adds the address and the number: an or
-//! would lose the bits that are set in both. And it first divides the address, whose lower bits are always 0.
+//! have, is the function of the reference kernel with two changes. First, it divides the address, whose lower
+//! bits are always 0. Second, it adds the address and the number: a bitwise or would lose the bits that are
+//! set in both.
 
 use super::HashKey;
 use super::word::Word;

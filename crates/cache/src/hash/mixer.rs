@@ -1,5 +1,5 @@
-//! Mixers: rounds of a xor with the upper bits and a multiplication. After them, each bit of the key affects
-//! each bit of the hash with a probability of about one half.
+//! Mixers: functions of one or two rounds, each of which is a xor with the upper bits and a multiplication.
+//! After the rounds, each bit of the key affects each bit of the hash with a probability of about one half.
 //!
 //! The shifts and multipliers are as published. Since all bits are mixed equally, the bucket is the lower
 //! bits.

@@ -1,6 +1,6 @@
 //! Hash functions that can be selected by name at run time: those of the kernels in Lever 2000, which are
-//! called *published*, and functions in common use today. The functions for process and user numbers take
-//! the number as an inode number.
+//! called *published*, and functions in common use today. The functions for process numbers and user
+//! numbers take such a number in place of an inode number.
 //!
 //! # Input
 //! The input of a function is a [`HashKey`], which consists of two numbers:
@@ -13,7 +13,7 @@
 //! | inode | volume | inode number |
 //!
 //! # Cost
-//! Each function is a separate type, so that code can be compiled for it. [`Function`] is a value that
+//! Each function is a separate type, so that code can be compiled for it. A value of [`Function`]
 //! represents any of them, and costs one more branch for each hash. [`Function::visit`] calls generic code
 //! with the type of the function.
 

@@ -1,12 +1,12 @@
-//! Hash functions of tables outside of the caches whose key is a single number: process numbers and user
-//! numbers. Lever 2000, section 6, leaves both tables to future work.
+//! Hash functions of two kernel tables that are not caches: the tables of processes and of users. Their key
+//! is a single number. Lever 2000, section 6, leaves both tables to future work.
 //!
 //! # Model
 //! Linux 2.2 has one function for both: the number xor its bits from the ninth up, masked. The table of
-//! processes has a quarter of the process slots as buckets, and the table of users a quarter of that: 128
-//! and 32 by default. The size is not rounded to a power of two. With 4000 slots, as in the kernels of Lever
-//! 2000, there are 1000 buckets and the mask is 999. Only eight bits of this mask are set, so that at most
-//! 256 buckets are used.
+//! processes has a bucket for every four process slots, and the table of users has a quarter as many
+//! buckets: 128 and 32 by default. The number of buckets is not rounded to a power of two. With 4000 process
+//! slots, as in the kernels of Lever 2000, there are 1000 buckets of processes, and the mask is 999. Only
+//! eight bits of this mask are set, so that at most 256 buckets are used.
 
 use super::HashKey;
 use super::word::Word;

@@ -1,12 +1,12 @@
 //! Hash functions that use tables of random words, indexed by a key's bytes.
 //!
 //! # Model
-//! Lever 2000, section 5 and appendix B, a letter that explains why it costs more to unpack the bytes than to
-//! multiply. The appendix mentions "multiple lookups with a single table", but has no code. The function
-//! here is a cyclic polynomial: it rotates between lookups, so that the effect of a byte depends on its
-//! position.
+//! Lever 2000, section 5 and appendix B. The appendix is a letter that explains why it costs more to unpack
+//! the bytes than to multiply. The appendix mentions "multiple lookups with a single table", but has no code.
+//! `table_driven` is a cyclic polynomial: it rotates the hash between lookups, so that the effect of a byte
+//! depends on its position.
 //!
-//! The words are computed at compile time, from seeds that are not secret.
+//! The random words are computed at compile time, from seeds that are not secret.
 
 use super::HashKey;
 use super::word::Word;

@@ -13,7 +13,7 @@ pub struct UnknownFunction {
     choice: Vec<Function>,
 }
 
-/// The suffix of the names of published functions in words of 64 bits.
+/// The suffix of the name of a published function that computes in words of 64 bits.
 const IN_64: &str = "-64";
 
 /// The least similarity of a name that is suggested. Equal names have a similarity of 1.
@@ -45,7 +45,7 @@ impl UnknownFunction {
             .map(|(_, function)| function.as_str())
     }
 
-    /// Writes the functions that were published for `caches`.
+    /// Writes the functions of exactly `caches` ([`Function::caches`]), with the label of the group.
     fn write_group(&self, f: &mut fmt::Formatter<'_>, caches: &[CacheKind]) -> fmt::Result {
         let of_group = self.choice.iter().filter(|one| one.caches() == caches);
         let names: Vec<&str> = of_group.map(|one| one.as_str()).collect();

@@ -1,9 +1,9 @@
 //! Words for the arithmetic of the published formulas, and the conversion of numbers to addresses.
 //!
 //! # Model
-//! The formulas are for C's `unsigned long`, which had 32 bits on the measured machines, and 64 bits on other
-//! machines. Bits that overflow are dropped, as in C. A shift by the number of bits of the word, which is
-//! undefined in C, results in 0.
+//! The formulas are for C's `unsigned long`, which had 32 bits on the machines that Lever measured, and 64
+//! bits on other machines. Bits that overflow are dropped, as in C. A shift by the number of bits of the
+//! word, which is undefined in C, results in 0.
 
 use super::HashKey;
 use std::fmt::Debug;
@@ -29,8 +29,8 @@ pub trait Word:
     /// Converts `number`, and drops the bits that do not fit.
     fn new(number: u64) -> Self;
 
-    /// Returns both numbers of `key` in one word: [`HashKey::word`], or for a word of 32 bits its halves
-    /// combined by an exclusive or.
+    /// Returns both numbers of `key` in one word. A word of 64 bits is [`HashKey::word`]. A word of 32 bits
+    /// is the exclusive or of the two halves of [`HashKey::word`].
     fn joined(key: HashKey) -> Self;
 
     /// Returns the word shifted left.

@@ -1,19 +1,20 @@
 //! References from dentries to the slots of their inodes.
 //!
 //! # Model
-//! `d_inode`: a cached dentry of the kernel refers to its inode, so that only a lookup that misses in the dentry cache
-//! looks up the inode in the table (`iget`). Here a volume passes inode numbers from one operation to the next.
-//! Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ by a multiple of its
-//! length share an element.
+//! `d_inode`: a cached dentry of the kernel refers to its inode, so that an inode is looked up in the table
+//! (`iget`) only after a miss in the dentry cache. Here a volume passes inode numbers from one operation to
+//! the next. Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ
+//! by a multiple of the array's length share an element.
 //!
-//! A reference does not prevent eviction, and may be stale: its user must check that the slot has the inode.
+//! A reference does not prevent eviction, and may be stale: the caller must check that the slot has the
+//! inode.
 //!
 //! # Cost
-//! The array takes 4 bytes for each slot, outside of the budget.
+//! The array takes 4 to 8 bytes for each slot of the table. They are not part of the budget.
 
 use crate::sync::{AtomicU32, Relaxed};
 
-/// The numbers of slots.
+/// References to inodes, indexed by inode number.
 #[derive(Debug)]
 pub(super) struct References {
     /// One more than the number of a slot, or 0.
@@ -34,13 +35,14 @@ impl References {
         &self.slots[ino as usize & (self.slots.len() - 1)]
     }
 
-    /// Returns the number of the slot that inode `ino` had when it was last referred to.
+    /// Returns the number of the slot to which the reference of inode `ino` was last set, if there is a
+    /// reference.
     #[inline]
     pub(super) fn get(&self, ino: u32) -> Option<u32> {
         self.element(ino).load(Relaxed).checked_sub(1)
     }
 
-    /// Refers to inode `ino` in slot `index`.
+    /// Sets the reference of inode `ino` to slot `index`.
     pub(super) fn set(&self, ino: u32, index: u32) {
         self.element(ino).store(index + 1, Relaxed);
     }

@@ -43,8 +43,8 @@ pub trait MbCache: Shrinker {
     /// Returns the entry with `key` and `value`, even if it is not reusable, and holds it.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds it, returns the
-    /// entry, and holds it for the caller as well.
+    /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds the entry,
+    /// returns it, and holds it for the caller as well.
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics of the cache.
@@ -97,7 +97,8 @@ impl Held<'_> {
         self.value
     }
 
-    /// Records a use of the entry, so that the entry survives the next turn of eviction.
+    /// Records a use of the entry, which delays its eviction. The [module](super) states how, and lists
+    /// the exceptions.
     pub fn touch(&self) {
         self.cache.touch(self.index);
     }
@@ -144,7 +145,8 @@ pub struct Stats {
     pub bytes: u64,
     /// The number of searches for a key.
     pub lookups: u64,
-    /// The number of searches that found an entry, even if its contents proved to be different.
+    /// The number of searches that found an entry with the key. The contents may have proved to be
+    /// different.
     pub hits: u64,
     /// The number of entries inserted so far.
     pub inserted: u64,

@@ -3,14 +3,14 @@
 //!
 //! # Model
 //! An entry corresponds to `struct mb_cache_entry`, with its `e_refcnt` and its flags. It occupies one slot
-//! of [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag `LIVE` records
-//! that the entry is in the cache. The key is stored in the slot's half word, and the value in its first
-//! word.
+//! of [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag [`State::LIVE`]
+//! records that the entry is in the cache. The key is stored in the slot's half word, and the value in its
+//! first word.
 //!
 //! # Waiting
 //! A thread can wait until no other thread holds an entry. The waiting thread holds the entry itself, but
-//! is not counted as a holder, so that two such threads do not wait for each other. They return one after
-//! another.
+//! does not count as a holder for other waiting threads. So two such threads do not wait for each other.
+//! They return one after another.
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
@@ -75,8 +75,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         index
     }
 
-    /// Holds the entry `index` if it has `flag` and was not claimed. Returns whether it did so. The caller
-    /// must have the lock of the entry's bucket, so that the slot is not reused.
+    /// Holds the entry `index` if it has `flag` and was not claimed. Returns whether the entry is now held
+    /// for the caller. The caller must have the lock of the entry's bucket, so that the slot is not reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.with_pin());
         self.update(index, hold).is_some()
@@ -102,8 +102,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         drop(self.arena.vacant(index));
     }
 
-    /// Returns the counter for entries that are evicted because no slot is free: the limit is the cause if
-    /// all slots of the arena are in use, and otherwise a lack of memory.
+    /// Returns the counter for entries that are evicted because no slot is free. If the arena has used all
+    /// of its slots, the cause is the limit of entries. If not, the cause is a lack of memory.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit
@@ -112,7 +112,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         }
     }
 
-    /// Reports to the probe that the head of the processor's free list was written.
+    /// Reports to the probe that the head of the calling processor's free list was written.
     #[inline]
     pub fn wrote_free_list(&self) {
         let list = self.probe.processor() % FREE_LISTS;
@@ -155,7 +155,7 @@ impl<P: Probe, const W: usize> EntryOperations for Entries<P, W> {
     #[inline]
     fn touch(&self, index: u32) {
         let slot = self.slot(index);
-        // The line is shared by processors, so it is not written if the flag is set already.
+        // Several processors use the cache line, so it is not written if the flag is set already.
         if !slot.state().has(State::REFERENCED) {
             slot.set_flags(State::REFERENCED);
             self.wrote(index);

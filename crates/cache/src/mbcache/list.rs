@@ -19,7 +19,8 @@ const NONE: u32 = (1 << 28) - 1;
 /// The maximum number of entries. A link to an entry has 28 bits.
 pub(crate) const ENTRIES_MAX: u32 = NONE;
 
-/// The maximum number of lists. The number of a list has 8 bits, and one value represents no list.
+/// The maximum number of lists. The number of a list has 8 bits, and one value represents the absence of a
+/// list.
 pub(crate) const LISTS_MAX: usize = (1 << 8) - 1;
 
 /// The links of an entry to its neighbours, as stored in the entry's second word.

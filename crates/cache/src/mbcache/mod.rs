@@ -4,11 +4,11 @@
 //! # Model
 //! The kernel's `fs/mbcache.c`. An entry has a key and a value. The key is the hash of the contents; several
 //! entries can have the same key. The value is the number of the block or inode with the contents; it is
-//! unique. The cache does not store the contents, so a caller that finds an entry must read and compare them. The entries are hints: if an
-//! entry is missing, the contents are stored again instead of being shared.
+//! unique. The cache does not store the contents. So a caller that finds an entry must read and compare them.
+//! The entries are hints: if an entry is missing, the contents are stored again instead of being shared.
 //!
 //! An entry is *held* while a [`Held`] refers to it. An entry is *reusable* if another file may share the
-//! contents, that is, if they have fewer users than ext4 permits.
+//! contents. This is so while the contents have fewer users than ext4 permits.
 //!
 //! # Variants
 //! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares `old`, `lru`, `list-lru`, `referenced` and `off`.
@@ -23,17 +23,18 @@
 //! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and a referenced bit |
 //! | [`off`](Variant::Off) | not at all | none |
 //!
-//! By default, a mount uses `referenced`, which is implemented in `rewrite/`. `old`, `clock` and the
-//! eviction orders of `lru` and `list-lru` are in [`research`](crate::research); `lru` and `list-lru` use
-//! `rewrite/` for everything else. All variants except `off` keep their entries in an
+//! By default, a mount uses `referenced`, which is implemented in `rewrite/`. `old`, `clock` and the eviction
+//! orders of `lru` and `list-lru` are in [`research`](crate::research); Apart from their eviction orders,
+//! `lru` and `list-lru` use `rewrite/`. All variants except `off` keep their entries in an
 //! [`Arena`](crate::table::Arena), whose memory counts towards `cache_size`.
 //!
 //! # What callers may rely on
 //! 1. A held entry ([`Held`]) remains in the cache with its key and value.
-//! 2. [`MbCache::delete_or_get`] deletes the entry, unless another thread holds it. In that case, it holds the
-//!    entry for the caller, too, and returns it. The check and the deletion are one atomic step: no thread can find the entry in between.
+//! 2. [`MbCache::delete_or_get`] deletes the entry, unless another thread holds it. If another thread holds
+//!    the entry, the method holds it for the caller, too, and returns it. The check and the deletion are one
+//!    atomic step: no thread can find the entry between them.
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
-//!    at most once, and terminates.
+//!    of them at most once, and terminates.
 //! 4. A touch delays the eviction of an entry. In `lru` and `list-lru`, the entry moves to the end of its list. In
 //!    `referenced` and `clock`, eviction passes over the entry once. There are four exceptions:
 //!    (a) in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
@@ -44,14 +45,16 @@
 //!    memory for its list of waiters.
 //! 6. The maximum length of a chain is four times the mean length when the arena is full, but at least 64. With
 //!    Linux's limit of entries, that is 128 in `rewrite/`, and 64 in the other variants. The arena of `rewrite/` has
-//!    room for twice the limit, because a worker evicts the excess later. A new entry in a full chain replaces the
-//!    oldest entry of the chain that is not held. So walks are short even if an attacker chooses the hashes.
+//!    room for twice the limit, because a worker evicts the excess later. A new entry in a full chain
+//!    replaces the oldest entry of the chain that is not held. So the walk of a chain is short even if an
+//!    attacker chooses the hashes.
 //! 7. Dropping a cache waits for the worker that evicts entries in the background.
 //!
 //! # Locking
 //! The file of each variant describes its locks. All of these locks are innermost: while one of them is
 //! locked, a variant calls no code outside mbcache and its arena. A thread in [`Held::wait_unused`] waits for
-//! the other holders of an entry. It must not hold a lock that these holders need before they release the entry.
+//! the other holders of an entry. The thread must not hold a lock that these holders need before they release
+//! the entry.
 
 mod build;
 mod cache;

@@ -1,13 +1,13 @@
-//! The probe: the interface through which a variant reports which locks and cache lines an operation
-//! uses, because other processors may have to wait for them.
+//! The probe: the interface through which a variant reports the locks and cache lines that an operation
+//! uses and that other processors may have to wait for.
 //!
 //! A machine with two processors cannot show the contention of 24. Therefore the lab runs each operation
 //! once, records the reports, and simulates the operation on any number of processors. The caches of a
 //! mount have the probe `()`, which has no cost.
 //!
 //! # Numbers of locks and cache lines
-//! Each lock and each cache line has a number of 64 bits: the upper half is its kind, and the lower half
-//! distinguishes locks or lines of the same kind.
+//! Each lock and each cache line has a number of 64 bits. The upper half is the kind, and the lower half
+//! distinguishes the locks or lines of one kind.
 //!
 //! | upper half | lower half | lock or cache line |
 //! |---|---|---|
@@ -18,8 +18,8 @@
 //! | 4 | number of the free list | the line with the head of a free list of the arena |
 //! | 5 | 0 | the line with the count of entries, if no lock guards it |
 //!
-//! Counters that are separate for each thread are not reported, since they cause no waits. Only `old`
-//! reports holds: in the other variants, a hold delays only a thread that deletes the entry.
+//! Counters that are separate for each thread are not reported, since no processor waits for them. Only
+//! `old` reports holds: in the other variants, a hold delays only a thread that deletes the entry.
 
 use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
@@ -56,14 +56,14 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
     }
 
     /// Returns the number of the processor that runs the caller. By default this is the number of the
-    /// thread, since a thread seldom migrates.
+    /// calling thread, since a thread seldom migrates to another processor.
     #[inline]
     fn processor(&self) -> usize {
         thread_number()
     }
 
-    /// Returns the number of NUMA nodes. By default each processor is regarded as a node, because most
-    /// machines that mount images have a single one.
+    /// Returns the number of NUMA nodes. By default each processor is regarded as a node: most machines
+    /// that mount images have a single node, with which `list-lru` would have a single list.
     fn nodes(&self) -> usize {
         self.processors()
     }
@@ -102,7 +102,8 @@ pub(crate) mod place {
 /// A guard of a lock that is reported to the probe.
 #[derive(Debug)]
 pub(crate) struct Locked<'a, T, P: Probe> {
-    // Dropped first, so that the probe gets the report before another thread can acquire the lock.
+    // This field is dropped first, so that the probe gets the report before another thread can acquire
+    // the lock.
     reporter: Reporter<'a, P>,
     guard: MutexGuard<'a, T>,
 }

@@ -12,13 +12,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// The limit of entries in Linux, 16 for each of 1,024 buckets, which is Larder's default.
+    /// The limit of entries in Linux: 16 for each of 1,024 buckets. It is also Larder's default.
     pub const LINUX_LIMIT_ENTRIES: u32 = 16 << Self::LINUX_BITS;
     /// The log2 of the number of buckets in Linux.
     pub const LINUX_BITS: u32 = 10;
 
-    /// Returns the configuration of `variant` with a limit of entries. The published variants have as
-    /// many buckets as Linux. `clock` has one bucket for every one or two entries. No variant has more
+    /// Returns the configuration of `variant` with a limit of entries. `clock` has one bucket for every
+    /// one or two entries. The other variants have as many buckets as Linux. No variant has more
     /// buckets than entries.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
@@ -34,14 +34,14 @@ impl Config {
     }
 }
 
-/// The sizes of the structures of a variant. Each variant that keeps entries defines them.
+/// The sizes of the structures of a variant. Each variant that keeps entries defines its own sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// The size of an entry's slot in bytes.
     pub entry_bytes: usize,
     /// The size of a bucket in bytes, in all indexes together.
     pub bucket_bytes: usize,
-    /// The number of slots for each entry of the limit.
+    /// The number of slots for each entry that the limit permits.
     pub slots_per_entry: u32,
     /// The number of additional slots.
     pub spare_slots: u32,

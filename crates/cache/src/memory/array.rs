@@ -88,7 +88,7 @@ impl<T: Zeroed> std::ops::Deref for Array<T> {
     }
 }
 
-/// The array under the model checker, whose atomics cannot be created as zeroed memory.
+/// The array under the model checker. The checker's atomics cannot be created as zeroed memory.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Array<T>(Box<[T]>);

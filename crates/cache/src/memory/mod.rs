@@ -1,5 +1,5 @@
-//! Memory that is mapped from the kernel: it is zeroed, becomes resident when it is first touched, and
-//! can be returned to the kernel in parts.
+//! Memory that the kernel maps for the caches. It is zeroed, becomes resident when it is first
+//! touched, and can be returned to the kernel in parts.
 //!
 //! This module and the module `bytes` of [`crate::page`] contain all unsafe code of the crate. Rust's
 //! allocator does not suffice for two reasons: it zeroes aligned memory by writing to it, which makes

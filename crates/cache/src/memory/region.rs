@@ -9,10 +9,10 @@ use std::ptr::NonNull;
 /// The size of the memory pages with which the kernel backs a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// Huge pages where possible, which cause fewer TLB misses. They are for memory that is accounted for
-    /// as a whole.
+    /// Huge pages where possible, which cause fewer TLB misses. For memory that is accounted for as a
+    /// whole.
     Huge,
-    /// Pages of the smallest size, for memory that is accounted for in parts.
+    /// Pages of the smallest size. For memory that is accounted for in parts.
     Small,
 }
 
@@ -79,11 +79,11 @@ impl Region {
 
     /// Returns the memory of a part of the region to the kernel. The part then reads as zeros.
     ///
-    /// No reference to the part may exist during the call, since it has the effect of writing zeros. The
-    /// owner of a frame has exclusive access to the frame, and so may discard it.
+    /// No reference to the part may exist during the call, since the call has the effect of writing
+    /// zeros. The owner of a frame has exclusive access to the frame, and so may discard it.
     ///
-    /// The call has no effect unless the part consists of whole pages of the machine, since the kernel
-    /// would zero the bytes next to the part.
+    /// The call has no effect unless the part consists of whole pages of the machine. Otherwise the
+    /// kernel would also zero bytes next to the part.
     pub(crate) fn discard(&self, offset_bytes: usize, len_bytes: usize) {
         let page_bytes = rustix::param::page_size();
         if !(offset_bytes | len_bytes).is_multiple_of(page_bytes) {
@@ -102,7 +102,7 @@ impl Region {
     pub(crate) fn discard_from(&self, offset_bytes: usize) {
         let start = offset_bytes.next_multiple_of(rustix::param::page_size());
         if start < self.len_bytes {
-            // If the kernel refuses, the memory only stays resident.
+            // If the call fails, the only effect is that the memory stays resident.
             let _ = self.advise(start, self.len_bytes - start, Advice::LinuxDontNeed);
         }
     }

@@ -2,14 +2,15 @@
 //! [`memory`](crate::memory).
 //!
 //! The conversion is sound because of the states of a frame, as drawn in [`super`]:
-//! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. While the slot is
-//!   busy, one of these exists, for the thread whose exchange of the state word made it busy. A
-//!   busy slot cannot be pinned or evicted, nor made busy again.
+//! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. At most one of these
+//!   guards exists, and only while the slot is busy. It is created by the thread whose exchange of the
+//!   state word made the slot busy. A busy slot cannot be pinned or evicted, nor made busy again.
 //! - Other threads read the bytes only through a [`Page`], which has a pin. A pinned slot cannot be
 //!   evicted. It can become busy, but its [`LockedPage`] is created only after the last pin is removed.
-//! - Filling and changing a frame end with a release store of the state word, and pinning and locking
-//!   load it with acquire. Unpinning is a release store, and eviction and the wait for the last pin load
-//!   the word with acquire. So writes and reads of different threads are ordered.
+//! - The change of the state word that ends the busy state has release ordering, and pinning and locking
+//!   load the word with acquire ordering. Unpinning has release ordering, and eviction and the wait for
+//!   the last pin load the word with acquire ordering. So the writes and the reads of different threads
+//!   are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
 use super::key::PAGE_WORDS;
@@ -24,8 +25,8 @@ use std::sync::Arc;
 
 /// An uptodate page, which is pinned while this guard exists.
 ///
-/// The guard contains a pointer instead of a slice. A slice would have to be valid until the drop of the
-/// guard returns, but the pin is removed during the drop.
+/// The guard contains a pointer instead of a slice. A slice would have to be valid until the guard's drop
+/// returns, but the drop removes the pin before that.
 #[derive(Debug)]
 pub struct Page<'a> {
     pin: Pin<'a, PAGE_WORDS>,
@@ -52,7 +53,8 @@ impl<'a> Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns the page with a pin of its own that keeps the pool alive, for a request to a device.
+    /// Converts the guard into one that keeps the pool alive instead of borrowing it, for a request to a
+    /// device. The page stays pinned.
     ///
     /// # Panics
     /// If `frames` is not the pool of the page.
@@ -68,7 +70,7 @@ impl Page<'_> {
     }
 }
 
-/// An uptodate page, pinned while this exists, without a borrow of its cache.
+/// An uptodate page, which is pinned while this guard exists. The guard does not borrow the cache.
 #[derive(Debug)]
 pub struct OwnedPage {
     frames: Arc<Frames>,
@@ -90,7 +92,7 @@ impl Deref for OwnedPage {
     }
 }
 
-/// Parts of pages that one device write contains, in order.
+/// The parts of pages that one device write writes, in order.
 #[derive(Clone, Debug, Default)]
 pub struct PageParts(Vec<(Arc<OwnedPage>, Range<usize>)>);
 
@@ -139,9 +141,9 @@ impl Deref for Page<'_> {
     }
 }
 
-/// A page that the owner of this guard must fill. The guard may be sent to another thread. If it is
-/// dropped before [`NewPage::complete`], for example because the read failed, the page is removed from
-/// the cache, and the threads that wait for it are woken.
+/// A page that the owner of this guard must fill. The guard may be sent to another thread. If the guard is
+/// dropped without a call of [`NewPage::complete`], for example because the read failed, the page is
+/// removed from the cache, and the threads that wait for the page are woken.
 #[derive(Debug)]
 #[must_use]
 pub struct NewPage {
@@ -153,7 +155,7 @@ pub struct NewPage {
 
 impl NewPage {
     /// Creates the guard of the frame `index`. The caller must have inserted the frame as busy, and must
-    /// create one guard only.
+    /// create only one guard.
     pub(super) fn new(frames: &Arc<Frames>, holder: Holder, index: u32) -> Self {
         Self {
             frames: Arc::clone(frames),
@@ -163,7 +165,8 @@ impl NewPage {
         }
     }
 
-    /// Makes the page uptodate. The caller must have filled it.
+    /// Makes the page uptodate, and wakes the threads that wait for it. The caller must have filled the
+    /// page.
     pub fn complete(self) {
         self.fill(0);
     }
@@ -220,7 +223,7 @@ impl DerefMut for NewPage {
     }
 }
 
-/// Consecutive pages of equal size, a part of which one device read fills.
+/// Consecutive pages of equal size, and the range of their bytes that one device read fills.
 #[derive(Debug)]
 pub struct PagesToRead {
     pages: Vec<NewPage>,
@@ -247,7 +250,8 @@ impl PagesToRead {
 }
 
 // SAFETY: the bytes are in the mapping of the pool, which each page keeps alive, so they do not move. The
-// pages are busy, so only their owner, `self`, accesses the bytes. A page that is leaked stays busy.
+// pages are busy, so only their owner, `self`, accesses the bytes. If the owner is leaked, the pages stay
+// busy.
 unsafe impl ReadBuffers for PagesToRead {
     fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
         let mut start = 0;
@@ -277,8 +281,8 @@ pub struct LockedPage<'a> {
 
 impl<'a> LockedPage<'a> {
     /// Waits until no thread has the frame `index` pinned, and creates its guard. If `is_cancelled`
-    /// returns true before, makes the frame uptodate again and returns `None`. The caller must have made
-    /// the uptodate frame busy, and must create one guard only.
+    /// returns true before that, makes the frame uptodate again and returns `None`. The caller must have
+    /// made the uptodate frame busy, and must create only one guard.
     pub(super) fn new(
         frames: &'a Frames,
         holder: Holder,

@@ -51,11 +51,11 @@ pub enum Lock<'a> {
 /// Counts of pages read ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadaheadCounts {
-    /// Pages read before they were requested.
+    /// Pages that were read before they were requested.
     pub pages_ahead: u64,
-    /// Pages read ahead that were used later.
+    /// Pages that were read ahead and used later.
     pub pages_used: u64,
-    /// Pages read ahead that were evicted or removed before use.
+    /// Pages that were read ahead, and evicted or removed before they were used.
     pub pages_wasted: u64,
 }
 
@@ -69,21 +69,22 @@ pub struct PageWait<'a> {
     seen: State,
 }
 
-/// The page is still being read or changed, at the end of a wait.
+/// The error of a wait at whose end the page is still being read or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillBusy;
 
 impl<'a> PageWait<'a> {
-    /// Clears the readahead marker, as [`Page::take_marker`] does, before the page is uptodate.
+    /// Clears the readahead marker, as [`Page::take_marker`] does, but does not wait until the page is
+    /// uptodate. Returns true if the page had the marker.
     #[must_use]
     pub fn take_marker(&self) -> bool {
         let slot = self.cache.frames.arena.slot(self.index);
         slot.take_flag_of(self.seen, State::MARKER)
     }
 
-    /// Parks while the page is busy, and then returns it. Returns `None` if the page cannot be pinned,
-    /// normally because its read failed or because it was evicted meanwhile. In this case, the caller must
-    /// look the page up again, and may have to read it.
+    /// Parks the calling thread while the page is busy, and then returns the page. Returns `None` if the
+    /// page cannot be pinned, normally because its read failed or because it was evicted meanwhile. In
+    /// this case, the caller must look the page up again, and may have to read it.
     ///
     /// # Errors
     /// [`StillBusy`] if the page is busy at `end`.
@@ -177,9 +178,9 @@ impl PageCache {
     }
 
     /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has it pinned, or
-    /// until `is_cancelled` returns true. A page may be pinned for a long time while it is written to the
-    /// device. The caller must not have the page pinned. The call counts as a use of the page, but not as
-    /// a lookup.
+    /// until `is_cancelled` returns true. A page may be pinned for a long time, for example while it is
+    /// written to the device. The caller must not have the page pinned. The call counts as a use of the
+    /// page, but not as a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
@@ -195,7 +196,7 @@ impl PageCache {
 
     /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page
     /// is uptodate, is being read by another thread, or must be read by the caller. This function is for
-    /// use after a [`PageCache::get`] that found nothing, so it does not count a lookup.
+    /// use after a [`PageCache::get`] that found nothing. Therefore it does not count a lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
         // The first attempt allocates no frame, since an allocation may evict another page.
@@ -276,7 +277,8 @@ impl PageCache {
     }
 
     /// Removes all pages in the range `indexes` of the file `ino`, including dirty pages, but not those
-    /// that another thread reads or changes. Waits for each page until no thread has it pinned.
+    /// that another thread is filling or changing. Before it removes a page, waits until no thread has the
+    /// page pinned.
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             if let Lock::Locked(page) = self.lock(key, || false) {
@@ -287,7 +289,7 @@ impl PageCache {
 
     /// Calls `visit` for all cached pages in the range `indexes` of the file `ino`, and possibly for some
     /// pages that are not cached. Iterates over the indexes or over the frames, whichever are fewer. The
-    /// order is descending, so that the frames of removed pages are used in ascending order.
+    /// order is descending, so that the frames of removed pages are reused in ascending order.
     fn each_in(&self, ino: u64, indexes: Range<u64>, visit: impl Fn(PageKey)) {
         let frames = self.frames.arena.touched();
         if indexes.end.saturating_sub(indexes.start) <= u64::from(frames) {
@@ -330,7 +332,7 @@ impl PageCache {
         }
     }
 
-    /// Returns the size of the index, and the counts of lookups. Examines no bucket or page.
+    /// Returns the size of the index, and the counts of lookups. Does not examine buckets or pages.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.frames.capacity().into();

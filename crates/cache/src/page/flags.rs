@@ -5,7 +5,8 @@ use crate::table::State;
 
 impl Page<'_> {
     /// Returns true if the page was used since the clock hand last passed it. The read of the page from
-    /// the device, and the first use of a page that was read ahead or read for a request, do not count.
+    /// the device does not count as a use. If the page was read ahead or read for a request, its first
+    /// use does not count either.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.slot().state().has(State::REFERENCED)
@@ -37,8 +38,8 @@ impl Page<'_> {
         self.slot().aux() & bits != 0
     }
 
-    /// Sets `bits` in the half word of the page. They describe the contents, and are kept until the page
-    /// is evicted.
+    /// Sets `bits` in the half word of the page. The bits describe the contents, and are kept until the
+    /// page is evicted.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.slot().set_aux_bits(bits);
     }
@@ -50,14 +51,14 @@ impl NewPage {
         self.slot().set_flags(State::MARKER);
     }
 
-    /// Marks the page as read ahead, so that its first use, or its eviction before any use, is counted.
-    /// The first use does not make the page referenced. So pages that are read once are evicted before
-    /// pages that are read twice.
+    /// Marks the page as read ahead. The statistics count its first use, or its eviction if that comes
+    /// first. The first use does not make the page referenced. So pages that are read once are evicted
+    /// before pages that are read twice.
     pub fn set_readahead(&mut self) {
         self.slot().set_flags(State::READAHEAD);
     }
 
-    /// Marks the page as read for a request that will look it up next. As with a page that was read
+    /// Marks the page as read for a request that will look it up next. As for a page that was read
     /// ahead, this first use does not make the page referenced.
     pub fn set_wanted(&mut self) {
         self.slot().set_flags(State::WANTED);

@@ -1,5 +1,5 @@
-//! The index of a cache over the frames: the search structure that finds the frame of a page. It is a
-//! hash table, or another implementation of [`PageIndex`].
+//! The index of a cache over the frames: the search structure that finds the frame of a page. It is a hash
+//! table, or an implementation of [`PageIndex`].
 
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::stats::CacheStats;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A hash table whose entries are frames.
 pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
-/// An index of pages other than the hash table. Each method must do for pages what the method of [`Table`]
-/// with the same name does.
+/// An index of pages that is not the hash table. Each method must do for pages what the method of
+/// [`Table`] with the same name does.
 pub(crate) trait PageIndex: Debug + Send + Sync {
     fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
     fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
@@ -22,7 +22,8 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn is_uptodate(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
     fn lock(&self, key: &PageKey) -> Option<LockAttempt>;
-    /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags` and a half word of 0.
+    /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags`, and with the half word
+    /// ([`Slot::aux`](crate::table::Slot::aux)) 0.
     fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -41,9 +42,9 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn check_invariants(&self);
 }
 
-/// The index of a cache over the frames. The hash table, which is the default, is called directly, and
-/// any other index through its trait. Each method does for frames what the method of [`Table`] with the
-/// same name does.
+/// The index of a cache over the frames. The hash table, which is the default, is called directly. Any
+/// other index is called through its trait. Each method does for frames what the method of [`Table`] with
+/// the same name does.
 #[derive(Debug)]
 pub(crate) enum FrameIndex {
     Table(FrameTable),

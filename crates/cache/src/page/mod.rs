@@ -4,8 +4,8 @@
 //! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. The bytes of a page are
 //! in a *frame*: memory of 4 KiB, or of one block if blocks are larger. Frame *i* belongs to slot *i*
 //! of the table's arena. The slot has the key and the state of the page. As in Linux, metadata blocks
-//! ([`buffer`](crate::buffer)) are cached in pages whose key names the device instead of a file, so
-//! that pages and buffers share the frames, and are reclaimed in the same way.
+//! ([`buffer`](crate::buffer)) are cached in pages whose key names the device instead of a file. So
+//! pages and buffers share the frames, and are reclaimed in the same way.
 //!
 //! # States of a frame
 //! ```text
@@ -22,16 +22,17 @@
 //! - *free* and *vacant*: the frame has no page. A vacant frame is owned by the thread that allocated
 //!   it. No thread accesses the bytes.
 //! - *busy*: one thread reads the page from the device ([`NewPage`]) or changes it ([`LockedPage`]), and
-//!   no other thread can pin the page. When a page is locked, other threads may still have pins, and so
-//!   read the bytes; the `LockedPage` is created after the last of these pins is removed.
-//! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty, and
-//!   is then not evicted until it is [marked as clean](PageCache::set_clean).
+//!   no other thread can pin the page. When a thread starts to lock a page, other threads may still have
+//!   pins of it and read the bytes. The `LockedPage` is created after the last of these pins is removed.
+//! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty. A
+//!   dirty page is not evicted until it is [marked as clean](PageCache::set_clean).
 //!
 //! # Writing to a page
-//! A page that is cached is [locked](PageCache::lock), changed in place, and marked dirty. The lock
-//! waits until the pins are removed, and prevents new ones. A page that is not cached is inserted as for
-//! a read, and filled with its new contents. A thread that writes a page to the device keeps the page
-//! pinned until the write is complete, which prevents changes.
+//! To change a page that is cached, a thread [locks](PageCache::lock) it, changes it in place, and marks
+//! it dirty. The lock waits until the pins are removed, and prevents new ones. To write a page that is
+//! not cached, a thread inserts it as for a read, and fills it with its new contents. A thread that
+//! writes a page to the device keeps the page pinned until the write is complete, which prevents
+//! changes.
 //!
 //! # Reading a page
 //! ```no_run
@@ -69,7 +70,7 @@
 //! A hit takes no lock.
 //!
 //! # Cost
-//! Each frame costs 32 bytes for its slot and, with Larder's default sizes, 4 to 7 bytes for buckets.
+//! Each frame costs 32 bytes for its slot and, with Larder's default sizes, 3 to 6 bytes for buckets.
 
 mod bytes;
 mod cache;

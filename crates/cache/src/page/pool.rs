@@ -1,12 +1,13 @@
 //! The pool of frames: the memory that the page cache and the buffer cache share.
 //!
-//! Frame `i` is part `i` of one memory mapping, and slot `i` of one arena describes it. A frame contains
-//! a page of a file, or buffers. Pages and buffers have separate indexes over the same arena. So a frame
-//! changes from one use to the other without a copy, one clock hand evicts pages and buffers in the same
-//! way, and a slot need not store a frame number.
+//! Frame `i` is part `i` of one memory mapping, and slot `i` of one arena describes it. So a slot need
+//! not store a frame number. A frame contains a page of a file, or buffers. Pages and buffers have
+//! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
+//! and one clock hand evicts pages and buffers in the same way.
 //!
 //! # Invariants
-//! 1. Every touched slot is free, vacant, busy, uptodate or retired (lent to another cache).
+//! 1. Every slot that was used at least once is free, vacant, busy, uptodate or retired (its memory is
+//!    lent to another cache).
 //! 2. The bytes of a frame change only while the frame is busy.
 //! 3. A dirty frame is uptodate, or was uptodate and is being changed.
 
@@ -92,7 +93,8 @@ pub struct Frames {
     pub(super) pages_wasted: AtomicU64,
 }
 
-/// Creates a table of 2^`bits` buckets over `arena`, with the given hash function or Larder's own.
+/// Creates a table of 2^`bits` buckets over `arena`, with `function`, or with the default hash function
+/// if that is `None`.
 fn table(
     arena: &Arc<Arena<PAGE_WORDS>>,
     bits: u32,
@@ -110,7 +112,7 @@ impl Frames {
     /// Returns the kernel's error, most likely because there is not enough address space.
     ///
     /// # Panics
-    /// If the sizes are not as [`FramesConfig`] allows.
+    /// If a size is not valid according to [`FramesConfig`].
     pub fn new(config: &FramesConfig) -> io::Result<Self> {
         Self::with_pages(config, |arena| {
             table(arena, config.page_bits, 0, config.page_function)
@@ -175,7 +177,7 @@ impl Frames {
             .saturating_sub(self.retired.load(Relaxed))
     }
 
-    /// Connects `tape`, to which the caches of pages and buffers then report their events.
+    /// Connects `tape`. From then on, the caches of pages and buffers report their events to it.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.set_tape(Arc::clone(tape), CacheKind::Page);
         self.buffers.set_tape(Arc::clone(tape), CacheKind::Buffer);
@@ -196,11 +198,13 @@ impl Frames {
     }
 
     /// Allocates a frame. If none is free, evicts pages and buffers, and shrinks the other caches.
-    /// Returns `None` if that frees no frame.
+    /// Returns `None` if that frees no frame, or if other threads repeatedly take all frames that it
+    /// frees.
     pub(super) fn allocate(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
         /// The number of attempts. An attempt fails if other threads take the frames that it freed.
         const ATTEMPTS: u32 = 16;
-        /// The largest number of frames that an attempt frees: one, and more for the next callers.
+        /// The largest number of frames that an attempt tries to free: one for this caller, and more for
+        /// the next callers.
         const BATCH: u64 = 16;
         let want = (u64::from(self.capacity()) / 64).clamp(1, BATCH);
         for _ in 0..ATTEMPTS {
@@ -208,15 +212,15 @@ impl Frames {
                 return Some(vacant);
             }
             if reclaim(self, self.others.get(), want) == 0 {
-                // Another thread may have evicted the last evictable frames, and freed them.
+                // Another thread may have freed the last evictable frames meanwhile.
                 return self.arena.take_free();
             }
         }
         None
     }
 
-    /// Removes the frame `index` from its index after the clock hand has claimed it. `state` must be its
-    /// last state.
+    /// Removes the frame `index` from the index of its cache, after the clock hand has claimed the
+    /// frame. `state` must be the state of the frame before the claim.
     fn unlink(&self, index: u32, state: State) {
         let holder = if state.has(State::BUFFER) {
             Holder::Buffer
@@ -229,16 +233,16 @@ impl Frames {
         }
     }
 
-    /// Makes the busy frame `index` uptodate with `pins` more pins, and wakes the threads that wait for
-    /// it. The pins belong to the caller.
+    /// Makes the busy frame `index` uptodate, adds `pins` pins, which belong to the caller, and wakes
+    /// the threads that wait for the frame.
     pub(super) fn fill(&self, index: u32, pins: u32) {
         if self.arena.slot(index).fill(pins) {
             self.waits.wake(index);
         }
     }
 
-    /// Removes the busy frame `index`, which was not filled or is discarded, and wakes the threads that
-    /// wait for it.
+    /// Removes the busy frame `index` from its cache, because it was not filled or is discarded, and
+    /// wakes the threads that wait for it.
     pub(super) fn abandon(&self, holder: Holder, index: u32) {
         if self.index(holder).abandon(index) {
             self.waits.wake(index);

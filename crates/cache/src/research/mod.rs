@@ -1,5 +1,5 @@
-//! Alternatives to the implementations that a mount uses by default. They are published, superseded or
-//! experimental, and serve for comparison.
+//! Alternatives to the implementations that a mount uses by default: published, superseded and experimental
+//! ones. They serve for comparison.
 //!
 //! | module | replaces | option | trait that it implements |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | `mbcache::old`, `mbcache::clock` | `mbcache/rewrite/` | `-o mbcache=old`, `clock` | [`MbCache`](crate::mbcache::MbCache) |
 //! | `mbcache::lru` | `mbcache/rewrite/order.rs` | `-o mbcache=lru`, `list-lru` | `Order` in that file |
 //!
-//! The rest of the crate uses them through these traits. It names them only in
+//! The rest of the crate uses the alternatives through these traits. It names them only in
 //! [`Caches::new`](crate::Caches::new) and `mbcache/build.rs`, which create the caches, and in `budget.rs`.
 
 pub(crate) mod mbcache;

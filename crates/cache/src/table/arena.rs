@@ -1,20 +1,21 @@
 //! The arena: the slots of one or more tables, their free lists and the clock hand.
 //!
 //! # Model
-//! A slab with `SLAB_TYPESAFE_BY_RCU`, but without RCU: a reader may access a slot at any time, even after
-//! the slot's memory was returned to the pool ([`give_back`](super::give_back)). Instead of an LRU list
+//! A slab cache with `SLAB_TYPESAFE_BY_RCU`, but without RCU: a reader may access a slot at any time, even
+//! after the slot's memory was returned to the pool ([`give_back`](super::give_back)). Instead of an LRU list
 //! there is a clock hand, which scans the slots in a circle. It evicts each evictable entry that was not
 //! referenced since the hand last passed the entry's slot.
 //!
 //! # Invariants
 //! 1. A slot is in exactly one of these states: untouched, on a free list, owned by one thread
 //!    ([`Vacant`], or being evicted), in one chain, or retired.
-//! 2. Slots from `touched` on are unused, and zero.
+//! 2. The slots from number `touched` on are unused, and zero.
 //! 3. A slot never has the same generation for two entries, and no live entry has generation 0.
 //!
 //! # Locking
-//! The free lists, the extent and the hand need no lock. A thread holds `growing` while it requests memory
-//! for more slots. A thread that gives memory back only tries to lock `growing`, and never waits for it.
+//! The free lists, the extent and the hand are not guarded by a lock. A thread holds `growing` while it
+//! requests memory for more slots. A thread that gives memory back only tries to lock `growing`, and never
+//! waits for it.
 
 use super::free_list::{FreeList, FreeLists};
 use super::link::{Link, NUMBERS};
@@ -37,8 +38,8 @@ pub trait Charge: Send + Sync {
 pub enum Growth {
     /// The memory of all slots is accounted for in advance.
     Prepaid,
-    /// The memory of the first `chunk` slots is accounted for in advance. For each further chunk, the
-    /// arena calls `charge`. If there is no memory, entries must be evicted to free slots.
+    /// The memory of the first `chunk` slots is accounted for in advance. For each further chunk, the arena
+    /// calls `charge`. If `charge` fails, entries must be evicted to free slots.
     Charged {
         /// The number of slots in a chunk.
         chunk: u32,
@@ -91,9 +92,10 @@ impl Extent {
         }
     }
 
-    /// Returns the number of slots to touch next. Normally one thread gets all slots that share cache
-    /// lines. When few slots are left, a thread gets only one, so that no thread fails to get a slot while
-    /// another thread has several unused slots.
+    /// Returns the number of slots that the next [`Arena::extend`] touches. Normally a thread gets the slots
+    /// up to the next multiple of 8, so that two threads do not use slots in one cache line. When few slots
+    /// are left, a thread gets only one slot. So no thread fails to get a slot while another thread has
+    /// several unused slots.
     fn batch(self) -> u32 {
         const BATCH: u32 = 8;
         const FEW: u32 = 64;
@@ -200,8 +202,8 @@ impl<const W: usize> Arena<W> {
     /// Returns a slot that is free or was never used. Returns `None` if no such slot exists; the caller
     /// must then evict an entry first.
     ///
-    /// A slot that another thread freed is used before one that was never used: the kernel has to allocate and
-    /// clear memory at its first use.
+    /// A slot that another thread freed is used before a slot that was never used, because at the first use
+    /// of a slot, the kernel has to allocate and clear memory.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
             let own = self.free.own().pop(&self.slots);
@@ -235,7 +237,7 @@ impl<const W: usize> Arena<W> {
         }
         let mut freed = 0;
         let from = self.hand.fetch_add(u64::from(count), Relaxed);
-        // In descending order, so that the freed slots are used in ascending order.
+        // The order is descending, so that the freed slots are used in ascending order.
         for at in (from..from + u64::from(count)).rev() {
             let index = u32::try_from(at % touched).unwrap_or_default();
             if let Some(state) = self.pass(index) {
@@ -268,8 +270,8 @@ impl<const W: usize> Arena<W> {
         Vacant { arena: self, index }
     }
 
-    /// Initializes a batch of untouched slots, and returns the first. Adds the others to the free list of
-    /// the thread. Returns `None` if all slots whose memory is accounted for are touched.
+    /// Initializes a batch of untouched slots, and returns the first of them. Adds the others to the free
+    /// list of the calling thread. Returns `None` if all slots whose memory is accounted for are touched.
     fn extend(&self) -> Option<u32> {
         let before = self.set_extent(|extent| {
             let touched = extent.touched + extent.batch();

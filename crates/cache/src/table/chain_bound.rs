@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! An attacker who chooses the hashes could put all entries into one chain, and each insertion would
-//! walk this chain with its bucket locked. Therefore the length of such a chain is limited. A random
-//! distribution practically never reaches the limit. A new entry in a full chain replaces the oldest
-//! evictable entry.
+//! walk this chain with its bucket locked. Therefore the length of such a chain is limited. With a
+//! random distribution of hashes, a chain practically never reaches the limit. A new entry in a full
+//! chain replaces the oldest evictable entry.
 
 use super::Arena;
 

@@ -1,9 +1,9 @@
-//! Counters of table operations, cheap enough to be always enabled.
+//! Counters of table operations. They are cheap enough to be enabled always.
 //!
 //! # Model
 //! Per-CPU counters. Up to 64 threads own a shard each, and count by a plain load and store in a cache
-//! line that no other thread writes. All further threads share the last shard and add atomically. Sums
-//! are computed when they are requested.
+//! line that no other thread writes. All further threads share the last shard and add atomically. The
+//! sums are computed when they are requested.
 //!
 //! # Cost
 //! The counters of a table take 8 KiB. Most hits cost a load and a store in a line that stays in the
@@ -15,8 +15,8 @@ use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The counts of one thread. The first link of a walk is not counted, so that most hits increment
-/// one counter.
+/// The counts of one thread. The first link of a lookup that hits is not counted, so that most hits
+/// increment only one counter.
 #[derive(Debug, Default)]
 struct Shard {
     hits: AtomicU64,

@@ -37,7 +37,7 @@ impl FreeLists {
         &self.lists[thread_number() % FREE_LISTS]
     }
 
-    /// Returns all lists, the calling thread's first.
+    /// Returns all lists, starting with that of the calling thread.
     pub(super) fn iter(&self) -> impl Iterator<Item = &FreeList> {
         let own = thread_number();
         (own..own + FREE_LISTS).map(|list| &*self.lists[list % FREE_LISTS])

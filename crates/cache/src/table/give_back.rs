@@ -1,5 +1,4 @@
-//! Returns the memory of the last slots of an arena to the pool, so that the slots in use remain
-//! contiguous.
+//! Returns the memory of an arena's last slots to the pool. The remaining slots are contiguous, as before.
 //!
 //! # Model
 //! Compaction: when enough slots are free, the entries of the last slots move to free slots below them.
@@ -33,8 +32,8 @@ impl<const W: usize> Arena<W> {
     /// chunks after the last entry that is not evictable. Gives back nothing if too few slots are free to
     /// move the entries of these chunks. Returns the number of chunks given back.
     ///
-    /// `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
-    /// claimed and in no chain; or return false if the entry cannot be moved.
+    /// `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot claimed
+    /// and in no chain. If the entry cannot be moved, `relocate` must return false.
     pub(crate) fn give_back(
         &self,
         chunks: u32,
@@ -73,8 +72,8 @@ impl<const W: usize> Arena<W> {
         all - left
     }
 
-    /// Returns the number of chunks that must stay: at least `left`, and all up to the last slot that is
-    /// neither free nor used by an evictable entry.
+    /// Returns the number of chunks that must stay: at least `left`, and all chunks up to the last slot
+    /// that is neither free nor used by an evictable entry.
     fn immovable(&self, left: u32) -> u32 {
         let stays = |index: &u32| {
             let state = self.slot(*index).state();
@@ -120,8 +119,8 @@ impl<const W: usize> Arena<W> {
         owned
     }
 
-    /// Returns a free slot below `from`. If free slots at or above `from` are found before that, adds them
-    /// to `owned`.
+    /// Returns a free slot below `from`. If it finds free slots at or above `from` first, adds them to
+    /// `owned`.
     fn free_slot_below(&self, from: u32, owned: &mut OwnedSlots) -> Option<Vacant<'_, W>> {
         loop {
             let index = self.free.pop(&self.slots)?;

@@ -17,7 +17,7 @@ pub struct Hash64;
 /// Returns the upper `bits` bits of `hash`. `bits` must be at most 29.
 #[inline]
 fn upper_bits(hash: u64, bits: u32) -> u32 {
-    // The shift is done in two steps, since a single shift by 32 (for 0 bits) would overflow.
+    // The shift is done in two steps, since for 0 bits a single shift by 32 would overflow.
     u32::try_from(hash >> 32).unwrap_or_default() >> 1 >> (31 - bits)
 }
 
@@ -41,7 +41,8 @@ pub(crate) struct SeededHash {
 
 impl SeededHash {
     pub(crate) fn new(seed: [u64; 2]) -> Self {
-        // Without these constants, a seed of 0 would map small values to themselves.
+        // Without these constants, [`Self::fold`] with a seed of 0 and a hash of 0 would return the word
+        // itself.
         Self {
             words: seed[0] ^ 0x2d35_8dcc_aa6c_78a5,
             state: seed[1] ^ 0xa076_1d64_78bd_642f,

@@ -1,5 +1,5 @@
 //! Histograms of chain lengths, in the form in which Lever published them (Histograms 1 to 5 of "Linux
-//! Kernel Hash Table Behavior", 2000), and their deviation from a random distribution.
+//! Kernel Hash Table Behavior", 2000), and the deviation of the lengths from a random distribution.
 
 use super::{Counts, TreeDepths};
 use crate::tape::CacheKind;
@@ -22,10 +22,11 @@ pub struct Histogram {
 /// A chi-square statistic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChiSquare {
-    /// The sum of squared differences, each relative to its expectation.
+    /// The sum over all classes of the squared difference between the observed and the expected number of
+    /// buckets, divided by the expected number.
     pub statistic: f64,
-    /// The number of compared classes minus two, since the expected numbers are computed from the sum and
-    /// the mean of the histogram.
+    /// The number of compared classes minus two, since the expected numbers are computed from two figures
+    /// of the histogram: its number of buckets and its mean chain length.
     pub degrees_of_freedom: u32,
 }
 
@@ -104,7 +105,8 @@ impl Histogram {
     fn by_chance(&self) -> impl Iterator<Item = f64> {
         let buckets = as_f64(self.buckets());
         let mean = as_f64(self.objects()) / buckets.max(1.0);
-        // The logarithm of the term is computed, since the term itself underflows for long chains.
+        // The recurrence uses the logarithm of the term, since the term itself underflows for long
+        // chains.
         let mut term = buckets.ln() - mean;
         (1..).map(move |next| {
             let expected = term.exp();
@@ -245,7 +247,8 @@ impl Report {
         deepest.unwrap_or_else(|| self.histogram.longest_chain())
     }
 
-    /// Returns the published names of the cache, of its objects, and of the function that looks them up.
+    /// Returns the names that Lever's histograms have for the cache, for its objects, and for the
+    /// function that looks them up.
     fn words(&self) -> (&'static str, &'static str, &'static str) {
         match self.cache {
             CacheKind::Page => ("Page", "pages", "find_page"),
@@ -447,7 +450,8 @@ Page cache total lookups: 296481  (hit rate: 54%)
 
     #[test]
     fn chi_square_of_long_poisson_chains_compares_all_their_lengths() {
-        // 1024 buckets with a mean of 900. The lengths are within two standard deviations (60) of it.
+        // 1024 buckets with a mean of 900. All lengths are within two standard deviations (60) of the
+        // mean.
         let mut histogram = Histogram::default();
         (0..1024).for_each(|bucket| histogram.add(840 + bucket * 120 / 1023));
         let chi = histogram.chi_square();

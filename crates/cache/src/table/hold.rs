@@ -45,7 +45,7 @@ impl<const W: usize> Drop for Pin<'_, W> {
     }
 }
 
-/// The result of a lookup that pins.
+/// The result of a lookup that pins the entry.
 #[derive(Debug)]
 pub enum Found<'a, const W: usize> {
     /// The entry was pinned. Contains its previous state.
@@ -146,8 +146,8 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Returns the result of `read` for `slot`, whose entry was in the state `before` when its key was compared, and
-    /// marks the entry as referenced.
+    /// Returns the result of `read` for `slot`, and marks the entry as referenced. `before` is the state of
+    /// the entry when its key was compared.
     #[inline]
     pub(super) fn copy<T>(
         slot: &Slot<W>,
@@ -181,7 +181,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Checks whether an entry was live when its key was compared, and is still in the slot. `seen` is the
-    /// state of the entry at the comparison.
+    /// state of the entry at that time.
     pub(crate) fn check_present(&self, index: u32, seen: State) -> Visit<()> {
         if !seen.has(State::LIVE) {
             Visit::Pass
@@ -192,8 +192,8 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Checks as [`Arena::check_present`] does. The result is true if no thread filled or changed the entry
-    /// at the comparison.
+    /// Checks as [`Arena::check_present`] does. The result is true if no thread was filling or changing the
+    /// entry when its key was compared.
     pub(crate) fn check_uptodate(&self, index: u32, seen: State) -> Visit<bool> {
         let present = self.check_present(index, seen);
         present.map(|()| !seen.has(State::BUSY))
@@ -224,8 +224,8 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Claims the entry in slot `index`, and returns its previous state. Returns `None` if the entry is
-    /// not evictable, or was claimed by another thread. The caller must prevent the reuse of the slot
-    /// during the call, normally by locking the bucket.
+    /// not evictable, or was claimed by another thread. The caller must prevent the reuse of the slot during
+    /// the call, normally by a lock of the bucket.
     pub(crate) fn claim(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let claim = |state: State| state.can_claim().then(|| state.claimed());

@@ -5,8 +5,8 @@
 pub(crate) enum Link {
     /// A slot of the arena.
     Slot(u32),
-    /// The end of the chain of the bucket with this number. A reader that arrives at the end of another
-    /// bucket's chain has passed a slot that was reused meanwhile, and starts again.
+    /// The end of the chain of the bucket with this number. If a reader arrives at the end of another
+    /// bucket's chain, a slot on its way was reused meanwhile, and the reader starts again.
     End(u32),
 }
 
@@ -16,8 +16,8 @@ const END: u32 = 1 << 31;
 /// value.
 pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
-/// The exclusive limit of slot and bucket numbers. A link also contains a flag, and a bucket head a lock
-/// bit, and both store the number plus 1.
+/// The exclusive limit of slot and bucket numbers. A link contains a number plus 1 and a flag, and a
+/// bucket head contains a number plus 1 and a lock bit.
 pub const NUMBERS: u32 = 1 << 30;
 
 impl Link {

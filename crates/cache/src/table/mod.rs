@@ -3,15 +3,15 @@
 //!
 //! # Model
 //! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`, the page hash of 2.4),
-//! with slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access
-//! it. Here a slot may be reused at once, but only as a slot. Its address stays mapped: after its memory
-//! is returned to the shared memory pool, the slot reads as zero.
+//! with slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access it.
+//! Here a slot may be reused at once, but its memory is always a slot. The address of the slot stays
+//! mapped: after the memory of the slot is returned to the pool, the slot reads as zero.
 //!
 //! # States of an entry
 //! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
-//! fills or changes it, and *pinned* while threads read it in place. An entry is *evictable* if it is
-//! live, and not busy, pinned or dirty. The thread that *claims* an evictable entry is the only one that
-//! may unlink the entry and reuse its slot.
+//! fills or changes it, and *pinned* while threads read it in place. An entry is *evictable* if it is live,
+//! and not busy, pinned or dirty. To *claim* an evictable entry is to gain the sole right to unlink the
+//! entry and to reuse its slot.
 //!
 //! # Correctness of readers without a lock
 //! While a reader examines a slot, another thread may evict its entry and reuse the slot. The reader can
@@ -49,8 +49,8 @@
 //!
 //! # Cost
 //! A hit reads the bucket head, and all slots of the chain up to the entry: one cache line each. A pin
-//! writes the line of the entry's slot. A copy writes it only if the entry was not marked as referenced.
-//! A bucket takes 4 bytes.
+//! writes the line of the entry's slot. A copy writes this line only if the entry was not marked as
+//! referenced. A bucket takes 4 bytes.
 
 mod arena;
 mod arena_config;
@@ -143,7 +143,7 @@ pub struct Table<L: Layout<W>, H, const W: usize> {
 pub enum Inserted<'a, const W: usize> {
     /// The new entry is in the vacant slot, which has this number.
     New(u32),
-    /// An entry with the key existed already. The vacant slot was freed.
+    /// An entry with the key existed already. The vacant slot is freed.
     Existing(Found<'a, W>),
 }
 
@@ -176,7 +176,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.buckets.count()
     }
 
-    /// Connects `tape`, to which the table then reports its events as events of `cache`.
+    /// Connects `tape`. From then on, the table reports its events to it, as events of `cache`.
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         self.tracepoint.enable(tape, cache);
     }
@@ -192,7 +192,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.counters.objects()
     }
 
-    /// Returns the number of entries inserted so far. A move to another slot does not count.
+    /// Returns the number of entries inserted so far. The move of an entry to another slot is not counted.
     pub(crate) fn inserted(&self) -> u64 {
         self.counters.inserted()
     }
@@ -212,8 +212,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Allocates a slot as [`Table::allocate`] does, and calls `evicted` with the slot number of each
     /// evicted entry.
     pub(crate) fn allocate_evicting(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
-        // The hand passes over several slots before the free lists are checked again, so that some freed
-        // slots are left for the next callers.
+        // The hand passes over several slots before the free lists are checked again, so that it frees some
+        // slots for the next callers, too.
         let batch = (self.arena.touched() / 4).clamp(1, 8);
         let mut turns = self.arena.touched() / batch * 2 + 2;
         loop {
@@ -225,8 +225,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Moves the clock hand over `count` slots. Calls `evicted` with the slot number of each evicted
-    /// entry. Returns the number of evicted entries.
+    /// Moves the clock hand over `count` slots. Calls `evicted` with the slot number of each entry that the
+    /// hand evicts. Returns the number of evicted entries.
     pub(crate) fn scan(&self, count: u32, evicted: impl Fn(u32)) -> u32 {
         self.arena.scan(count, |index, _| {
             evicted(index);
@@ -251,9 +251,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             .0
     }
 
-    /// Finds the entry of `key` and returns the result of `read` for its slot. If another thread changes
-    /// the slot while `read` runs, the result is dropped and the lookup starts again. Only the first hit
-    /// after the clock hand has passed the entry writes to shared memory.
+    /// Finds the entry of `key` and returns the result of `read` for its slot. If the slot is reused while
+    /// `read` runs, the result is dropped and the lookup starts again. Only the first hit after the clock
+    /// hand has passed the entry writes to the slot.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
         let found = self.copy_with_index(key, read);
@@ -274,8 +274,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. Walks no chain and
-    /// counts no lookup.
+    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. Does not walk the
+    /// chain, and counts no lookup.
     #[inline]
     pub(crate) fn copy_at<T>(
         &self,
@@ -343,8 +343,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found.0.unwrap_or(false)
     }
 
-    /// Clears `flag` of the entry of `key`. Returns true if the flag was set and this call cleared it.
-    /// Counts no lookup, and does not mark the entry as referenced.
+    /// Clears the flag `flag` of the entry of `key`. Returns true if the flag was set and this call cleared
+    /// it. Counts no lookup, and does not mark the entry as referenced.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
         let taken = self.walk(key, |_, index, state| {
             self.arena.take_flag(index, state, flag)
@@ -385,8 +385,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
-    /// reader finds the old entry or the new one. The entries of the table must never be pinned or busy:
-    /// such an old entry would stay in the chain, after the new one. Returns the number of the slot.
+    /// reader finds the old entry or the new one. The entries of the table must never be pinned or busy: an
+    /// old entry that is pinned or busy would stay in the chain, after the new one. Returns the number of
+    /// the slot.
     pub fn replace(
         &self,
         key: &L::Key<'_>,
@@ -400,8 +401,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let Some(old) = self.find(&locked, key) else {
             return self.push(&mut locked, vacant, 0);
         };
-        // The new entry must be linked before the old one is unlinked, so that readers always find one.
-        // The tape nevertheless gets the removal first.
+        // The new entry must be linked before the old entry is unlinked, so that readers always find one of
+        // them. The tape nevertheless gets the removal first.
         let new = Self::link(&mut locked, vacant, 0);
         let is_claimed = self.arena.claim(old).is_some();
         if is_claimed || !self.is_live(old) {
@@ -469,9 +470,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.tracepoint.record(Operation::Lookup { hit }, key);
     }
 
-    /// Walks the chain of `key`, and calls `visit` for slots with `key` until `visit` returns
-    /// [`Visit::Found`]. Returns the found value, if any, and the number of links walked, including those
-    /// before a restart.
+    /// Walks the chain of `key`, and calls `visit` for each slot with `key` until `visit` returns
+    /// [`Visit::Found`]. Returns the value in `Found`, if any, and the number of links walked, including
+    /// those before a restart.
     #[inline]
     fn walk<T>(
         &self,
@@ -489,8 +490,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 links += 1;
                 let state = slot.state();
                 if state.has(State::FREE) {
-                    // A reused slot led the walk into a free list. The walk would detect that at the end
-                    // of the list, but the list may be long.
+                    // A slot on the way was reused, and led the walk into a free list. The walk would
+                    // detect that at the end of the list, but the list may be long.
                     continue 'start;
                 }
                 if L::matches(key, slot) {
@@ -503,7 +504,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            // The walk saw the whole chain if nothing was inserted meanwhile, that is, if the front is
+            // The walk saw the whole chain if nothing was inserted meanwhile. This is so if the front is
             // the same slot, with the same entry, and the entry was live already when the walk passed it.
             let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().is_found_as(seen);
             if at == self.buckets.end(bucket)
@@ -565,8 +566,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.tracepoint.record(Operation::Remove, key);
     }
 
-    /// Unlinks slot `index` from a locked chain. Neither counts nor reports a removal, so it can be used
-    /// for the old slot of an entry that has moved.
+    /// Unlinks slot `index` from a locked chain. Neither counts nor reports a removal, since the function
+    /// is also used for the old slot of an entry that has moved.
     fn unlink_slot(&self, locked: &mut Locked<'_>, index: u32) {
         let after = self.arena.slot(index).next();
         if locked.first() == Link::Slot(index) {

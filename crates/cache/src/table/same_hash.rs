@@ -1,15 +1,15 @@
 //! Operations for tables in which several entries may have the same hash: searches by the hash alone,
-//! which return one entry after another, and deletion and relocation of evictable entries.
+//! which return one entry after another, and the deletion and relocation of evictable entries.
 //!
 //! # How a search continues
 //! A search returns its entry pinned, so that the entry stays in its chain. The following entries of the
 //! chain are older, since new entries are inserted at the front. So a search that continues after the
-//! pinned entry finds no entry twice, unless a slot on its way is reused for a new entry at the front.
-//! To detect that, the search reads the state of each slot, and then checks the previous slot again: if
-//! the previous slot has the same entry and still links to the slot, neither of the two was reused. If
-//! not, the search starts again after the pinned entry.
+//! pinned entry finds no entry twice, unless a slot on its way is reused for a new entry at the front. To
+//! detect such a reuse, the search reads the state of each slot, and then checks the previous slot again.
+//! If the previous slot has the same entry and still links to this slot, neither of the two was reused.
+//! If not, the search starts again after the pinned entry.
 //!
-//! These pins do not mark the entry as referenced. The caller marks the entry if it uses the entry.
+//! A pin of a search does not mark the entry as referenced. The caller marks the entry if it uses it.
 
 use super::chain_bound::Room;
 use super::hold::{Added, Removal};
@@ -86,7 +86,7 @@ where
         Added::New
     }
 
-    /// Removes the entry of `key` if it is evictable. Otherwise pins and returns it.
+    /// Removes the entry of `key` if it is evictable. If it is not, pins and returns it.
     pub(crate) fn remove_or_pin(&self, key: &L::Key<'_>) -> Removal<'_, W> {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
         let Some(index) = self.find_live(&locked, key) else {
@@ -120,7 +120,7 @@ where
             return false;
         }
         let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
-        // If the slot still has the same entry, the locked bucket is that of the entry.
+        // If the slot still has the same entry, the locked bucket is the bucket of this entry.
         if !slot.state().is_same_entry(seen) {
             return false;
         }
@@ -175,7 +175,7 @@ where
     }
 
     /// Returns true if the slot in `before` is still in the chain, with the same entry, and links to
-    /// `at`.
+    /// `at`. If `before` is `None`, returns true if the bucket head links to `at`.
     #[inline]
     fn leads_to(&self, bucket: u32, before: Position<'_, W>, at: Link) -> bool {
         let Some((slot, seen)) = before else {

@@ -5,8 +5,8 @@
 //! slab when all its objects happen to be free. Here entries are moved until the last slots of the arena
 //! are free ([`give_back`](super::give_back)).
 //!
-//! The table must be the only one in its arena. A lookup may miss an entry that is being moved, so the
-//! shrinker is only for tables whose users can read a missed entry again.
+//! The table must be the only one in its arena. A lookup may miss an entry while it is being moved. So
+//! the shrinker is only for tables whose users can obtain a missed entry again.
 
 use super::{HashFunction, Layout, Table};
 use crate::shrink::Shrinker;

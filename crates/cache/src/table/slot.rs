@@ -1,7 +1,7 @@
 //! A slot: the memory of one cached entry, with a state word that is changed atomically.
 //!
 //! # Model
-//! The flags, the reference count and the hash link of `struct page`, in the slot itself. The slot has no
+//! `struct page`: the slot itself contains the flags, the reference count and the hash link. It has no
 //! `struct list_head`, since the clock hand scans the slots of the arena in order.
 //!
 //! # State word
@@ -9,10 +9,9 @@
 //! 63            32 31        20 19           0
 //! | generation    | flags      | pins         |
 //! ```
-//! The words of key and value change only while the slot is in no chain and is owned by one thread.
-//! The thread became the owner by storing [`State::claimed`], which increments the generation. So if a
-//! reader finds the same generation before and after it reads the words, all of them belong to one
-//! entry.
+//! The words of key and value change only while the slot is in no chain and is owned by one thread. That
+//! thread became the owner when it stored [`State::claimed`], which increments the generation. So if a
+//! reader finds the same generation before and after it reads the words, all of them belong to one entry.
 //!
 //! # Cost
 //! A slot takes 16 bytes plus 8 for each word: 32 bytes for a page.
@@ -41,7 +40,8 @@ impl State {
     pub const MARKER: u64 = 1 << 24;
     /// The page was read ahead, and was not requested yet.
     pub const READAHEAD: u64 = 1 << 25;
-    /// The frame contains buffers, not a page of a file. The flag is used in an arena for both.
+    /// The frame contains buffers, not a page of a file. The flag is used in an arena that pages and
+    /// buffers share.
     pub const BUFFER: u64 = 1 << 26;
     /// The slot is on a free list.
     pub(super) const FREE: u64 = 1 << 27;
@@ -49,7 +49,7 @@ impl State {
     pub const WANTED: u64 = 1 << 28;
     /// The device does not have the present contents, so the entry must not be evicted.
     pub const DIRTY: u64 = 1 << 29;
-    /// Searches by hash may find the entry.
+    /// A search by the hash alone may return the entry.
     pub const REUSABLE: u64 = 1 << 30;
 
     /// Returns true if any of `flags` is set.
@@ -201,8 +201,8 @@ impl<const W: usize> Slot<W> {
         self.words[index].load(Acquire)
     }
 
-    /// Sets word `index`. Only a function that fills a new entry may call this, for the slot of that
-    /// entry.
+    /// Sets word `index`. Only a function that fills a new entry may call this method, and only for the
+    /// slot of that entry.
     #[inline]
     pub fn set_word(&self, index: usize, value: u64) {
         // Release: the earlier increment of the generation is not reordered after this store.
@@ -216,8 +216,8 @@ impl<const W: usize> Slot<W> {
         self.aux.load(Acquire)
     }
 
-    /// Sets the half word. Only a function that fills a new entry may call this, for the slot of that
-    /// entry.
+    /// Sets the half word. Only a function that fills a new entry may call this method, and only for the
+    /// slot of that entry.
     pub fn set_aux(&self, value: u32) {
         self.aux.store(value, Release);
     }
@@ -258,7 +258,7 @@ impl<const W: usize> Slot<W> {
     }
 
     /// Replaces the state by `to(state)`, and returns the previous state. If `to` returns `None`, returns
-    /// the present state as an error. `seen` is the state that is tried first.
+    /// the present state as an error. `seen` is the state that the first attempt expects.
     #[inline]
     pub(crate) fn update(
         &self,
@@ -329,7 +329,8 @@ impl<const W: usize> Slot<W> {
     /// Waits until the entry has no pins. The caller must have made it busy, which prevents new pins.
     /// Returns false if `is_cancelled` returns true before the last pin is removed.
     ///
-    /// The thread spins and does not park, because a pin usually lasts only as long as a copy.
+    /// The thread spins and does not park, because a pin usually lasts only as long as a copy of the
+    /// bytes.
     pub(crate) fn wait_unpinned(&self, is_cancelled: impl Fn() -> bool) -> bool {
         let backoff = Backoff::new();
         // The state is loaded with acquire: reads through the pins happen before the caller continues.
@@ -352,8 +353,8 @@ impl<const W: usize> Slot<W> {
         busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
-    /// Records that a thread will park while the entry that was in the state `seen` is busy.
-    /// Returns false if the busy state has already ended; the thread must then not park.
+    /// Records that the caller will park while the entry that was in the state `seen` is busy. Returns
+    /// false if the busy state has already ended; the caller must then not park.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
         let announced = self.update(self.state(), |state| {
             let is_busy = state.is_same_entry(seen) && state.has(State::BUSY);

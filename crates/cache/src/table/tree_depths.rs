@@ -9,7 +9,7 @@ pub struct TreeDepths {
     pub trees: u64,
     /// The number of pages in the largest tree.
     pub largest: u64,
-    /// The number of pages at each depth, from 1, the depth of a root.
+    /// The number of pages at each depth. The first element is for depth 1, the depth of a root.
     pub pages: Vec<u64>,
 }
 
@@ -26,7 +26,7 @@ impl TreeDepths {
         self.pages.len() as u64
     }
 
-    /// Returns each depth, from 1, with the number of pages at that depth.
+    /// Returns each depth, starting with 1, and the number of pages at that depth.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> {
         (1..).zip(self.pages.iter().copied())
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tables {
-    /// The named set of tables from which this one was derived. It only affects how the tables are printed.
+    /// The named set from which these tables were derived. The field only affects how the tables are printed.
     pub base: Base,
     /// The search structure of pages.
     pub page: Pages,
@@ -74,21 +74,21 @@ pub enum InodeLookups {
     /// All lookups.
     #[default]
     All,
-    /// The first lookup after a miss in the dentry cache, as in the kernel. The others find the inode by a
-    /// reference.
+    /// The first lookup of an inode after a miss in the dentry cache, as in the kernel. Other lookups find
+    /// the inode by a reference from its number to its slot.
     AfterDentryMisses,
 }
 
-/// The mode of shrinking dentries: when they are scanned for eviction, and how many.
+/// The mode of shrinking dentries: when they are scanned for eviction, and how many of them.
+/// [`shrink`](crate::shrink) describes the passes of a scan and their priorities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrinking {
-    /// Dentries are scanned when a scan of a quarter of the pages and buffers did not free enough frames. The
-    /// same fraction of the dentries is then scanned.
+    /// A pass scans dentries if it has scanned a quarter or more of the pages and buffers, and not enough
+    /// frames are free. It then scans the same fraction of the dentries.
     #[default]
     Normal,
-    /// Dentries are scanned whenever no frame is free, before all other caches. Of the dentries,
-    /// 1/(priority + 1) is scanned (`nr_unused / (priority + 1)`), as A. Arcangeli suggested (Lever 2000,
-    /// section 3.3).
+    /// Each pass scans dentries before all other caches. It scans 1/(priority + 1) of the dentries
+    /// (`nr_unused / (priority + 1)`), as A. Arcangeli suggested (Lever 2000, section 3.3).
     Eager,
 }
 
@@ -171,7 +171,7 @@ impl Tables {
         self.table_mut(cache).copied()
     }
 
-    /// Returns true if the size of a table is not determined by Larder's rule.
+    /// Returns true if the size of any table is not determined by Larder's rule.
     pub(crate) fn has_chosen_sizes(&self) -> bool {
         let tables = CacheKind::ALL.map(|cache| self.table(cache));
         let mut tables = tables.iter().flatten();

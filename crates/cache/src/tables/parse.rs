@@ -48,7 +48,8 @@ fn choice<T>(all: &[(&'static str, T)]) -> String {
     names.join(", ")
 }
 
-/// Returns text for the user about search structures of `cache` that are not hash functions.
+/// Returns the part of an error message that lists search structures of `cache` other than hash
+/// tables.
 fn more_functions(cache: CacheKind) -> &'static str {
     match cache {
         CacheKind::Page => "; rbtree, a red-black tree for each inode",

@@ -3,11 +3,11 @@
 use crate::tape::CacheKind;
 
 /// The number of buckets of a table, or a rule that determines it. Linux's rules depend on the memory of the
-/// machine. Here they depend on the memory budget of the caches instead.
+/// machine. Here these rules depend on the memory budget of the caches instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableSize {
-    /// Larder's rule, which depends on the largest number of objects that fit into the budget. There is one
-    /// bucket for 3/4 to 1 1/2 pages, for 4 to 8 frames of buffers, and for one or two dentries or inodes.
+    /// Larder's rule, which depends on the number of objects that fit into the budget. There is one bucket
+    /// for 3/4 to 1 1/2 pages, for 4 to 8 frames of buffers, and for one or two dentries or inodes.
     #[default]
     Larder,
     /// The log2 of the number of buckets.
@@ -16,9 +16,10 @@ pub enum TableSize {
     /// cache has a bucket for each page of memory. The other tables have fixed sizes: 32768 buckets for
     /// buffers, 1024 for dentries, and 256 for inodes.
     Linux2_2_16,
-    /// The rule of current Linux, as the kernel logs it at boot: a bucket for each 8 KiB of memory for
-    /// dentries, and for each 16 KiB for inodes. Current Linux has no tables for pages and blocks. Here
-    /// these tables have a bucket for each page of memory, as in the last Linux version that had them.
+    /// The rule of current Linux, as the kernel logs it at boot. The table of dentries has a bucket for each
+    /// 8 KiB of memory, and the table of inodes for each 16 KiB. Current Linux has no tables for pages and
+    /// blocks. Here these tables have a bucket for each page of memory, as in the last Linux version that
+    /// had them.
     LinuxToday,
 }
 

@@ -17,7 +17,7 @@ use crate::table::{Hash64, HashFunction, Link, Room, State};
 /// The link at the end of every chain.
 const END: Link = Link::End(0);
 
-/// A bucket: the raw link to its first entry, in a lock.
+/// A bucket: a lock that contains the raw link to the first entry.
 type Head = Mutex<u32>;
 
 /// The size of a bucket in bytes.
@@ -114,8 +114,8 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Makes room for one more entry. If the result is [`Room::Evict`], the caller must remove that entry
-    /// from the order and free it; it is already claimed, and removed from the chain.
+    /// Makes room for one more entry. If the result is [`Room::Evict`], its entry is claimed and was
+    /// removed from the chain. The caller must remove the entry from the order, and free it.
     pub fn make_room(&mut self) -> Room {
         let Entries {
             arena, chain_max, ..

@@ -3,16 +3,17 @@
 //!
 //! # Model
 //! `fs/mbcache.c` as of Linux 4.6, with later fixes. Each entry is in a bucket with a lock, and in an
-//! eviction order ([`Order`]), which consists of lists. When the cache has its limit of entries or more, an
-//! insertion wakes a worker, which examines a sixteenth of the limit for eviction. When the cache has twice
-//! its limit, the insertion itself first examines 64 entries. The arena has slots for twice the limit and
-//! for 64 more entries. If all slots are in use by held entries, an insertion fails.
+//! eviction order ([`Order`]), which consists of lists. When the number of entries has reached the limit, an
+//! insertion wakes a worker, which examines entries for eviction: as many as a sixteenth of the limit. When
+//! the number of entries is twice the limit, the insertion itself first examines 64 entries for eviction. The
+//! arena has slots for twice the limit and for 64 more entries. If all slots are in use by held entries, an
+//! insertion fails.
 //!
 //! # Insertion and removal of an entry
 //! The thread that inserts an entry holds it, and adds it to its bucket and then to the order. A thread that
-//! removes an entry first claims it, which is possible only if no thread holds it; then no thread can hold
-//! it any more. A thread that deletes the entry claims it with the bucket locked, and removes it from the
-//! bucket and then from the order. A thread that evicts the entry claims it with the list locked, and
+//! removes an entry first claims it, which is possible only if no thread holds it. After that, no thread can
+//! hold it any more. A thread that deletes the entry claims it with the bucket locked, and removes it from
+//! the bucket and then from the order. A thread that evicts the entry claims it with the list locked, and
 //! removes it from the list and then from the bucket. Finally the thread frees the slot.
 //!
 //! # Invariants
@@ -20,11 +21,11 @@
 //! 2. When no operation is in progress, buckets and order contain the same entries.
 //!
 //! # Locking
-//! A thread locks a bucket or a list, but never both.
+//! A thread locks a bucket or a list, but never both at the same time.
 //!
 //! # Cost
-//! An entry takes 32 bytes, and a bucket 8. A search locks a bucket. The hold and the release of an entry
-//! each write its state word.
+//! An entry takes 32 bytes, and a bucket 8. A search locks a bucket. To hold or to release an entry is to
+//! write its state word.
 
 mod buckets;
 mod order;
@@ -45,13 +46,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
-/// The divisor of the limit that results in the number of entries that the worker examines.
+/// For each request, the worker examines 1/`WORKER_PART` of the limit of entries.
 const WORKER_PART: u32 = 16;
 
-/// The number of entries that an insertion examines when the cache has twice its limit.
+/// The number of entries that an insertion examines when the cache has twice its limit of entries.
 const INSERT_PASSES: u32 = 64;
 
-/// Twice the limit, and the entries that an insertion then passes over.
+/// The sizes of the rewrite. There are slots for twice the limit, and for the entries that an insertion
+/// examines when the cache has so many entries.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<2>>(),
     bucket_bytes: buckets::BUCKET_BYTES,
@@ -127,21 +129,21 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         self.buckets.lock(&self.entries, key)
     }
 
-    /// Evicts entries, as the work of the worker.
+    /// Does the work of the worker: examines a part of the entries for eviction.
     fn drop_part(&self) {
         let part = u64::from(self.limit / WORKER_PART).max(1);
         self.drop_entries(part, &self.entries.dropped_by_limit);
     }
 
-    /// Examines `count` entries, and evicts those that the order does not spare. Adds their number to
-    /// `dropped`.
+    /// Examines `count` entries, and evicts those that the order does not spare. Adds the number of evicted
+    /// entries to `dropped`.
     fn drop_entries(&self, count: u64, dropped: &AtomicU64) {
         let mut left = count;
         while self.drop_next(&mut left, dropped) {}
     }
 
-    /// Examines up to `left` entries until one is evicted, and decrements `left` for each. Returns false if
-    /// none is evicted.
+    /// Examines up to `left` entries until one is evicted, and decrements `left` for each examined entry.
+    /// Returns false if no entry is evicted.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
         let Some(index) = self.order.claim_next(entries, left) else {
@@ -156,7 +158,8 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
 
     /// Returns a slot for a new entry. If no slot is free, evicts other entries first.
     fn allocate(&self) -> Option<Vacant<'_, 2>> {
-        // Two turns: in the first, all entries may be spared because they are referenced.
+        // The order may have to be scanned twice: in the first turn, all entries may be spared because they
+        // are referenced.
         let mut left = 2 * u64::from(self.order.count());
         loop {
             let vacant = self.entries.take_free();

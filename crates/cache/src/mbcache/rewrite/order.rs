@@ -48,8 +48,8 @@ pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
     /// Records a use of the entry `index`, which the caller must hold.
     fn used(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Examines up to `left` entries until one can be evicted, and decrements `left` for each. Claims this
-    /// entry, removes it from the order, and returns it.
+    /// Examines up to `left` entries until one can be evicted, and decrements `left` for each examined
+    /// entry. Claims the entry that can be evicted, removes it from the order, and returns it.
     fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
 
     /// Checks the invariants.

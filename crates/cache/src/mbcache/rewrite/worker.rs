@@ -5,7 +5,8 @@
 //! at the first request, and is joined before its target is dropped.
 //!
 //! # Locking
-//! The thread holds `is_ending` from its check for requests until it parks, and `working` during the work.
+//! The worker's thread holds `is_ending` from its check for requests until it parks, and `working` during
+//! the work.
 
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{self, AcqRel, AtomicU32, Condvar, Mutex, MutexGuard, Relaxed, Release};
@@ -30,7 +31,7 @@ struct Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> Worker<T> {
-    /// Creates a worker that does `work` on `target` when this is requested.
+    /// Creates a worker that does `work` on `target` on request.
     pub fn new(target: Arc<T>, work: fn(&T)) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -46,6 +47,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
     }
 
     /// Requests that the worker start the work once more. Further requests before the start have no effect.
+    /// If the worker's thread cannot be started, the caller does the work itself.
     pub fn request(&self) {
         let shared = &self.shared;
         if shared.is_requested.load(Relaxed) == 1 || shared.is_requested.swap(1, AcqRel) == 1 {
@@ -62,7 +64,8 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// Prevents the work while the returned guard exists.
+    /// Waits until the work in progress has ended, and prevents further work while the returned guard
+    /// exists.
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         self.shared.working.lock()
     }

@@ -1,4 +1,5 @@
-//! `clock`, Larder's own variant: it finds entries without a lock, and has a clock hand instead of a list.
+//! `clock`, Larder's own variant: it finds entries without a lock, and evicts them with a clock hand
+//! instead of a list.
 //!
 //! # Model
 //! Entries are in the [`table`](crate::table) that all other caches use. A search walks a chain without a
@@ -25,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The sizes of `clock`. A bucket is the number of its first slot.
+/// The sizes of `clock`. A bucket contains the number of its first slot.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<1>>(),
     bucket_bytes: size_of::<u32>(),

@@ -34,7 +34,8 @@ pub(crate) struct Lru {
     lists: Box<[CachePadded<Mutex<List>>]>,
     /// The number of entries on all lists.
     count: AtomicU32,
-    /// The list from which the next entry is evicted. It changes each time, so that each list has a turn.
+    /// The list from which the next entry is evicted. It advances with each eviction, so that each list
+    /// has its turn.
     turn: AtomicU32,
 }
 

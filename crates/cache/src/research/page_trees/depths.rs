@@ -1,14 +1,15 @@
 //! Measurement of the depths of pages in their trees: the number of nodes that a lookup walks.
 //!
 //! # Locking
-//! A tree is locked while at most [`PART_PAGES`] of its pages are examined, so that readers are not delayed
-//! noticeably. Pages that are inserted or removed during the measurement may be counted or not.
+//! A tree is locked while up to [`PART_PAGES`] of its pages are examined, and then unlocked, so that
+//! readers are not delayed noticeably. Pages that are inserted or removed during the measurement may be
+//! counted or not.
 
 use super::PageTrees;
 use crate::page::PageLayout;
 use crate::table::{Layout as _, TreeDepths};
 
-/// The number of pages that are examined before their tree is unlocked.
+/// The largest number of pages that are examined before their tree is unlocked.
 const PART_PAGES: usize = 512;
 
 impl PageTrees {
@@ -44,8 +45,8 @@ impl PageTrees {
             .collect()
     }
 
-    /// Calls `add` with the depths of up to [`PART_PAGES`] pages of an inode, from `index` on. Returns the
-    /// index of the next page.
+    /// Calls `add` with the depth of each of up to [`PART_PAGES`] pages of an inode, from `index` on.
+    /// Returns the index of the next page, or `None` if there is none.
     fn add_part(&self, inode: u64, index: u64, add: &mut impl FnMut(usize)) -> Option<u64> {
         let tree = self.lock_tree(inode);
         let mut at = tree.first_from(index);

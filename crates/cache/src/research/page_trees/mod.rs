@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). In Linux the reader has the
-//! inode, which has a pointer to its tree. Here the reader has only an inode number, so the roots of the
-//! trees are in a hash table by inode number: chains of roots.
+//! inode, which has a pointer to its tree. Here the reader has only an inode number. So the roots of the
+//! trees are in a hash table, whose key is the inode number and whose chains contain roots.
 //!
 //! # Invariants
 //! Checked by `PageTrees::check_invariants` when there are no writers, in addition to those of
@@ -12,20 +12,21 @@
 //! 2. Every page of a tree is live, and the root of the tree is in the chain of the inode.
 //! 3. All trees together have [`PageTrees::objects`] pages.
 //!
-//! The clock hand claims a page before it locks the page's tree. If another thread then inserts a page
-//! with the same index, the new page replaces the claimed one in the tree, and the removal is counted and
-//! reported. The thread with the claim later finds that the page is in no tree, and does not unlink it.
+//! The clock hand claims a page before it locks the page's tree. If another thread then inserts a page with
+//! the same index, the new page replaces the claimed page in the tree, and the removal of the claimed page is
+//! counted and reported. The thread that has the claim later finds that the claimed page is in no tree, and
+//! does not unlink it.
 //!
 //! # Locking
-//! Readers and writers lock a chain of roots, for one walk of one tree: without the lock, a rotation
-//! could lead a reader to the wrong nodes. With the chain locked, a thread takes no other lock and does not
-//! wait. A page is pinned or made busy while its tree is locked. The clock hand claims pages without the
-//! lock, by the state word.
+//! A reader or a writer locks a chain of roots, for one walk of one tree. Without the lock, a rotation could
+//! lead a reader to the wrong nodes. With the chain locked, a thread takes no other lock and does not wait. A
+//! page is pinned or made busy while its tree is locked. The clock hand claims pages without the lock, by a
+//! change of the state word.
 //!
 //! # Cost
-//! A frame takes 12 bytes more, and a chain of roots 4. A lookup passes roots of its chain, on average
-//! fewer than one for each page, and nodes of its tree, as many as the depth of the page. Only the nodes
-//! are counted as links.
+//! A frame takes 12 bytes more, and a chain of roots takes 4 bytes. A lookup walks the roots in its chain,
+//! and then the nodes of its tree, as many as the depth of the page. The roots are few, since there are about
+//! as many chains as frames. Only the nodes are counted as links.
 
 mod depths;
 mod red_black;
@@ -66,7 +67,7 @@ pub struct PageTrees {
 struct LockedTree<'a> {
     trees: &'a PageTrees,
     chain: Locked<'a>,
-    /// The previous root in the chain, or `None` if the tree is the first or empty.
+    /// The previous root in the chain, or `None` if the tree is empty or the first in the chain.
     before: Option<u32>,
     /// The root, or `None` if the tree is empty.
     root: Option<u32>,
@@ -121,8 +122,8 @@ impl PageTrees {
         found
     }
 
-    /// Inserts the page of `key` in the slot `vacant`, unless it is in its tree already. The new page gets
-    /// `flags`, and `fill` initializes its slot.
+    /// Inserts the page of `key` in the slot `vacant`, unless the page is in its tree already. The new page
+    /// gets `flags`, and `fill` initializes its slot.
     pub fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -154,7 +155,7 @@ impl PageTrees {
         Inserted::New(vacant.into_index())
     }
 
-    /// Removes the page of `key`. Returns false if it is not in its tree, or is not evictable.
+    /// Removes the page of `key`. Returns false if the page is not in its tree, or is not evictable.
     pub fn remove(&self, key: &PageKey) -> bool {
         self.remove_entry(key).is_some()
     }
@@ -199,8 +200,8 @@ impl PageTrees {
         (found, position.links)
     }
 
-    /// Calls `visit` for a page until the result is not [`Visit::Raced`]. The tree must be locked, so that the
-    /// slot is not reused.
+    /// Calls `visit` for a page until the result is not [`Visit::Raced`]. The tree must be locked, so that
+    /// the page's slot is not reused.
     fn visit<T>(&self, node: u32, visit: impl Fn(u32, State) -> Visit<T>) -> Option<T> {
         loop {
             match visit(node, self.arena.slot(node).state()) {

@@ -48,7 +48,7 @@ const LINKED: u32 = 1 << 31;
 /// The flag of a red node. The bits below it contain the number of the parent plus 1 ([`NODES_MAX`]).
 const RED: u32 = 1 << 30;
 
-/// The limit of node numbers.
+/// The exclusive limit of the number of nodes.
 const NODES_MAX: usize = (RED - 1) as usize;
 
 /// The size of a node in bytes.
@@ -86,8 +86,8 @@ impl Nodes {
         self.word(node, side as usize).load(Relaxed).checked_sub(1)
     }
 
-    /// Returns the node that follows `node` in order, and the depth of that node. `depth` must be the depth
-    /// of `node`.
+    /// Returns the node that follows `node` in the order of keys, and the depth of that node. `depth` must
+    /// be the depth of `node`.
     pub fn next(&self, mut node: u32, mut depth: usize) -> Option<(u32, usize)> {
         if let Some(right) = self.child(node, Right) {
             (node, depth) = (right, depth + 1);
@@ -136,8 +136,8 @@ impl Nodes {
         self.set_parent(node, self.parent(node), is_red);
     }
 
-    /// Returns the side of `parent` on which `child` is. If `child` is `None`, returns the side of a missing
-    /// child.
+    /// Returns the side of `parent` on which `child` is. If `child` is `None`, returns a side on which
+    /// `parent` has no child.
     fn side_of(&self, child: Option<u32>, parent: u32) -> Side {
         if self.child(parent, Left) == child {
             Left
@@ -210,7 +210,7 @@ impl Tree<'_> {
         let nodes = self.nodes;
         let children = [Left, Right].map(|side| nodes.child(node, side));
         let (child, parent, was_red) = if let [Some(_), Some(right)] = children {
-            // The node is replaced by the next node in order, which has no left child.
+            // The node is replaced by the next node in the order of keys, which has no left child.
             let next = self.leftmost(right);
             let (child, was_red) = (nodes.child(next, Right), nodes.is_red(next));
             let parent = nodes.parent(next).filter(|parent| *parent != node);
@@ -243,7 +243,8 @@ impl Tree<'_> {
         at
     }
 
-    /// Replaces `node` by `child`, its only child. The colour of `child` does not change.
+    /// Replaces `node` by its only child `child`, or removes `node` if that is `None`. The colour of `child`
+    /// does not change.
     fn move_up(&mut self, node: u32, child: Option<u32>) {
         let is_red = child.is_some_and(|child| self.nodes.is_red(child));
         self.put_in_place(node, child, is_red);
@@ -326,7 +327,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Restores invariant 3 if the paths through `child` of `parent` have one black node fewer.
+    /// Restores invariant 3 if the paths through `child`, a child of `parent`, have one black node too few.
     fn balance_removed(&mut self, child: Option<u32>, parent: Option<u32>) {
         let nodes = self.nodes;
         let is_red = |node: Option<u32>| node.is_some_and(|node| nodes.is_red(node));
@@ -340,7 +341,7 @@ impl Tree<'_> {
                 self.rotate(above, side);
                 sibling = nodes.child(above, side.other());
             }
-            // The sibling exists, since the paths through it have at least two black nodes.
+            // The sibling exists, since the paths through it have at least one black node.
             let Some(mut sibling) = sibling else { break };
             let inner = nodes.child(sibling, side);
             if !is_red(inner) && !is_red(nodes.child(sibling, side.other())) {

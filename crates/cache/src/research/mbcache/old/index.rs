@@ -1,8 +1,9 @@
-//! An index of `old`, which has two: by key and by value.
+//! An index of `old`. The variant has two indexes: by key and by value.
 //!
 //! # Model
 //! In Linux, an index is an array of `list_head`, and each entry has a `list_head` for each index. Here a
-//! chain is singly linked: the link to the next entry is in one half of the entry's third word.
+//! chain is singly linked: for each index, the link to the next entry is in one half of the entry's third
+//! word.
 //!
 //! # Locking
 //! The lock of the cache guards chains and links.

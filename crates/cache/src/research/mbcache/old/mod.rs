@@ -2,16 +2,16 @@
 //!
 //! # Model
 //! `fs/mbcache.c` as of Linux 4.4. One lock guards all data. An entry is in two indexes: by its value, and
-//! by its key. The entries that are not held are on one list, in the order of their release. When there
-//! are too many entries, the first of the list is evicted. A lookup by key and value ([`MbCache::get`])
-//! holds the entry exclusively. A search by key, or a deletion of an entry in use, holds the entry in
-//! shared mode. If another thread holds the entry in a conflicting mode, the lookup parks. All entries
-//! have one wait queue, and the release of any entry wakes all threads in the queue.
+//! by its key. The entries that are not held are on one list, in the order of their release. When there are
+//! too many entries, the first entry of the list is evicted. A lookup by key and value ([`MbCache::get`])
+//! holds the entry exclusively. A search by key holds the entry in shared mode, and so does a deletion of
+//! an entry in use. If another thread holds the entry in a conflicting mode, the calling thread parks. All
+//! entries have one wait queue, and the release of any entry wakes all threads in the queue.
 //!
 //! The implementation differs from Linux 4.4 in three respects, as the trait requires. A search skips
-//! entries that are not reusable; Linux does so since the rewrite. A thread that deletes an entry in use
-//! does not wait, but holds the entry ([`Deletion::InUse`]) and can call [`Held::wait_unused`]. The limit
-//! of entries is never exceeded: an insertion fails instead.
+//! entries that are not reusable; Linux has done so since the rewrite. A thread that deletes an entry in
+//! use does not wait, but holds the entry ([`Deletion::InUse`]) and can call [`Held::wait_unused`]. The
+//! limit of entries is never exceeded: an insertion fails instead.
 //!
 //! # What callers must not do
 //! 1. A thread that holds an entry must not call [`MbCache::get`] for it, and a thread that holds an entry
@@ -19,8 +19,8 @@
 //! 2. Two threads must not each hold an entry exclusively and look up the entry of the other: they would
 //!    wait for each other.
 //!
-//! A caller satisfies both rules if it releases each entry before it looks up the next, except with
-//! [`MbCache::find_next`], which requires a shared hold. `larder-ext4` does so.
+//! A caller satisfies both rules if it releases each entry before it looks up the next. The exception is
+//! [`MbCache::find_next`], which requires a shared hold. `larder-ext4` satisfies the rules in this way.
 //!
 //! # Invariants
 //! 1. Each entry is once in each index.
@@ -31,8 +31,8 @@
 //! requested before the lock is acquired, since the request may shrink this cache.
 //!
 //! # Cost
-//! An entry takes 40 bytes, and the buckets of both indexes 8 bytes. At Linux's limit, these are 40.5 bytes
-//! for each entry.
+//! An entry takes 40 bytes. A bucket in each of the two indexes takes 8 bytes. At Linux's limit of entries
+//! and number of buckets, the total is 40.5 bytes for each entry.
 
 mod index;
 
@@ -178,7 +178,7 @@ impl<P: Probe> Old<P> {
     }
 
     /// Makes room for one more entry in the chains of `key` and `value`. Returns false if one of the chains
-    /// is full of held entries.
+    /// is full, and all of its entries are held.
     fn make_room(&self, indexes: &mut Indexes, key: u32, value: u64) -> bool {
         let by_key = self.room(&indexes.by_key, key.into());
         self.clear(by_key, indexes) && self.clear(self.room(&indexes.by_value, value), indexes)
@@ -265,7 +265,7 @@ impl<P: Probe> Shrinker for Old<P> {
 }
 
 impl<P: Probe> EntryOperations for Old<P> {
-    // A touch has no effect: the release of any entry moves it to the end of the list.
+    // A touch has no effect, since the release of an entry moves the entry to the end of the list anyway.
     fn touch(&self, _: u32) {}
 
     fn set_reusable(&self, index: u32, reusable: bool) {
