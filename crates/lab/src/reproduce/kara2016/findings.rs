@@ -1,7 +1,7 @@
 //! The findings of the letter and their criteria.
 //!
-//! A finding is judged on a table of times ([`Grid`]). The published table satisfies each of them, which
-//! a test verifies. A measured table may or may not satisfy it. Ratios over several cases are
+//! A finding is judged on a table of times ([`Grid`]). The published table satisfies all findings, which
+//! a test verifies. A measured table may or may not satisfy a finding. Ratios over several cases are
 //! geometric means.
 
 use larder::MbCacheVariant::{self, ListLru, Lru, Off, Old, Referenced};
@@ -45,7 +45,8 @@ impl Source {
 #[derive(Debug)]
 pub struct Rule {
     pub finding: Finding<Grid>,
-    /// Whether it concerns contention between processors, of which fewer processors show nothing.
+    /// Whether it concerns contention between processors. Measurements on fewer processors than the letter's
+    /// machine had show nothing about such a finding.
     pub needs_processors: bool,
     /// The sources of the tables that are examined.
     pub sources: &'static [Source],
@@ -57,7 +58,7 @@ const MANY: u32 = 64;
 /// The minimum ratio of two times for a finding that says "far" or "much".
 const FAR: f64 = 2.0;
 
-/// A mean loss of time below this part is not slower.
+/// A variant that takes longer on average by less than this share does not count as slower.
 const MARGIN: f64 = 0.05;
 
 /// The tables of the cache's own code.
@@ -356,7 +357,7 @@ pub(super) fn beyond_noise(
     Count::of(&ratios, |ratio| ratio > 1.0 + grid.noise)
 }
 
-/// A number of cases, out of all.
+/// A number of cases, and the number of all cases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     part: u32,

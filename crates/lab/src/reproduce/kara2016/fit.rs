@@ -5,9 +5,9 @@
 //! all sets share, and on the journal. Only these times are used. The other columns of the letter do not
 //! influence any cost, so that they test the simulation.
 //!
-//! A search, which is a test, changes one cost at a time, or two that depend on each other, and keeps the change if
-//! the error decreases. The error is the root mean square of the logarithms of simulated / published over all P and
-//! F. [`Costs::FITTED`] is its result.
+//! The search is an ignored test of this module. It changes one cost at a time, or two that depend on each other,
+//! and keeps the change if the error decreases. The error is the root mean square of the logarithms of
+//! simulated / published over all P and F. [`Costs::FITTED`] is the result of the search.
 
 use larder::MbCacheVariant::Off;
 use rayon::prelude::*;
@@ -46,9 +46,10 @@ impl Residual {
     }
 }
 
-/// Compares the times with `off` that the simulation has with these costs with the published ones.
+/// Simulates the times with `off` at these costs, and compares them with the published times.
 pub(super) fn evaluated(size: &Size, published: &Grid, costs: Costs) -> Result<Fit, Error> {
-    // The number of values has no influence, except that a set to the same value changes nothing.
+    // Without a cache, the number of values has no influence, except that a set to the same value changes
+    // nothing.
     let most = size.cases.iter().map(|case| case.values).max();
     let cases = size.cases.iter().filter(|case| Some(case.values) == most);
     let cases: Vec<Case> = cases.copied().collect();
@@ -83,8 +84,8 @@ mod tests {
     /// The factors by which the search changes a cost.
     const FACTORS: [f64; 4] = [1.6, 1.25, 1.1, 1.04];
 
-    /// Searches the costs with which the simulation fits the published times with `off` best, and prints them. The
-    /// search takes a minute with optimization. Run it with `--nocapture` after a change of the model or of
+    /// Searches for the costs at which the simulation fits the published times with `off` best, and prints them.
+    /// The search takes a minute with optimization. Run it with `--nocapture` after a change of the model or of
     /// [`Costs::START`], and copy its result to [`Costs::FITTED`].
     #[test]
     #[ignore = "takes minutes"]
@@ -107,7 +108,8 @@ mod tests {
         fits.find(|fit| fit.error < best.error)
     }
 
-    /// Returns the costs with one of them multiplied or divided by `factor`, or with another number of lines.
+    /// Returns `costs` with one change each: the work, the cost of a waiting process or that of a block is
+    /// multiplied or divided by `factor`, or the number of lines is changed.
     fn neighbours(costs: Costs, factor: f64) -> Vec<Costs> {
         let mut neighbours = Vec::new();
         for factor in [factor, 1.0 / factor] {

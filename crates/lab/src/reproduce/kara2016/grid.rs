@@ -21,7 +21,7 @@ pub struct Grid {
     pub rows: Vec<GridRow>,
     /// The largest relative difference between two times that may be due to noise.
     pub noise: f64,
-    /// One table for each run or seed, if all cases have equally many; empty for averages alone.
+    /// One table for each run or seed that all cases have; empty if only averages are known.
     #[serde(skip)]
     pub repetitions: Vec<Self>,
 }
@@ -140,7 +140,8 @@ impl Grid {
         Some(estimate)
     }
 
-    /// Returns a statistic without noise in itself. With at least six repetitions, it is the median over them.
+    /// Returns a statistic whose own definition allows for noise. With at least six repetitions, it is the median
+    /// over them, with an interval. Otherwise it is exact.
     pub(super) fn estimate_exact(
         &self,
         statistic: impl Fn(&Self) -> Option<f64>,

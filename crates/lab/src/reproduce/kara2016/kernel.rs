@@ -3,9 +3,9 @@
 //! # Model
 //! The image is an unnamed file in the kernel's memory (tmpfs). It is mounted through a loop device, as root,
 //! in the mount namespace of a child process, which exits after this process has opened the root directory.
-//! From then on, the mount exists as long as this process keeps the root directory open. The mount point,
-//! over the directory for temporary files, is invisible to other processes. If this process is killed at any
-//! time, the kernel removes the mount.
+//! From then on, the mount exists as long as this process keeps the root directory open. The mount point is the
+//! directory for temporary files, but only in the child's namespace: other processes do not see the mount. If
+//! this process is killed at any time, the kernel removes the mount.
 
 use std::fs::File;
 use std::io::Read;
@@ -52,7 +52,7 @@ impl KernelMount {
             .spawn()
             .map_err(|error| format!("cannot run unshare: {error}"))?;
         let root = opened(&mut holder, &point);
-        // Closes the child's input.
+        // This closes the child's input, so that the child exits.
         let output = holder
             .wait_with_output()
             .map_err(|error| error.to_string())?;
@@ -65,7 +65,7 @@ impl KernelMount {
         })
     }
 
-    /// Returns the root directory, for this process and its children.
+    /// Returns a path of the root directory, for use in this process and its children.
     pub fn path(&self) -> PathBuf {
         descriptor(&self.root)
     }
@@ -87,7 +87,7 @@ fn opened(holder: &mut Child, point: &Path) -> Result<File, String> {
     File::open(point).map_err(|error| error.to_string())
 }
 
-/// Returns the path of an open file.
+/// Returns the path of an open file in /proc.
 fn descriptor(file: &File) -> PathBuf {
     Path::new("/proc")
         .join(id().to_string())

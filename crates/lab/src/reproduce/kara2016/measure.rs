@@ -25,7 +25,7 @@ pub struct Size {
     pub simulated_sets: u32,
     /// Number of seeds with which each case is simulated.
     pub simulated_seeds: u32,
-    /// Number of files of each process with and without the reusable flag.
+    /// Number of files of each process in the cases with and without the reusable flag.
     pub flagged_files: u32,
     /// Number of files of each process in the plots and the tables of handovers.
     pub pictured_files: u32,
@@ -49,7 +49,8 @@ impl Size {
         }
     }
 
-    /// Returns the published sizes: as many sets and runs as in the letter. Simulated sets are not more.
+    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is that
+    /// of [`Size::full`].
     #[must_use]
     pub fn published(seed: u64) -> Self {
         Self {
@@ -120,7 +121,7 @@ impl Size {
     }
 }
 
-/// Number of sets of the volume per millisecond, with those of the other tables in the same time.
+/// Number of sets of the volume per millisecond. The time includes the sets of the other tables.
 const SETS_MS: u64 = 270;
 
 /// The time in which a volume is opened, verified and closed, in milliseconds.
@@ -199,7 +200,7 @@ pub(super) struct Measurement<'a> {
     pub state: &'a mut State,
     /// The program that each process runs on the kernel's ext4.
     pub worker: &'a Worker,
-    /// Called after each run.
+    /// Called with the number of runs that were finished since the last call.
     pub runs_done: &'a dyn Fn(usize),
 }
 
@@ -254,7 +255,7 @@ impl Measurement<'_> {
         Ok(Ok(parts))
     }
 
-    /// Returns the runs of a case, which `measure` measures unless they are finished.
+    /// Returns the runs of a case. If they are not finished, `measure` measures them, and they are stored.
     pub fn part(
         &mut self,
         source: Source,

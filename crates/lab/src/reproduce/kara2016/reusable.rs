@@ -79,12 +79,12 @@ pub(super) fn runs(size: &Size) -> usize {
     2 * PUBLISHED.len() * size.config.runs as usize
 }
 
-/// The measured gains of each case.
+/// Returns the measured gain of each case.
 pub(super) fn measured(measurement: &mut Measurement<'_>) -> Result<Vec<MeasuredGain>, Error> {
     let size = measurement.state.size().clone();
     let each = cases(&size).map(|(case, _)| {
         let config = BenchConfig {
-            // Each file is set once before blocks are full.
+            // Blocks become full only after each file was set once.
             operations: size.config.operations + case.files,
             ..size.config
         };

@@ -94,7 +94,8 @@ pub(super) fn simulate_case(
     simulate_flag(size, costs, case, variant, seed, true)
 }
 
-/// As [`simulate_case`], with or without the flag that marks the entries of full blocks as not reusable.
+/// Simulates a case as [`simulate_case`] does, but with or without the flag that marks the entries of full blocks
+/// as not reusable.
 pub(super) fn simulate_flag(
     size: &Size,
     costs: Costs,

@@ -9,8 +9,9 @@
 //! them in virtual time, one after the other, as one process would wait for them. The figures are thus times of
 //! the device alone; [`super::misses`] measures the time of the processor.
 //!
-//! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills it, or stored
-//! together at its start. These are the longest and the shortest seeks that the file system can have there.
+//! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills the disk, or
+//! stored together at the disk's start. The seeks are the longest possible in the first case, and the shortest
+//! in the second.
 //!
 //! The order of the operations and the angle of the platters depend on the seed.
 
@@ -184,7 +185,7 @@ impl Accesses {
         let mut random = generator(seed, 1);
         let mut names = names.to_vec();
         names.shuffle(&mut random);
-        // The reads that opened the volume.
+        // Discard the reads that opened the volume.
         let _ = device.take_log();
         let (mut files, mut dentries) = (Vec::new(), Reads::new());
         for (home, name) in &names {

@@ -1,9 +1,9 @@
 //! Changed results, for tests of the findings.
 //!
 //! In each table, the reference is the kernel of the first row. Durations of runs are changed round by round, so
-//! that the noise that all kernels have in common remains. Histograms cannot be halved: they are those of the
-//! reference if nothing differs, and those with xor and with a mixing function are exchanged if effects are
-//! inverted.
+//! that the noise that all kernels have in common remains. Histograms are not halved. If nothing differs, each
+//! histogram is that of the reference. If effects are inverted, the histograms with xor and those with a mixing
+//! function are exchanged.
 
 use crate::reproduce::finding::{Mutable, Mutation};
 use crate::reproduce::lever2000::costs::FunctionCost;

@@ -77,7 +77,8 @@ fn keys(results: &Lever2000, table: KeyTable) -> Option<&RecordedKeys> {
     recorded.find(|keys| keys.table == table.as_str())
 }
 
-/// Compares the links in a small and a large table, whose sizes are in bits, and another function in the large one.
+/// Compares the links in a small and in a large table, and those of another function in the large table. The sizes
+/// are in bits.
 fn gains_from_size(keys: &RecordedKeys, [small, large]: [u32; 2]) -> Option<Observed> {
     let links = |function, bits| Some(keys.row(function, bits)?.links);
     let [few, many, other] = [
