@@ -64,7 +64,7 @@ fn cached_content_without_space_fails_fsync() {
     while let Ok(len) = mounted.volume.write_at(filler, &vec![1; 65536], at) {
         at += len as u64;
     }
-    // There is space for some blocks only.
+    // There is space for only a few blocks.
     mounted.volume.truncate(filler, at - 3 * 4096).unwrap();
     mounted.volume.sync().unwrap();
     let written = file.write_all_at(&vec![b'A'; CONTENT_BYTES], 0);
@@ -72,8 +72,8 @@ fn cached_content_without_space_fails_fsync() {
     assert!(written.is_err() || synced.is_err(), "lost without an error");
 }
 
-/// The kernel decides when it sends the content. What the space that is set aside suffices for is therefore
-/// tested on the volume.
+/// Only the kernel decides when it sends the content. The amount of space that is set aside is therefore
+/// checked on the volume.
 #[test]
 fn accepted_content_is_written_although_the_rest_of_the_image_is_full() {
     if !can_mount() {

@@ -53,7 +53,7 @@ fn on_kernel<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     run(&mounted.path())
 }
 
-/// Uses all space. Files of one block use the last of it.
+/// Uses all space. The last of it is used by files of one block.
 fn fill(root: &Path) {
     let filler = File::create(root.join("filler")).unwrap();
     let mut at = 0;

@@ -2,8 +2,8 @@
 //! the same image. [`larder_testkit::full`] describes what must hold.
 //!
 //! The kernel is the oracle of the tester. Without direct writes, without ranges that are allocated,
-//! zeroed or moved, and without inline data, its ext4 follows the model in every sequence. With them it
-//! does not always; this is only reported.
+//! zeroed or moved, and without inline data, its ext4 follows the model in every sequence. With them,
+//! it deviates in some sequences, which is only reported.
 //!
 //! `LARDER_SEED` repeats one sequence. `LARDER_SEQUENCES` is the number of sequences for each layout. A
 //! failure prints the seed and the smallest sequence.
@@ -151,12 +151,12 @@ fn larder_follows_the_model(name: &str, seed: u64, mix: Mix) {
     });
     println!("mounted by Larder, {mix:?}, {}", campaign.summary());
     campaign.expect_success();
-    // Otherwise the sequences never reached a full image.
+    // If no step was refused, no sequence reached a full image.
     assert!(campaign.tally.refused > 0, "{}", campaign.summary());
 }
 
-/// Runs the sequences on the kernel's mount. If they `must_succeed`, a failure is a mistake of the
-/// tester.
+/// Runs the sequences on the kernel's mount. If `must_succeed`, a sequence that fails is a mistake of
+/// the tester.
 fn run_kernel(name: &str, seed: u64, mix: Mix, must_succeed: bool) {
     if skip(&[
         Requirement::Tool("mke2fs"),

@@ -184,7 +184,7 @@ impl Control {
         Self(folder)
     }
 
-    /// Waits until `count` requests of a mount are not answered.
+    /// Waits until at least `count` requests of a mount wait for an answer.
     #[track_caller]
     fn wait_for(&self, mounted: &Mounted, count: usize) {
         let entry = larder_fuse::find_mount(&mounted.path).unwrap();
@@ -212,7 +212,7 @@ fn killed_programs_that_wait_leave_the_mount_usable() {
     let mut reader = start("cat", &fixture.path("content"));
     stopped.wait_for(1);
     reader.kill().unwrap();
-    // The program itself waits only for a page of the kernel's cache.
+    // The program waits only for a page of the kernel's cache, so it ends although the request is not answered.
     wait_until("the end of the reader", || {
         reader.try_wait().unwrap().is_some()
     });
@@ -264,7 +264,7 @@ fn killed_program_ends_although_the_device_does_not_answer() {
             wait_for_end_by(&mut program, killed_by);
             drop(stopped);
             assert_eq!(fs::read(fixture.path("content")).unwrap(), content());
-            // The answer that was not sent counts no lookup.
+            // No lookup remains counted for the answer that was not sent.
             fs::remove_file(fixture.path("cold/file")).unwrap();
             wait_until("the removed file is forgotten", || free() == before + 1);
         }
@@ -317,7 +317,7 @@ fn signal_that_does_not_kill_ends_no_request() {
     for shell in [&other, &killed] {
         signal(shell, Signal::USR1);
     }
-    // The kernel sends one message for the signals of a request.
+    // The kernel sends only one `INTERRUPT` for a request, whatever the number of signals.
     signal(&killed, Signal::KILL);
     wait_for_end_by(&mut killed, Signal::KILL);
     drop(stopped);
@@ -356,7 +356,7 @@ fn change_of_a_killed_program_is_made_if_a_worker_has_begun_it() {
 
 #[test]
 fn reads_that_wait_leave_a_receiver_on_a_read_only_mount() {
-    /// More than there are receivers.
+    /// A number that is larger than the number of receivers.
     const READERS: usize = 8;
     if !can_mount() {
         return;
@@ -430,7 +430,7 @@ fn nodes_of_removed_files_are_forgotten() {
     });
     let open = File::open(directory.join("link-7")).unwrap();
     fs::remove_dir_all(&directory).unwrap();
-    // The kernel keeps the directory of the open file, too.
+    // The kernel also keeps the directory of the open file.
     wait_until("all nodes but two are forgotten", || free() == before - 2);
     assert_eq!(open.metadata().unwrap().nlink(), 0);
     drop(open);
@@ -528,9 +528,9 @@ fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
     if !can_mount() {
         return;
     }
-    // A thread of its own: the processor of other tests is not restricted.
+    // The test runs in a thread of its own, so that the processors of other tests are not restricted.
     thread::spawn(|| {
-        // As many requests wait as there are receivers.
+        // The number of requests that wait is the number of receivers.
         let fixture = Fixture::with(MountOptions {
             threads: NonZeroUsize::new(2),
             ..MountOptions::default()

@@ -219,7 +219,8 @@ fn compare_with_kernel(options: &MountOptions) {
     for caller in &CALLERS {
         for mode in MODES {
             for (name, change) in CHANGES {
-                // The protocol does not distinguish this from the kernel's request before a write.
+                // In the protocol, this request is equal to the one that the kernel sends before a
+                // write.
                 if *name == EMPTY_CHOWN && caller.uid != OWNER {
                     continue;
                 }

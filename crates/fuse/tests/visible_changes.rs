@@ -340,7 +340,8 @@ fn compare_with_kernel(options: &MountOptions) {
         let stale = RefCell::new(Vec::new());
         let on_larder = changes(&mounted.path.join(&directory), *operation, |file, seen| {
             let (seen, kept) = (Seen::of(seen), Seen::kept(&mounted, seen.ino()));
-            // With a writeback cache, the kernel's times and sizes are newer.
+            // With a writeback cache, the times and sizes in the kernel are newer than those in the
+            // volume.
             if seen != kept && options.write_back != WriteBack::On {
                 let text = format!("{name}: {file} shows\n{seen:?} but is\n{kept:?}\n");
                 stale.borrow_mut().push(text);
@@ -349,7 +350,8 @@ fn compare_with_kernel(options: &MountOptions) {
         if options.write_back == WriteBack::On
             && ["chattr", "chattr that changes nothing"].contains(name)
         {
-            // Then the kernel keeps its own times of files, whatever the reply contains.
+            // With a writeback cache, the kernel keeps its own times of files, whatever the reply
+            // contains.
             continue;
         }
         let on_kernel = changes(&kernel.path().join(&directory), *operation, |_, _| ());

@@ -4,7 +4,7 @@ use larder::{AttributeStats, RecordingStats, Stats, WritingStats};
 use larder_observe::exposition;
 use serde_json::Value;
 
-/// Replaces all numbers in `value` by consecutive ones, so that no two are the same.
+/// Replaces all numbers in `value` by consecutive numbers, so that no two are the same.
 fn number(value: &mut Value, next: &mut u64) {
     match value {
         Value::Number(figure) => {
@@ -16,7 +16,7 @@ fn number(value: &mut Value, next: &mut u64) {
     }
 }
 
-/// Returns statistics in which all numbers differ, from 1001 on, and the number of them.
+/// Returns statistics whose numbers are 1001, 1002 and so on, and the count of these numbers.
 fn numbered() -> (Stats, u64) {
     let mut stats = Stats::default();
     stats.attributes = Some(AttributeStats::default());

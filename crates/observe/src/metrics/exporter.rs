@@ -27,7 +27,7 @@ const CLIENT_TIME: Duration = Duration::from_secs(5);
 const MAX_CLIENTS: usize = 32;
 /// The time for which a generated text of metrics is reused.
 const TEXT_LIFETIME: Duration = Duration::from_secs(1);
-/// The time until the next attempt to accept a connection after the process had no free descriptor.
+/// If the process has no free descriptor, the time until the next attempt to accept a connection.
 const RETRY_TIME: Duration = Duration::from_millis(100);
 
 /// A bound address at which metrics will be served. No other process can use the address.
@@ -153,7 +153,8 @@ fn serve(
     }
 }
 
-/// Accepts all clients that wait for a connection. Returns false if the process has no free descriptor.
+/// Accepts all clients that wait for a connection. Returns false if this fails, usually because the
+/// process has no free descriptor.
 fn admit(listener: &TcpListener, clients: &mut VecDeque<Client>) -> bool {
     loop {
         match listener

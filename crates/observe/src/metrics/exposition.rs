@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// The name and the value of a label, as in `cache="page"`.
 type Label<'a> = (&'a str, &'a str);
 
-/// A metric, and how its value is taken from a `T`.
+/// A metric, and how its value is read from a `T`.
 struct Metric<T> {
     /// A `counter` only increases, so that rates are meaningful. A `gauge` increases and decreases.
     kind: &'static str,
@@ -20,8 +20,9 @@ struct Metric<T> {
     value: fn(&T) -> Option<u64>,
 }
 
-/// Builds a table of metrics. The name of a metric consists of the prefix and the name of a field of `T`. If
-/// there is no such field, the function that returns the value follows `=`.
+/// Builds a table of metrics. The full name of a metric consists of the prefix and a name. If `T` has a
+/// field with this name, the value is the value of the field. Otherwise the name is followed by `=` and a
+/// function that returns the value.
 macro_rules! metrics {
     (@value $field:ident) => { |of| of.$field.into() };
     (@value $name:ident $value:expr) => { $value };
@@ -234,7 +235,7 @@ impl Text<'_> {
     }
 }
 
-/// Returns a label's value with its three special characters escaped.
+/// Returns a label's value with backslashes, double quotes and line feeds escaped.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

@@ -1,5 +1,6 @@
-//! Answers queries over the statistics socket, in one thread that serves one client at a time. The
-//! connections of clients that wait for the end of the mount are kept open meanwhile.
+//! Answers queries over the statistics socket, in one thread that serves one client at a time. Clients that
+//! wait for the end of the mount do not delay others: their connections are set aside, and kept open until
+//! then.
 //!
 //! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
 //! to another mount, whose server then replaces the socket's file before this server ends. Therefore a
@@ -22,7 +23,7 @@ use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The maximum duration of a connection.
+/// The time within which a client must send its question. Also the timeout of each write to a client.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of clients that wait for the end of the mount.
 const MAX_WAITING: usize = 16;
@@ -61,8 +62,9 @@ impl Drop for SocketFile {
 
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
-    /// closed, the thread replies to most questions with an error. `transport` is the name of the way in which
-    /// the kernel passes requests ([`Stats::transport`]). `collects_writes` is [`Stats::collects_writes`].
+    /// closed, the thread replies with an error to all questions except [`Question::Close`]. `transport` names
+    /// the way in which the kernel passes requests ([`Stats::transport`]). `collects_writes` is
+    /// [`Stats::collects_writes`].
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].

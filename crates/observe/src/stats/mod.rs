@@ -7,7 +7,8 @@
 //! Invariants:
 //! 1. Only the owner of the server and root receive answers. The modes of the directory and of the socket
 //!    ensure this. In addition, the client and the server check each other's user IDs.
-//! 2. A client can delay the thread of the socket for at most a second, and cannot delay the mount.
+//! 2. A client that stops sending, or stops reading, delays the thread of the socket for at most a second.
+//!    No client can delay the mount.
 
 mod client;
 mod directory;
