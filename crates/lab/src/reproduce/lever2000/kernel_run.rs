@@ -1,4 +1,4 @@
-//! A run of one kernel, as it is measured and kept.
+//! A run of one kernel, as it is measured and stored.
 
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
@@ -20,7 +20,7 @@ pub(super) struct KernelRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CacheRun {
     pub counts: Counts,
-    /// The chains in the last pass of all runs.
+    /// The chains in the last pass of the last run; `None` in other runs.
     pub chains: Option<Chains>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct CacheRun {
 pub(super) struct Chains {
     /// When the last user was done.
     pub full: Report,
-    /// After the homes were removed, and in Table 3, most buffers were displaced.
+    /// After the homes were removed and, in Table 3, most buffers were displaced.
     pub after: Report,
 }
 

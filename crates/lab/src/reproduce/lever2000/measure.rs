@@ -2,16 +2,17 @@
 //!
 //! # Model
 //! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
-//! of a table of the document. A run consists of *passes*, as many as last for the minimum duration of a run. A
-//! pass creates new homes for the users, starts all users at the same time, and measures time and counts until
-//! the last user is done. After its script, each user runs [programs](super::programs), lists its
-//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a table execute the same number of passes.
+//! of a table of the document. A run consists of as many *passes* as are needed to reach the minimum duration of a
+//! run. A pass creates new homes for the users, starts all users at the same time, and measures time and counts
+//! until the last user is done. After its script, each user runs [programs](super::programs), lists its
+//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a
+//! table execute the same number of passes.
 //!
 //! A *round* executes one run on each kernel. The kernels take turns within the round, in alternating order, so
 //! that changes in the machine's speed affect all of them alike. Therefore the runs of one round can be compared
 //! in pairs. Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can
-//! resume. Before its first round, and after an interruption, the caches of the volumes are empty. One pass that is
-//! not measured fills them.
+//! resume. Before the first round, and before the first round after an interruption, the caches of the volumes are
+//! empty. One pass that is not measured fills them.
 //!
 //! No thread writes back in the background, because it would disturb the kernel that runs at that time. The
 //! homes are synced before the users start.
@@ -34,8 +35,8 @@ use serde::Serialize;
 /// The share of a turn's planned duration for which passes are timed to determine their number.
 const TIMED_SHARE: f64 = 0.5;
 
-/// The duration for which a run is planned, in terms of its minimum duration. The difference is a margin for
-/// passes that are faster than the timed ones.
+/// The planned duration of a run, as a multiple of its minimum duration. The difference is a margin for passes that
+/// are faster than the timed ones.
 const MARGIN: f64 = 1.1;
 
 /// A row of a measured table.
@@ -133,7 +134,7 @@ fn long_share(report: &Report) -> f64 {
 /// The number of buffers that remain in Histograms 2 and 4 of the document.
 const BUFFERS_AFTER: u64 = 2_700;
 
-/// A kind of passes.
+/// The kind of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     /// The last pass of all runs, which examines the chains.

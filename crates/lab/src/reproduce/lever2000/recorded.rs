@@ -9,9 +9,10 @@
 //! Each row has the expected links of a random distribution, and the ranges of the links and of the longest chain
 //! that [`DRAWS`] random distributions of the same number of keys have.
 //!
-//! Linux 2.2 finds a memory area by any address in it: in a list in the order of the addresses, and with at least
-//! 32 areas in an AVL tree. [`AreaSearch`] compares these with red-black trees, which replaced them in 2.4. A hash
-//! table finds an area only by one known page, such as its first.
+//! Linux 2.2 finds a memory area by any address in it. It searches a list in the order of the addresses or, if a
+//! process has at least 32 areas, an AVL tree. Linux 2.4 uses red-black trees instead. [`AreaSearch`] compares the
+//! list, red-black trees, and the best possible binary tree. A hash table finds an area only by one known page,
+//! such as its first.
 
 use super::error::Error;
 use crate::hash::{self, BatchConsumer, Capacity, Combination, Row, Source, Wanted};
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 /// Number of random distributions.
 const DRAWS: usize = 1000;
 
-/// Number of them that are outside of the range at each end, so that 95% are inside.
+/// Number of random distributions that are outside of a range at each of its ends, so that 95% are inside.
 const OUTSIDE: usize = DRAWS / 40;
 
 /// A recording, and the tables in which it is replayed.
@@ -46,8 +47,8 @@ struct Recording {
     finders: &'static [Finder],
 }
 
-/// The recordings. The sizes are those of Linux 2.2 and, for processes, 2.4; those of today for users; and those
-/// that have a bucket for each key.
+/// The recordings. The sizes of the tables are those of Linux 2.2, that of Linux 2.4 for processes, that of current
+/// Linux for users, and sizes with a bucket for each key.
 const RECORDINGS: [Recording; 3] = [
     Recording {
         table: KeyTable::Processes,

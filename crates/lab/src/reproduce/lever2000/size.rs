@@ -3,7 +3,7 @@
 use super::kernels::{Machine, PublishedTable, TABLES};
 use serde::{Deserialize, Serialize};
 
-/// Number of turns of each kernel in a round of runs that last for a minimum duration.
+/// Number of turns of each kernel in a round, if runs have a minimum duration.
 const TURNS: u32 = 5;
 
 /// The size of a reproduction, and the seed of its random numbers.
@@ -11,7 +11,7 @@ const TURNS: u32 = 5;
 pub struct Size {
     /// Number of runs of each kernel under each load; `None` for the numbers in the document.
     pub runs: Option<u32>,
-    /// Minimum duration of a run in seconds. The scripts are repeated until the run lasts as long.
+    /// Minimum duration of a run in seconds. The scripts are repeated until the run lasts that long.
     pub run_s: u32,
     /// Divisor of the numbers of concurrent scripts and of the memory.
     pub divisor: u32,

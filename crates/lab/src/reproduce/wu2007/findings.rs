@@ -1,9 +1,10 @@
 //! The findings of the document and their criteria.
 //!
 //! # Model
-//! An effect is the ratio of a figure under `ondemand` to that under `legacy` of the same seed, and its median over
-//! all seeds. A gain holds if its interval exceeds half of the published change, and "roughly the same" if the
-//! figures are not worse by more than the noise of the document's own tables.
+//! An effect is the median over all seeds of a ratio: a figure under `ondemand` divided by that under `legacy` with
+//! the same seed. A claim of a gain holds if the interval of the effect exceeds half of the published change. A
+//! claim that figures are roughly the same holds if they are not worse by more than the noise of the document's own
+//! tables.
 
 use super::plan::read_noise_pct;
 use super::results::{CpuResult, Row, TableResult, Wu2007};
@@ -146,8 +147,8 @@ enum Figures {
     Published,
 }
 
-/// Returns a statistic of the rows: its median over seeds. The published figures, of which there is one each, are
-/// taken as exact.
+/// Returns a statistic of the rows: the median over the seeds for [`Figures::Ours`], and an exact value for
+/// [`Figures::Published`], because there is one published figure for each row.
 fn estimate(rows: &[&Row], figures: Figures, statistic: impl Fn(&[Pair]) -> f64) -> Interval {
     if let Figures::Published = figures {
         let pairs: Vec<Pair> = rows.iter().map(|row| row.published).collect();
@@ -249,7 +250,7 @@ fn counted(results: &Wu2007, wanted: fn(&CpuResult) -> bool, bound: Bound) -> Op
             .iter()
             .map(|counts| as_f64(counts.ondemand.total()) / as_f64(counts.legacy.total()));
         let ratios: Vec<f64> = ratios.collect();
-        // Counts without random numbers have no noise.
+        // If the counts do not depend on the seed, they have no noise.
         let is_same = ratios
             .windows(2)
             .all(|pair| pair[0].total_cmp(&pair[1]).is_eq());

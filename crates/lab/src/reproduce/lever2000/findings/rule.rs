@@ -1,4 +1,4 @@
-//! What a finding of this document consists of.
+//! The type of this document's findings.
 
 use crate::reproduce::finding::{Bound, Effect, Finding};
 use crate::reproduce::lever2000::results::Lever2000;
@@ -19,7 +19,7 @@ pub(super) fn no_figures() -> Vec<Effect> {
 }
 
 /// Returns the links that another function saves in a large table, as a share of those that the large table saves
-/// compared to a small one. It must be less than a fifth.
+/// compared to a small one. The share must be less than a fifth.
 pub(super) fn links_share(label: String, [small, large, function]: [f64; 3]) -> Effect {
     let share = (large - function) / (small - large);
     Effect::share(label, Interval::exact(share), Bound::Below(0.2))

@@ -122,8 +122,8 @@ fn ratio<'r>(
     Interval::of_paired_ratio(&pairs.collect::<Vec<_>>())
 }
 
-/// Returns the median half-width of the intervals of the throughputs of all kernels, relative to the first one of their
-/// table, in percent. Returns `None` if there are too few runs.
+/// Returns the median half-width of the intervals of the throughputs of all kernels, in percent. The throughputs are
+/// relative to the first kernel of their table. Returns `None` if there are too few runs.
 pub(in crate::reproduce::lever2000) fn median_half_width_pct(
     results: &Lever2000,
     throughputs: fn(&Runs) -> Vec<f64>,
