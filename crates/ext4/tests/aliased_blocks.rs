@@ -1,5 +1,5 @@
 //! Mappings that refer to one block many times, so that an image of a few blocks claims to contain
-//! billions. Walks must end, with time and memory bounded by the size of the image.
+//! billions of blocks. Walks must end, with time and memory bounded by the size of the image.
 
 mod image;
 

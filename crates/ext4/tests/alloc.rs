@@ -1,5 +1,5 @@
-//! Comparison of the allocator with a model of sets, on every layout, with dumpe2fs and e2fsck as
-//! oracles.
+//! Comparison of the allocator with a model that consists of sets, on every layout, with dumpe2fs
+//! and e2fsck as oracles.
 
 mod image;
 mod writable;
@@ -53,7 +53,7 @@ struct Model {
     inodes: Vec<(Ino, bool)>,
 }
 
-/// A sequence of random operations, with the properties that each must have.
+/// A sequence of random operations. After each operation, its result is compared with the model.
 struct RandomRun<'a> {
     writable: &'a Writable,
     random: Random,

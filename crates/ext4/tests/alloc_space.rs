@@ -166,8 +166,8 @@ fn reserved_space_is_available_only_to_its_owner() {
 
 #[test]
 fn image_of_16_tib_is_opened_and_claimed_with_few_reads() {
-    // In memory if possible, because removing such a file on a disk's file system takes half a
-    // minute.
+    // The image is in memory if possible, because removing such a file from a file system on a disk
+    // takes half a minute.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let dir = dir.unwrap();
     let path = dir.path().join("image");
@@ -251,7 +251,7 @@ fn space_that_is_set_aside_is_available_only_to_accepted_content() {
     let accepted = fs.reserve(290, Privilege::Accepted).unwrap();
     let mapping = fs.reserve_for_mapping(10, Privilege::Accepted).unwrap();
     assert_eq!(fs.statfs().available_blocks, 0);
-    // What is released is set aside again.
+    // The released clusters are set aside again.
     drop((accepted, mapping));
     assert!(fs.reserve(1, Privilege::Ordinary).is_err());
     drop(fs.reserve(300, Privilege::Accepted).unwrap());

@@ -61,7 +61,7 @@ fn value(len_bytes: usize) -> Vec<u8> {
     (0..=250).cycle().take(len_bytes).collect()
 }
 
-/// Returns an access control list in the form for programs.
+/// Returns an access control list in the format of the system calls.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, perm, id) in entries {

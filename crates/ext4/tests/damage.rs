@@ -40,7 +40,7 @@ fn make(arguments: &str) -> Option<Image> {
     Image::make(&arguments, "4M")
 }
 
-/// Reads everything that the core can read of every inode. Returns the number of steps.
+/// Reads everything that this crate can read of every inode. Returns the number of steps.
 fn walk(fs: &Filesystem) -> u32 {
     let mut steps = 0;
     let _ = fs.statfs();
@@ -94,7 +94,7 @@ impl Random {
     }
 }
 
-/// Returns the blocks of an image with metadata of the core, as byte offsets: superblock,
+/// Returns the byte offsets of the blocks with metadata that a walk of the image reads: superblock,
 /// descriptors, used inodes and nodes of mappings.
 fn metadata_starts(bytes: &[u8]) -> Vec<usize> {
     let whole = Arc::new(MemoryDevice::new(bytes.to_vec()));

@@ -11,8 +11,8 @@ use writable::Writable;
 
 const LAYOUT: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal,^flex_bg,64bit,metadata_csum";
 
-/// Returns an image on which `change` changed the descriptor of a group, which has a correct checksum,
-/// and the root of that image.
+/// Returns an image on which `change` changed the descriptor of a group, and the root of that
+/// image. The descriptor has a correct checksum.
 fn with_descriptor(
     group: u32,
     change: impl FnOnce(&Superblock, &mut GroupDesc),

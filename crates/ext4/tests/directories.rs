@@ -187,8 +187,9 @@ fn blocks_of_64_kib_hold_directories_that_e2fsck_indexed() {
     }
 }
 
-/// Changes an entry of the node in block `node_block` of the directory, the one after entry
-/// `before`, so that it continues the hash of a name in its first leaf. Returns the name.
+/// Changes the entry after entry `before` of the node in block `node_block` of the directory. The
+/// entry then has the lowest hash of the names in its first leaf, with the lowest bit set, as if
+/// the preceding leaf also contained names with that hash. Returns the name with that hash.
 fn continue_hash(
     bytes: &mut [u8],
     fs: &Filesystem,

@@ -31,7 +31,7 @@ fn before(root: &Path) {
     fs::write(root.join("growing/first"), "").expect("file");
 }
 
-/// Makes changes that fast commits log, durable by `fsync` alone.
+/// Makes changes that fast commits log. Only `fsync` makes them durable.
 fn change(root: &Path) {
     let old = root.join("old");
     let name = |number: usize| old.join(format!("{number:02}-{}", "n".repeat(60)));
@@ -42,8 +42,8 @@ fn change(root: &Path) {
     fs::remove_file(name(4)).expect("removal");
     fs::write(name(4), "again").expect("file");
     fs::hard_link(name(5), old.join("linked")).expect("link");
-    // No symbolic link, because it would cause a full commit. Enough names for an index, of which
-    // only the flag is logged.
+    // There is no symbolic link, because it would cause a full commit. There are enough names for
+    // an index, of which fast commits log only the flag.
     for number in 0..90 {
         let name = format!("growing/{number:02}-{}", "g".repeat(60));
         fs::write(root.join(name), "").expect("file");

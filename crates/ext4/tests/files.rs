@@ -183,7 +183,8 @@ fn files_of_each_kind_of_image_read_as_the_kernel_does() {
                 inode: Inode::from_words(ino, inode.words()),
                 path: &path,
             };
-            // This is first, because reading creates pages where the kernel had a hole.
+            // The hole map is checked first, because reading creates pages where the kernel had a
+            // hole.
             if inode.kind() == FileKind::Regular {
                 check_hole_map(&subject);
                 check_content(&subject);
@@ -229,8 +230,8 @@ fn check_fields(subject: &Subject<'_>, theirs: &std::fs::Metadata) {
     assert_eq!(device, theirs.rdev(), "{context}");
 }
 
-/// Checks every run, written or not, in windows that split runs. Long holes are left to the hole
-/// map.
+/// Checks every run, written or not, in windows that split runs. Long holes are checked only by the
+/// hole map.
 fn check_content(subject: &Subject<'_>) {
     let Subject {
         context, fs, inode, ..

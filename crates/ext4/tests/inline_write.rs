@@ -97,7 +97,7 @@ fn inline_data_after_random_changes_is_what_was_set() {
                 *has_attribute = true;
                 beside += 1;
             } else {
-                // Often up to the limit, sometimes past it.
+                // The length is often close to the limit, and sometimes past it.
                 let most = u64::try_from(capacity).expect("small") + 3;
                 let len = most.saturating_sub(random.below(8) * random.below(most / 2));
                 let data = content(usize::try_from(len).expect("small"), step.to_le_bytes()[0]);

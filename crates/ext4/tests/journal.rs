@@ -1,5 +1,5 @@
 //! Journals with full transactions, written by the kernel and debugfs. Larder's recovery is
-//! compared with the blocks that they write home.
+//! compared with the blocks that these programs write home.
 
 mod dirty;
 
@@ -36,9 +36,9 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("-t ext3 -b 2048", "data=writeback"),
 ];
 
-/// Features of mke2fs and options of debugfs's `journal_open`, for each size of tag. The size
-/// without `metadata_csum` is left out, because debugfs then writes a CRC-32 into commit blocks
-/// that the kernel rejects.
+/// Features of mke2fs and options of debugfs's `journal_open`, for each size of tag. Without
+/// `metadata_csum`, no option for checksums is given, because debugfs would then write a CRC-32
+/// into commit blocks, which the kernel rejects.
 const DEBUGFS_FORMATS: &[(&str, &str)] = &[
     ("^64bit,^metadata_csum", ""),
     ("64bit,^metadata_csum", ""),

@@ -203,7 +203,7 @@ fn damaged_fast_commit_gets_the_kernels_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The kernel adds such a name, and then cannot list the directory.
+/// The kernel adds a name with a slash, and then cannot list the directory.
 #[test]
 fn name_with_a_slash_in_a_fast_commit_is_ignored() {
     if needs() {

@@ -1,4 +1,4 @@
-//! Images that are not opened for writing, the names in the errors, and damaged journals.
+//! Images that are not opened for writing, the reasons in the errors, and damaged journals.
 
 mod dirty;
 mod image;

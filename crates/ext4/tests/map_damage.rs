@@ -187,7 +187,7 @@ fn inconsistent_indirect_blocks_are_reported_and_not_followed() {
         return;
     };
     let opened = victim.open(|_| ());
-    // In the slot after the direct blocks and the first level.
+    // The double indirect block is in the slot after the direct blocks and the indirect block.
     let double = opened.inode.i_block()[52..56].to_vec();
     let block = u64::from(u32::from_le_bytes(
         double.clone().try_into().expect("four bytes"),

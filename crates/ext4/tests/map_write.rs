@@ -37,7 +37,7 @@ fn step(subject: &mut Subject, span: u64) {
     let is_written = !subject.has_extents() || subject.random.below(3) > 0;
     match subject.random.below(105) {
         0..70 if subject.insert(at, blocks, is_written) => {}
-        // No space.
+        // There was no space for the insertion.
         0..70 => subject.unmap(at..at + span / 4),
         70..82 => subject.unmap(at..at + blocks),
         82..87 => {

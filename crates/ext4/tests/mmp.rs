@@ -129,7 +129,7 @@ fn image_in_use_is_refused_and_released_clean() {
         assert!(text.contains("node_name: first-node"), "{text}");
         assert!(text.contains("device_name: image.ext4"), "{text}");
 
-        // The first one remains active while the second waits.
+        // The first host remains active while the second host waits.
         let second = Machine::with("second-node", || held.tick(&first).expect("still held"));
         let refused = fixture.acquire(&second).expect_err("in use");
         assert!(matches!(refused, Error::InUse(_)));

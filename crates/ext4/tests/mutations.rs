@@ -1,6 +1,6 @@
 //! Directories, attributes, links and inline data of damaged images: every walk ends, none panics,
-//! and its results are bounded. Damage is limited to blocks that these walks read, on images
-//! without checksums, which would detect it.
+//! and its results are bounded. Only blocks that these walks read are damaged. The images have no
+//! checksums, because checksums would detect the damage.
 
 mod image;
 

@@ -120,7 +120,8 @@ fn error_is_recorded_as_first_and_last() {
             code: ErrorCode::Corrupt,
         };
         let fs = &writable.fs;
-        // This change must not be lost to an older version that waits for its commit.
+        // The label waits for its commit while errors are recorded on the device. Neither change
+        // may be lost.
         let mut handle = fs.start(1).expect("handle");
         fs.set_label(&mut handle, b"label").expect("label");
         handle.stop();

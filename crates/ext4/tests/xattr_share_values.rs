@@ -135,7 +135,7 @@ fn value_is_shared_after_a_remount_once_it_was_read() {
     }
 }
 
-/// Returns a list with read permission for `users` users, in the form for programs.
+/// Returns a list with read permission for `users` users, in the format of the system calls.
 fn list(users: u32) -> Vec<u8> {
     const NO_ID: u32 = u32::MAX;
     let mut list = vec![(0x01_u16, 7_u16, NO_ID)];
@@ -222,8 +222,8 @@ fn block_that_refers_to_many_values_is_copied_and_shared_again() {
     check(&writable, &expected);
 }
 
-/// Without its first value, the block equals another one. A file that is being deleted must not share
-/// that one.
+/// Without its first value, the block equals another one. A file that is being deleted must not
+/// share that block.
 #[test]
 fn file_that_is_being_deleted_value_by_value_is_not_shared() {
     if needs() {

@@ -12,10 +12,11 @@
 //! block succeeds. A listing emits all readable entries and fails at its end; the error names the
 //! first damaged block.
 //!
-//! Cookies: a cookie is the position of the next entry, which is a byte offset in the directory or
-//! depends on the hash of the name. Two higher bits are flags. With [`COOKIE_OVERLAY`], the other
-//! bits are the number of an entry that fast commits added. [`COOKIE_DAMAGE`] records earlier
-//! damage, so that a listing in several calls reports the damage at its end.
+//! Cookies: a cookie is the position of the next entry: a byte offset in the directory or, in a
+//! listing by hash, a number that contains the hash of the name. Two higher bits are flags. With
+//! [`COOKIE_OVERLAY`], the other bits are the number of an entry that fast commits added.
+//! [`COOKIE_DAMAGE`] records earlier damage, so that a listing in several calls reports the damage
+//! at its end.
 
 mod blocks;
 mod change;

@@ -42,8 +42,9 @@ impl InlineParts<'_> {
 }
 
 impl Filesystem {
-    /// Returns the stored content of `inode`, which must have inline data. If the size of the file
-    /// is larger, all further bytes are read as zeros. The content is shorter than an inode.
+    /// Returns the stored content of `inode`, which must have inline data. If the file is larger
+    /// than the stored content, its further bytes are read as zeros. The content is shorter than an
+    /// inode.
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or the inode has no inline

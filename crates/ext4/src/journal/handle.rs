@@ -1,11 +1,10 @@
 //! A handle: metadata changes that take effect as a whole or not at all.
 //!
 //! # Model
-//! jbd2's `handle_t`. Every metadata change uses a handle, also on images without a journal. Unlike
-//! in jbd2, only one handle is open at a time, so a handle never sees the unfinished changes of
-//! another handle. A handle that is dropped before [`Handle::stop`] undoes all its changes, so an
-//! operation that fails in the middle, because space runs out or a block is damaged, leaves no
-//! changes.
+//! jbd2's `handle_t`. Every metadata change uses a handle, also on images without a journal. Unlike in jbd2,
+//! only one handle is open at a time, so a handle never sees the unfinished changes of another handle. A
+//! handle that is dropped before [`Handle::stop`] undoes all its changes. An operation that fails in the
+//! middle (because space runs out, or a block is damaged) therefore leaves no changes.
 //!
 //! Other threads that need a handle wait for the open one, so a handle must stay open only for
 //! microseconds. A thread writes data, commits and checkpoints only while it has no open handle.

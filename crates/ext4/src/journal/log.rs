@@ -4,7 +4,7 @@
 //!
 //! Model: jbd2 scans the log three times: to find its end, to collect revocations, and to write the
 //! blocks. A transaction changes the result only if its commit block is found, and a revocation
-//! only affects copies in the same and earlier transactions. Therefore one walk that applies each
+//! affects only copies in the same and earlier transactions. Therefore one walk that applies each
 //! transaction as a whole, first its blocks and then its revocations, has the same result.
 //!
 //! The log ends at the first block that is not a descriptor, revoke or commit block with the number

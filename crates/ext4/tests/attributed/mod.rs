@@ -46,7 +46,8 @@ pub const LAYOUTS: &[&str] = &[
     "-t ext4 -b 1024 -O ea_inode,^extents,^64bit -I 128",
 ];
 
-/// Returns pairs of a layout and a variant that shares. Each of them occurs at least once.
+/// Returns pairs of a layout and a variant that shares. Each layout and each variant occurs at
+/// least once.
 pub fn with_variants<'a>(layouts: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Variant)> {
     let count = layouts.len().max(SHARING.len());
     let variants = SHARING.into_iter().cycle();

@@ -33,8 +33,8 @@ impl Dirty {
 
     /// Returns an image in the state after a crash. It is mounted with `options`, changed by
     /// `work`, and copied without being unmounted. `work` calls its second argument to commit
-    /// everything. Without these calls the kernel commits only when a transaction is full: a commit by
-    /// time could separate the removal of a name from that of its inode.
+    /// everything. Without these calls, the kernel commits only when a transaction is full: a
+    /// commit by time could separate the removal of a name from that of its inode.
     pub fn make(
         arguments: &str,
         size: &str,

@@ -39,7 +39,7 @@ pub struct JournalBytes {
     /// The journal's own blocks in the log, in log order.
     log: Vec<(BlockKind, usize)>,
     copies: Vec<Copy>,
-    /// The last transaction that revokes a block.
+    /// For each revoked block, the last transaction that revokes it.
     revoked: BTreeMap<FsBlock, u32>,
     /// The tags of fast commits: code and position.
     tags: Vec<(u16, usize)>,

@@ -221,7 +221,8 @@ impl Fixture {
             let bytes = self.bytes();
             let at = block.0 * self.block_bytes() as u64;
             if self.device.write_at(&bytes, at).is_err() {
-                // This is not the journal's responsibility. A fault occurs only once.
+                // The journal is not responsible for this write. A fault occurs only once, so the
+                // second write succeeds.
                 self.device.write_at(&bytes, at)?;
                 self.failed_content += 1;
             }
