@@ -5,7 +5,8 @@ use super::script::{self, Needed};
 
 /// Checks that all commands of the script are installed.
 ///
-/// # Errors Returns [`Error::Missing`] if a command is not installed.
+/// # Errors
+/// Returns [`Error::Missing`] if a command is not installed.
 pub fn check_commands() -> Result<(), Error> {
     check_installed(&script::NEEDED)
 }

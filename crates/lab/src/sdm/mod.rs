@@ -6,7 +6,7 @@
 //! by software developers, such as cc, ed, nroff, and spell". That suite is not freely available, so this
 //! script was written for Larder. A user edits, compiles, links and runs a program of 13 files, edits it
 //! again, formats a manual and spell-checks letters. The initial files are generated from the seed and differ
-//! between users. So the expected results are known, and all results are verified after the run.
+//! between users. Therefore the expected results are known, and all results are verified after the run.
 //!
 //! A run creates new directories, starts all users at the same time, and measures the time until the last
 //! user finishes. After the first run, the programs and libraries of the commands are cached.

@@ -14,7 +14,7 @@ pub(super) const SHARED_HEADERS: usize = 48;
 const FUNCTIONS: usize = 6;
 /// Numbers of own and shared headers that a module includes.
 const INCLUDED: [usize; 2] = [4, 8];
-/// The first of the shared headers that are in the directory that is searched last.
+/// Number of the first shared header in the directory that the compiler searches last.
 const FIRST_SYSTEM_HEADER: usize = SHARED_HEADERS / 2;
 
 /// A file: its path and its content.
@@ -232,8 +232,8 @@ fn macro_of(header: &str) -> String {
     header.trim_end_matches(".h").to_uppercase()
 }
 
-/// Returns a header as long as a typical library header. It contains one declaration that the program uses,
-/// and others.
+/// Returns a header as long as a typical library header. It contains one macro that the program uses, and
+/// declarations that it does not use.
 fn header(name: &str, value: u32) -> String {
     let own = macro_of(name);
     let mut text = format!("#ifndef {own}_H\n#define {own}_H\n\n#define {own} {value}u\n\n");

@@ -44,7 +44,7 @@ pub(super) fn run(
     Ok(spent.wall)
 }
 
-/// Returns the first error that is not due to termination, or else the first error, if there is one.
+/// Returns the first error that is not due to termination. If there is none, returns the first error, if any.
 fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     let (own, ended): (Vec<_>, Vec<_>) = ends
         .into_iter()
@@ -53,7 +53,7 @@ fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     own.into_iter().chain(ended).next()
 }
 
-/// Executes `work`, and terminates `processes` if `interrupt` becomes readable before it is done.
+/// Executes `work`, and terminates `processes` if `interrupt` becomes readable before `work` is done.
 pub(super) fn unless_interrupted<T>(
     interrupt: Option<&PipeReader>,
     processes: &Processes,
@@ -76,7 +76,7 @@ pub(super) fn unless_interrupted<T>(
     })
 }
 
-/// Waits until one of the pipes is readable or closed, and returns whether it is the first one.
+/// Waits until one of the pipes is readable or closed, and returns whether that pipe is `first`.
 fn is_first(first: &PipeReader, second: &PipeReader) -> bool {
     loop {
         let mut ready = [first, second].map(|pipe| PollFd::new(pipe, PollFlags::IN));
@@ -98,7 +98,8 @@ fn run_script(user: u32, home: &Path, steps: &[Step], processes: &Processes) -> 
     Ok(())
 }
 
-/// Returns `program` with the input, output and environment of `step`, without arguments.
+/// Returns a command that runs `program` with the input, output and environment of `step`. The caller adds the
+/// arguments.
 pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Command, Error> {
     let open = |path: Option<&str>, how: fn(&Path) -> io::Result<File>| match path {
         None => Ok(Stdio::null()),

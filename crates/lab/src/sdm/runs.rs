@@ -1,8 +1,8 @@
 //! Runs of one load, in scripts per hour.
 //!
 //! # Model
-//! As in Lever 2000: the number of concurrent scripts, divided by the time in which all of them finished. The
-//! first run warms the caches, so the statistics are computed with and without it.
+//! As in Lever 2000, the throughput is the number of concurrent scripts divided by the time until the last of them
+//! finished. The first run warms the caches, so the statistics are computed with and without it.
 
 use crate::statistics::Figures;
 use serde::Serialize;

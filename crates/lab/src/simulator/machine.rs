@@ -18,7 +18,7 @@ use super::in_flight::{InFlight, Reading};
 use super::write_back::WriteBack;
 use crate::run_report::PageCounts;
 
-/// The machine's state of a file.
+/// The size and the location of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) size_bytes: u64,

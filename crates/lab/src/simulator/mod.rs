@@ -15,11 +15,11 @@
 //! simulated page costs 40 bytes of real memory.
 //!
 //! A page of a readahead window is either wanted (a reader requests it) or read ahead. If a miss causes the
-//! window, the pages of the request are wanted and all others are read ahead, as in a mount. If a marker
-//! causes the window (the first page of the asynchronous part of the previous window), the mount treats all
-//! pages as read ahead; the simulator treats only the pages outside the request as read ahead. The property
-//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy always has an effect here, and in a
-//! volume only with `readahead_exact`. It affects readers that share an open file.
+//! window, the pages of the request are wanted and all others are read ahead, as in a mount. If a marker (the
+//! first page of the asynchronous part of the previous window) causes the window, the mount treats all pages as
+//! read ahead; the simulator treats only the pages outside the request as read ahead. The property
+//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy affects readers that share an open file.
+//! It always has an effect here, but in a volume only with `readahead_exact`.
 //!
 //! Deliberate differences from Linux that may affect results:
 //! - **Eviction** is Larder's: one clock hand scans all pages, and gives a page that was used twice a second
@@ -47,7 +47,7 @@
 //! pages that are read in large requests. It executes 1.7 to 2.4 million accesses if each page is a request
 //! to a device that is not a disk. If each page is a request to the disk, it executes 0.9 to 1.0 million for
 //! one random reader and 0.75 million for 200 concurrent readers. The page cache and the readers take half a
-//! microsecond of an access, the model of the disk the remainder.
+//! microsecond of an access; the model of the disk takes the remainder.
 
 mod config;
 mod cpu;
@@ -129,8 +129,8 @@ impl Simulator {
             .collect()
     }
 
-    /// Runs the readers until all are done. The run opens the files anew. Pages that are in flight or dirty
-    /// at the start or the end of the run stay so.
+    /// Runs the readers until all are done. The run opens the files anew. It changes nothing about pages that are
+    /// in flight or dirty at its start or its end: they are neither waited for nor written back.
     pub fn run(&mut self, jobs: Jobs) -> RunReport {
         Run::new(&mut self.machine, self.config.cpu, jobs).finish()
     }

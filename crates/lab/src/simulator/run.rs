@@ -33,7 +33,7 @@ use super::task::{Progress, Task, TaskKind};
 use crate::run_report::{PageCounts, RunReport};
 use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
 
-/// A thread and its state.
+/// A reader and its state.
 #[derive(Debug)]
 struct Reader {
     job: ReaderJob,

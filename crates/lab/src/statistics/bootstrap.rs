@@ -1,5 +1,5 @@
-//! Bootstrap: estimates how much a statistic depends on the particular sample, by computing it for many random
-//! samples that are drawn from this one with replacement.
+//! Bootstrap: estimates how much a statistic depends on the sample from which it was computed. For this, the
+//! statistic is also computed for many random samples that are drawn from the original sample with replacement.
 
 use rand::Rng;
 

@@ -5,8 +5,8 @@
 //! machine slows both runs of a pair, so that their ratio has less noise than each of them.
 //! [`Interval::of_paired_ratio`] is the geometric mean of these ratios, with a bootstrap interval over pairs.
 //! Simulations with different seeds are independent, and their distribution is unknown.
-//! [`Interval::of_median`] is their median, with the interval between two of the sorted figures, which holds for
-//! any distribution.
+//! [`Interval::of_median`] is their median, with the interval between two of the sorted figures. This interval is
+//! valid for any distribution.
 
 use super::bootstrap::percentile_range;
 use super::figures::{Figures, mean, median};
@@ -81,7 +81,8 @@ impl Interval {
     /// positive. The interval requires five pairs.
     ///
     /// The bootstrap interval of few pairs is too narrow, since it has the width of a normal distribution with
-    /// the deviation of the sample. Therefore it is widened by the ratio of Student's distribution to it (T.
+    /// the deviation of the sample. Therefore the interval of n pairs is widened by two factors: the quantile of
+    /// Student's distribution divided by that of the normal distribution, and the square root of n / (n - 1) (T.
     /// Hesterberg, "What Teachers Should Know About the Bootstrap", 2015).
     pub fn of_paired_ratio(pairs: &[(f64, f64)]) -> Self {
         let logarithms: Vec<f64> = pairs

@@ -1,4 +1,4 @@
-//! `sysbench --test=oltp --oltp-read-only`, as the reads that were recorded from a database server.
+//! `sysbench --test=oltp --oltp-read-only`, simulated with reads that were recorded from a database server.
 //!
 //! `scripts/record-oltp` makes the recording `oltp.bin`: for each query of each transaction, the number of its reads
 //! (one byte), and the number of the database page of each read (three bytes, little-endian).
@@ -80,7 +80,8 @@ pub(super) fn measure(
     Ok(as_f64(transactions) / report.elapsed.as_secs_f64())
 }
 
-/// Returns the operations of one transaction. On a smaller file, page numbers are divided like its size.
+/// Returns the operations of one transaction. If the file is scaled down, page numbers are divided by the same
+/// divisor as its size.
 fn operations(queries: &[Vec<u64>; QUERIES], size: Size) -> Vec<Operation> {
     let page = |page: &u64| {
         let offset_bytes = page / size.divisor.max(1) * PAGE_BYTES;

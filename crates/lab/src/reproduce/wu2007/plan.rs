@@ -16,7 +16,7 @@ pub(super) struct Plan {
     pub(super) unit: &'static str,
     pub(super) setup: &'static str,
     pub(super) rows: Vec<PlannedRow>,
-    /// Independent measurements, each with the first row of its figures.
+    /// Independent measurements, each with the index of the first row that its figures fill.
     pub(super) runs: Vec<(usize, Measure)>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct PlannedRow {
 /// Measures one row, or several rows of one run, under a policy.
 pub(super) type Measure = Box<dyn Fn(PolicyName, Size) -> Result<Vec<f64>, Error> + Send + Sync>;
 
-/// Returns every table except thrashing and processor time, which need more than figures.
+/// Returns every table except those of thrashing and processor time, for which one figure a row is not enough.
 pub(super) fn plans() -> Vec<Plan> {
     vec![iozone_plan(), aio_stress_plan(), fileio_plan(), oltp_plan()]
 }
