@@ -47,8 +47,8 @@ fn decide(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
     policy.decide(state, read, &Nothing)
 }
 
-/// Returns the nanoseconds of processor time for one of `times` runs of `step` from `state`. Each
-/// run must return windows if `answers` is 1, and none if it is 0.
+/// Returns the mean processor time of `times` runs of `step` from `state`, in nanoseconds. Each run
+/// must return windows if `answers` is 1, and none if it is 0.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn time(
     name: PolicyName,
@@ -108,7 +108,7 @@ fn main() {
     for name in PolicyName::ALL.iter().copied() {
         let policy = name.policy();
         let opened = after_first_read(policy);
-        // In some policies page 1 opens the ahead window; page 2 is inside the first window.
+        // In the policy `legacy`, page 1 opens the ahead window. Page 2 is inside the first window.
         let mut reading = opened;
         read_page(policy, &mut reading, &read(Trigger::Access, 1));
         let copy = time(
@@ -122,8 +122,8 @@ fn main() {
         let on_hit = time(name, reading, read(Trigger::Access, 2), 0, times, hit);
         let far = read(Trigger::Miss, 1 << 20);
         let on_miss = time(name, reading, far, 1, times, decide);
-        // The next window is requested by the marker, or by page 1 itself if the policy is
-        // consulted about every page.
+        // The marker requests the next window. If the policy is consulted about every page, page 1
+        // itself does.
         let (trigger, answers) = match name {
             PolicyName::Off => (Trigger::Marker, 0),
             PolicyName::Legacy => (Trigger::Access, 1),

@@ -31,8 +31,8 @@ pub enum Advice {
     DontNeed,
 }
 
-/// Returns the pages that contain a byte of a range, for `WillNeed`. If `len_bytes` is 0, the range extends to
-/// the end of the file.
+/// Returns the pages that contain at least one byte of a range, for `WillNeed`. If `len_bytes` is 0, the
+/// range extends to the end of the file.
 #[must_use]
 pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Range<u64> {
     let page_bytes = page_bytes.max(1);

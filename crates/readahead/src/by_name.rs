@@ -1,4 +1,4 @@
-//! Selects a policy by its name.
+//! The selection of a policy by its name.
 
 use crate::{Legacy, Modern, Off, OnDemand, Policy, PolicyName};
 

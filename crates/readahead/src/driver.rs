@@ -1,4 +1,4 @@
-//! The driver: looks up the pages of a request in the page cache, and reads the missing ones as the
+//! The driver: looks up the pages of a request in the page cache, and reads the missing pages as the
 //! policy decides.
 //!
 //! A request is a range of pages that a reader needs. A [`Policy`] returns windows: runs of pages to
@@ -11,9 +11,9 @@
 //! the tests of this crate implement the trait.
 //!
 //! # One page of a request
-//! [`Driver::page`] is called for each page of the request, in order. It consults the policy for up to
-//! three reasons, the variants of [`Trigger`], and starts the windows that the policy
-//! returns. The steps are:
+//! [`Driver::page`] is called for each page of the request, in order. It can consult the policy for
+//! three reasons, the variants of [`Trigger`], and it starts the windows that the policy returns. The
+//! steps for one page are:
 //!
 //! 1. If the policy wants [every page](Policy::wants_every_page) and wants [this
 //!    access](Policy::wants_access), the driver consults it with [`Trigger::Access`].
@@ -28,10 +28,10 @@
 //!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
-//!    one reader requests the next window. This step applies to a hit and to a page in flight. It
-//!    also applies to a page that the reader's own miss has inserted: if the request is as large as
-//!    its window, the marker is on the first page. For a page in flight, the driver checks the
-//!    marker twice: before the wait, so that the next window is read during the wait, and after it.
+//!    one reader requests the next window. This step applies to a hit and to a page in flight. It also
+//!    applies to a page that the reader's own miss has inserted: if the request fills the window, the
+//!    marker can be on the first page of the window. For a page in flight, the driver checks the marker
+//!    twice: before the wait, so that the next window is read during the wait, and after the wait.
 //! 5. The reader waits for the page. If the read of the page failed, the driver continues at step 3.
 //!
 //! After the last page, [`Driver::end_read`] records where the request ended.
@@ -63,7 +63,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Indexes of the pages. The range may extend past the end of the file. `ends_inside_page`
-    /// disregards the bytes there.
+    /// disregards the bytes past the end.
     pub pages: Range<u64>,
     /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
     /// the file are not counted, so the end may be inside the last page of the file.
@@ -183,8 +183,8 @@ pub trait CachedFile {
     /// page carried the marker, and removes the marker.
     fn fill_page(&mut self, page: PageIndex) -> bool;
 
-    /// Waits until the claimed page is read. Returns `None` if the read failed and the page must be
-    /// claimed again.
+    /// Waits until the page is read, by this reader or by the thread that has it in flight. Returns
+    /// `None` if the read failed and the page must be claimed again.
     fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
     /// Records that the policy returned `windows` for `read`. The driver calls this before it starts
@@ -197,8 +197,8 @@ pub trait CachedFile {
 
     /// Finishes what [`CachedFile::start`] has deferred. If the policy [wants every
     /// page](Policy::wants_every_page), the driver calls this before each lookup, after the windows for
-    /// [`Trigger::Access`] are started. An implementation in which the reader itself reads pages of
-    /// these windows must read them in this call.
+    /// [`Trigger::Access`] are started. If the reader itself reads pages of these windows, the
+    /// implementation must read them in this call.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]
@@ -240,7 +240,8 @@ impl Driver {
     }
 
     /// Returns true if the policy must also be consulted about hits without a marker
-    /// ([`Policy::wants_every_page`]). The answer is for faults if `by_fault`, otherwise for reads.
+    /// ([`Policy::wants_every_page`]). The result is for faults if `by_fault` is true, otherwise for
+    /// reads.
     #[must_use]
     #[inline]
     pub fn wants_every_page(&self, by_fault: bool) -> bool {
@@ -328,9 +329,9 @@ impl Driver {
     }
 }
 
-/// Inserts and submits those of `pages` that are neither resident nor in flight. Returns the number
-/// of pages inserted. If this call inserts the page `marker`, it sets [`Run::marker`] of the run
-/// that contains the page.
+/// Inserts and submits those of `pages` that are neither resident nor in flight. Returns the number of
+/// inserted pages. If this call inserts the page `marker`, it sets [`Run::marker`] of the run that
+/// contains that page.
 pub fn start_pages<F: CachedFile + ?Sized>(
     file: &mut F,
     pages: Range<u64>,

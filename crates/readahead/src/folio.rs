@@ -1,12 +1,12 @@
-//! Large folios: the units of memory into which a kernel reads the windows that `modern` models.
+//! Large folios: the units of memory into which the kernel that `modern` models reads its windows.
 //!
 //! Model: if the file system allows it, Linux's page cache stores a file in folios of 2^order
 //! pages, aligned to their size. Larder's page cache has only single pages. This module exists so that
-//! `modern` can be compared with a kernel that uses large folios, and to measure their effect. It has
-//! an effect only after a call of
-//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Its public items are hidden
-//! from the documentation and are not stable, because only the tests that replay recordings of a
-//! kernel use them.
+//! `modern` can be compared with a kernel that uses large folios, and so that the effect of large folios
+//! can be measured. It has an effect only after a call of
+//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Without this call, folios are
+//! single pages. The public items of the module are hidden from the documentation and are not stable,
+//! because only the tests that replay recordings of a kernel use them.
 //!
 //! ```text
 //!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |
@@ -15,8 +15,9 @@
 //! ```
 //!
 //! A stream begins with single pages. In each window that a marked page triggers, a folio may have four
-//! times as many pages as the folios of the previous window. It has at most the size of the largest
-//! folio, and at most the size of the window. Large folios change the windows as follows:
+//! times as many pages as the folios of the previous window. But a folio has at most the size of the
+//! largest folio that the page cache supports, and at most the size of its window. Large folios change the
+//! windows as follows:
 //!
 //! 1. The end of a window that a marked page triggers is rounded down to a multiple of four times the folio
 //!    size of the previous window. If the largest window is not a multiple of that number, the end is
@@ -59,8 +60,8 @@ impl Growth {
     }
 
     /// Sets the order for the folios of the next window, which starts at `start` and has at most `size`
-    /// pages. Returns the size of the window, which is reduced so that the window ends at a folio
-    /// boundary. If no page would be left, the size is not reduced.
+    /// pages. Returns the size of the window, which is reduced so that the window ends at a folio boundary.
+    /// If the window would then be empty, its size is not reduced.
     pub(crate) fn grow(&mut self, start: PageIndex, size: u32, max_pages: u32) -> u32 {
         let order = self.order + GROWTH;
         let alignment = 1_u64 << u32::from(order).min(max_pages.trailing_zeros());

@@ -1,8 +1,8 @@
 //! Readahead of Linux 2.6.20, the last design before on-demand readahead.
 //!
-//! Model: there are two consecutive windows. While the reader consumes the current window, the pages
-//! of the ahead window are read from the device. When the reader reaches the ahead window, that window
-//! becomes the current window, and a new ahead window is opened.
+//! Model: an open file has two consecutive windows. While the reader consumes the current window, the
+//! pages of the ahead window are read from the device. When the reader reaches the ahead window, that
+//! window becomes the current window, and a new ahead window is opened.
 //!
 //! ```text
 //!        current window                 ahead window
@@ -17,7 +17,7 @@
 //! as many pages as the largest window. If the request is longer, the policy is consulted again before
 //! the first page that is not covered.
 //!
-//! In the table, the last page is the last page that a decision has covered.
+//! In the table, "the last page" is the last page that a decision has covered.
 //!
 //! | the first page to cover | windows |
 //! |---|---|
@@ -29,21 +29,21 @@
 //!
 //! - No page carries a marker. [`Window::async_size`] is 0 in every window, even if no reader waits for
 //!   its pages, and the policy returns no window for [`Trigger::Marker`].
-//! - If the device is congested, an ahead window is not opened unless the request reaches it. The
-//!   next request tries again.
+//! - If the device is congested, an ahead window is opened only if the request reaches it. The next
+//!   request tries again.
 //! - If a page that a decision has covered is missing at its lookup, it was reclaimed before the reader
 //!   used it (thrashing). The page is read alone. The next ahead window is two pages smaller than the
 //!   current window instead of larger, but has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
-//!   opened for other reclaimed pages.
-//! - If readahead finds [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row resident, readahead is
-//!   switched off for the file until a page is missing.
+//!   opened to read other reclaimed pages again.
+//! - If readahead finds [`CACHED_PAGES`](windows::CACHED_PAGES) resident pages in a row, readahead is
+//!   switched off for the open file until a page is missing.
 //! - If random reads are advised, the largest window has 0 pages, so each page is read alone.
 //!
 //! Deliberate differences:
 //! - Resident pages of a window are counted when the caller calls [`Policy::window_read`], and not
-//!   during the decision. The exception is a window that would switch readahead off if all its pages
-//!   are resident. The policy checks the pages of such a window itself, because in 2.6.20 no second
-//!   window follows it.
+//!   during the decision. The exception is a window that switches readahead off if all of its pages are
+//!   resident. The policy checks the pages of such a window during the decision, because in 2.6.20 no
+//!   second window follows it.
 //! - In 2.6.20, a reader worked on a copy of the open file's state and wrote the copy back at the end
 //!   of its request. Here, all readers of an open file use the same state, unless the caller honours
 //!   [`Policy::copies_state`].

@@ -1,11 +1,11 @@
 //! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`]
 //! that reads what they decide.
 //!
-//! When a reader finds that a page is missing, or that it carries the marker described below, the
-//! driver passes a [`Read`] to the [`Policy`]. The policy returns [`Windows`], which are runs of pages
-//! to read. The driver starts the reads, sets and removes the marker, and waits for the requested
-//! page. The driver is generic over the page cache and the device, so the same code runs in a mount,
-//! in a simulator and in the tests of this crate.
+//! When a reader finds that a page is missing, or that a page carries the marker described below, the driver
+//! passes a [`Read`] to the [`Policy`]. The policy returns [`Windows`], which are runs of pages to read. The
+//! driver starts the reads, sets and removes the marker, and waits for the requested page. The driver is
+//! generic over the page cache and the device, so the same code runs in a mount, in a simulator and in the
+//! tests of this crate.
 //!
 //! | policy | model | what a read consults it about | state |
 //! |---|---|---|---|
@@ -14,8 +14,8 @@
 //! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
 //! | [`Modern`] | Linux 6.18 | missing and marked pages | one window; the policy also searches the page cache |
 //!
-//! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how the
-//! policies differ, and names the sources.
+//! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how
+//! the policies differ, and names their sources.
 //!
 //! # The window
 //!
@@ -29,12 +29,11 @@
 //!                           the next window
 //! ```
 //!
-//! The marker is a flag on one page of a window (`PG_readahead` in Linux). The pages before
-//! the marked page are needed at once. The marked page and the pages after it, which are read in advance,
-//! are the asynchronous part.
-//! When the reader reaches the marked page, the driver requests the next window. At this time there
-//! are still `async_size` pages to consume, so the device and the reader work in parallel. [`Legacy`]
-//! models a kernel without the marker. It is consulted about every request instead.
+//! The marker is a flag on one page of a window (`PG_readahead` in Linux). The reader needs the pages before
+//! the marked page immediately. The marked page and the pages after it are read in advance. They are the
+//! asynchronous part. When the reader reaches the marked page, the driver requests the next window. At this
+//! time, the reader still has `async_size` pages to consume, so the device and the reader work in parallel.
+//! [`Legacy`] models a kernel without the marker. Instead, the driver consults it about every request.
 //!
 //! # One decision
 //!
@@ -68,10 +67,11 @@
 //! # Faults
 //!
 //! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. If the page is
-//! missing, [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page
-//! in its middle. While the misses of faults exceed the hits by more than 100, the policies
-//! read only the missing page. To count the hits, the driver also consults the policies about pages that are faulted and
-//! resident. A fault that misses does not change their windows for reads.
+//! missing, [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page in its
+//! middle. While the misses of faults exceed the hits by more than 100, these policies read only the missing
+//! page. So that they can count the hits, the driver also consults them about resident pages that a fault
+//! accesses. A fault that misses its page does not change their windows for reads. [`Modern`] has rules of
+//! its own for faults.
 #![forbid(unsafe_code)]
 
 mod advice;

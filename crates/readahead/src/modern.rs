@@ -1,9 +1,9 @@
 //! Readahead as in Linux 6.18.
 //!
 //! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about missing and marked pages,
-//! and stores one window for each open file. If a page does not match that window, the policy searches
-//! the page cache for resident pages that another stream has left. Therefore many streams can share one
-//! open file.
+//! and stores one window for each open file. If a page does not match that window, the policy searches the
+//! page cache for resident pages that earlier reads have left. Therefore many streams can share one open
+//! file.
 //!
 //! ```text
 //!   synchronous: a page is missing         asynchronous: a page carries the marker
@@ -19,23 +19,24 @@
 //! | consulted about | condition | window |
 //! |---|---|---|
 //! | a missing page | it is the first page of the file, or the page where the last read ended, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous, or the second half if the request fills the window |
-//! | | more resident pages are directly before it than the request has | starts at the page; its size is the number of those resident pages, counted twice if they reach back to the start of the file, plus the request; the last page is asynchronous |
+//! | | more resident pages are directly before it than the request has | starts at the page; its size is the request plus the number of those resident pages, which is doubled if they reach back to the start of the file, at most the limit; the last page is asynchronous |
 //! | | none of these | the rest of the request; the stored window is not changed |
 //! | a marked page | it belongs to the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
-//! | | it belongs to another stream | starts at the next missing page; its size follows, on the ramp of sizes, the distance to that page plus the request; all asynchronous; no window if no page within the limit is missing |
+//! | | it belongs to another stream | starts at the next missing page; has the next larger size after the distance to that page plus the request; all asynchronous; no window if no page within the limit is missing |
 //! | a page that a fault misses | none of the following | read-around: the largest window with the page in its middle, the last quarter asynchronous |
 //! | | misses of faults exceed hits by more than 100 | the page alone |
 //! | | sequential reads are advised on the mapping | as for a read of as many pages as the largest window |
 //! | | random reads are advised on the mapping | the page alone |
 //! | a marked page that a fault finds | random reads are not advised on the mapping | as for a read of as many pages as the largest window |
 //!
-//! The following rules apply to the table:
+//! The following rules complete the table:
 //!
 //! - The limit is the largest window. If the request is larger, the limit is the request, up to
 //!   [`FileState::set_io_pages`].
 //! - The end of a window that a marked page triggers is rounded down to a multiple of 4 pages, or of 2
 //!   pages if the limit is not a multiple of 4. If the limit is odd, the end is not rounded.
-//! - If a read ended inside a page, that page is where the read ended. Otherwise it is the next page.
+//! - If a read ended inside a page, "the page where the read ended" is that page. If it ended at the end of
+//!   a page, it is the next page.
 //! - If the end of the file cuts a window, the asynchronous part keeps its size, so the marker moves
 //!   back. If the asynchronous part is larger than the rest of the window, no page is marked.
 //! - If random reads are advised on the file, the table does not apply to misses of reads: the rest of
@@ -51,13 +52,14 @@
 //! - A marker is always removed before the policy is consulted. Linux keeps the marker if the largest
 //!   window has 0 pages, or if a fault finds it and random reads are advised on the mapping.
 //! - If the device is congested, a window for a marked page is deferred. Linux no longer checks the
-//!   device. Instead, it checks whether the control group of the reader is congested. If so, Linux
-//!   defers such a window, and also reads a missing page alone.
+//!   device. Instead, it checks whether the control group of the reader is congested. If so, Linux defers
+//!   such a window, and also reads a missing page without other pages.
 //!
 //! Cost: a decision about the marked page of the stored window takes a few comparisons. A decision about
 //! a missing page that does not match the stored window checks resident pages before it, at most as
-//! many as the limit. A decision about a marked page of another stream checks the pages after it, also
-//! within the limit. A hit without a marker costs nothing, except for faults while misses exceed hits.
+//! many as the limit. A decision about a marked page of another stream checks the pages after it, also at
+//! most as many as the limit. A hit without a marker costs nothing. The exception is a hit of a fault,
+//! while the misses of faults exceed the hits.
 //!
 //! Tunables: `max_pages` of [`FileState`] is the largest window. `io_pages` is the largest request of
 //! the device, in pages; the default is `max_pages`. Linux uses `max_sectors_kb` of the device.
@@ -126,13 +128,14 @@ fn limit(state: &FileState, request_pages: u32) -> u32 {
     state.max_pages().max(request_pages.min(state.io_pages()))
 }
 
-/// Returns the page in which the last read ended, or the next page if the read ended at a page boundary.
+/// Returns the page in which the last read ended, or the page after it if the read ended at the end of a
+/// page.
 fn previous_position(state: &FileState) -> u64 {
     let next = u64::from(!state.previous_ends_inside);
     state.previous.0.saturating_add(next)
 }
 
-/// Returns the window for a missing page that a request of `request_pages` needs.
+/// Returns the window for a missing page. The request needs `request_pages` pages from that page on.
 fn synchronous(
     state: &mut FileState,
     read: &Read,
@@ -241,7 +244,7 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
 }
 
 /// Returns the part of the window that is inside the file. The marker of a window that is read in large
-/// folios stays on its page; otherwise see [`clip_single_pages`].
+/// folios stays on its page. For other windows, see [`clip_single_pages`].
 fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     if state.modern.in_folios && state.modern.growth.has_large() {
         window.clip(file_pages)
@@ -273,9 +276,9 @@ impl FileState {
         self.modern.growth.largest = order.min(LARGEST_ORDER);
     }
 
-    /// Returns true if the last decision of [`Modern`] returned a window of a stream. Such a window is
-    /// read in large folios, if the page cache supports them. A window that is only the rest of the
-    /// request never uses large folios.
+    /// Returns true if the last decision of [`Modern`] returned a window of a stream. Such a window is read
+    /// in large folios, if the page cache supports them. A window that is exactly the rest of the request
+    /// never uses large folios.
     #[must_use]
     pub fn reads_in_folios(&self) -> bool {
         self.modern.in_folios
@@ -304,7 +307,7 @@ impl FileState {
     }
 
     /// Returns the part of the stored window from `from` on, as a window of single pages. It is needed if a
-    /// page in the range is already cached, so that a large folio cannot be used.
+    /// page in the range of a large folio is already cached, so that the folio cannot be used.
     #[must_use]
     pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
         let rest = self.window.end().0.saturating_sub(from.0);

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The patch defines three parameters of a window: where the next readahead begins, how much to read ahead,
-//! and when to do the next readahead. They are the [`end`](Window::end), the [`size`](Window::size) and the
-//! [`async_size`](Window::async_size) of [`Window`]. The lookahead is the asynchronous part of a window.
+//! and when to do the next readahead. In [`Window`], these are [`end`](Window::end), [`size`](Window::size)
+//! and [`async_size`](Window::async_size). The lookahead is the asynchronous part of a window.
 //!
 //! | case | the policy is consulted about | window |
 //! |---|---|---|
@@ -23,20 +23,20 @@
 //! | sequential-first | a missing page that is sequential, or a larger request | starts at the page and has the initial size; the pages after the request are lookahead, or the whole window if the request fills it |
 //! | lookahead-clueless | a marked page that does not belong to the last window, because several streams read one open file | starts at the next page and has four times the initial size; as many pages are lookahead as in sequential-first |
 //!
-//! A page is sequential if it is the last page read or the page after it, in unsigned arithmetic. Before the
-//! first read, page 0 is sequential. If the pages of a window were reclaimed before the reader used them
-//! (thrashing), the next miss is sequential-first: it opens a window at the missing page, so the pages are
-//! read again in large reads. If the marked page was reclaimed, the miss on that page is sequential-next: the
-//! page is read alone, and the pages after it are read again from the next request on. For a fault that
-//! misses its page, the policy [reads around](crate#faults) the page.
+//! A page is sequential if it is the last page that was read or the page after it, in unsigned arithmetic.
+//! Before the first read, only page 0 is sequential. If the pages of a window were reclaimed before the
+//! reader used them (thrashing), the next miss is sequential-first: it opens a window at the missing page, so
+//! the pages are read again in large reads. If the marked page was reclaimed, the miss on that page is
+//! sequential-next: the page is read alone, and the pages after it are read again from the next request on.
+//! For a fault that misses its page, the policy [reads around](crate#faults) the page.
 //!
 //! Deliberate choices:
 //! - The case lookahead-clueless works as in the 2007 patch. Since 2.6.24, Linux searches the page cache for
 //!   the first missing page after the marked page, and starts the window there. [`Modern`](crate::Modern) does
 //!   the same.
-//! - As in the original, a marker on page 0 is never sequential-next. Therefore, if the first request of a
-//!   file fills its window, the stream has one more miss, and all pages of that window except the first are
-//!   requested again.
+//! - As in the 2007 patch, a marker on page 0 is never sequential-next. Therefore, if the request for page 0
+//!   fills its window, the stream has one more miss, and all pages of that window except page 0 are requested
+//!   again.
 //! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
 //! - On a congested device, only windows for a marked page are deferred, because no reader waits for their
 //!   pages. A window for a missing page is not deferred.
@@ -106,8 +106,8 @@ fn expects(last: Window, read: &Read) -> bool {
     read.index.0 != 0 && (Some(read.index) == last.marker() || read.index == last.end())
 }
 
-/// Returns the first window of a stream. The case is lookahead-clueless for a marked page, otherwise
-/// sequential-first.
+/// Returns the first window of a stream, in the case lookahead-clueless for a marked page, and otherwise in
+/// the case sequential-first.
 fn open(read: &Read, request: u32, max_pages: u32) -> Window {
     let size = sizes::initial(request, max_pages);
     let async_size = if size > request { size - request } else { size };

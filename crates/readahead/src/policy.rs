@@ -17,15 +17,15 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the name that selects this policy.
     fn name(&self) -> PolicyName;
 
-    /// Returns true if the policy must be consulted about each page before its lookup, so that it
-    /// learns of hits without a marker. The answer is for page faults if `by_fault`, otherwise for
-    /// reads.
+    /// Returns true if the policy must be consulted about each page before the lookup of that page,
+    /// so that it is also consulted about hits without a marker. The result is for page faults if
+    /// `by_fault` is true, otherwise for reads.
     fn wants_every_page(&self, _by_fault: bool) -> bool {
         false
     }
 
-    /// Returns true if the policy must be consulted before the lookup of this page. It is called only
-    /// if [`Policy::wants_every_page`] returns true.
+    /// Returns true if the policy must be consulted before the lookup of the page of `read`. The
+    /// driver calls this method only if [`Policy::wants_every_page`] returns true.
     fn wants_access(&self, _state: &FileState, _read: &Read) -> bool {
         false
     }
@@ -37,9 +37,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
     /// Returns true if the policy models a kernel up to Linux 2.6.23, in which each read copied the
-    /// state when it began, and wrote the copy back when it ended. Concurrent readers of one open
-    /// file then do not affect each other during a read, and the copy that is written back last
-    /// remains. A caller may ignore this.
+    /// state when it began, and wrote the copy back when it ended. In such a kernel, concurrent
+    /// readers of one open file do not affect each other during a read, and the copy that is written
+    /// back last remains. A caller may ignore this property.
     fn copies_state(&self) -> bool {
         false
     }

@@ -17,7 +17,8 @@ pub enum Trigger {
     Marker,
 }
 
-/// A page of a reader's request, about which a policy is consulted.
+/// The input of one decision: a page of a reader's request, and the reason why the policy is consulted
+/// about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Read {
     /// The reason why the policy is consulted.
@@ -64,8 +65,8 @@ impl Read {
 /// The resident pages of a file. A page in flight counts as resident, because it must not be
 /// requested again.
 ///
-/// For each window, a policy queries at most as many pages as the largest window has. The policy
-/// `off` queries no pages, and `ondemand` queries pages only for faults.
+/// For each window, a policy queries at most as many pages as a window can have. The policy `off`
+/// queries no pages, and `ondemand` queries pages only for faults.
 pub trait Residency {
     /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;

@@ -10,9 +10,10 @@
 //!      start         the page that a fault missed
 //! ```
 //!
-//! A fault that finds its page in the page cache counts as a hit, and any other fault as a miss. While
-//! the misses exceed the hits by more than [`LOTS_OF_MISSES`], read-around does not seem to help, and a
-//! missing page is read alone. Faults do not change the windows for reads of the same open file.
+//! A fault that finds its page in the page cache counts as a hit, and any other fault counts as a miss.
+//! If the misses exceed the hits by more than [`LOTS_OF_MISSES`], read-around does not seem to help.
+//! While this is so, a missing page is read alone. Faults do not change the windows for reads of the
+//! same open file.
 
 use crate::{Read, Residency, Trigger, Window, Windows};
 

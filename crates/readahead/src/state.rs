@@ -1,13 +1,15 @@
-//! The state that a policy keeps for one open file, and its one tunable.
+//! The state that a policy keeps for one open file, and the tunables of that file.
 //!
-//! Model: Linux's `file_ra_state`. All policies use the same struct, so the lab can switch policies
-//! between two reads of a file.
+//! Model: Linux's `file_ra_state`. All policies use the same struct, so the lab can switch to another
+//! policy between two reads of a file.
 //!
 //! Cost: at most 128 bytes for each open file. The state is `Copy`, and its owner decides how it is
 //! locked.
 //!
-//! Tunables: `max_pages` is the largest window in pages. The default is [`DEFAULT_MAX_BYTES`], in pages of
-//! 4 KiB. Linux has the same default (`read_ahead_kb` = 128). A value of 0 disables readahead for the file.
+//! Tunables: `max_pages` is the size of the largest window, in pages. The default is [`DEFAULT_MAX_PAGES`]:
+//! 128 KiB in pages of 4 KiB. Linux has the same default (`read_ahead_kb` = 128). A value of 0 disables
+//! readahead for the file. `io_pages` is the largest request that the device accepts
+//! ([`FileState::set_io_pages`]).
 
 use crate::folio::Growth;
 use crate::legacy::windows;
@@ -31,10 +33,11 @@ pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
     u32::try_from(pages).map_or(MAX_PAGES_LIMIT, |pages| pages.min(MAX_PAGES_LIMIT))
 }
 
-/// The size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
+/// The largest size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
-/// The state of a file that only [`Modern`](crate::Modern) uses.
+/// The part of the state that only [`Modern`](crate::Modern) uses. The exception is `io_pages`, which
+/// [`FileState::will_need`] also uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ModernState {
     /// The largest request that the device accepts, in pages; 0 stands for `max_pages`.
@@ -45,8 +48,8 @@ pub(crate) struct ModernState {
     pub(crate) mapping: Advice,
     /// The size of the stream's folios, which grows with each window.
     pub(crate) growth: Growth,
-    /// Whether the last decision returned a window of the stream. Such a window is read in folios of
-    /// the size in `growth`.
+    /// Whether the last decision returned a window of the stream. The pages of such a window are read in
+    /// folios of the size in `growth`.
     pub(crate) in_folios: bool,
 }
 
@@ -68,7 +71,7 @@ pub struct FileState {
     pub(crate) modern: ModernState,
     /// The advice on reads: normal, sequential or random.
     pub(crate) advice: Advice,
-    /// Whether `max_pages` is doubled: `Sequential` was advised, and `Normal` was not advised since.
+    /// Whether `max_pages` is doubled: `Sequential` was advised, and `Normal` has not been advised since.
     pub(crate) doubled: bool,
     max_pages: u32,
 }
@@ -106,8 +109,8 @@ impl FileState {
         }
     }
 
-    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Used by the policies in
-    /// which advice of random reads disables readahead.
+    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. This is for the policies
+    /// in which advice of random reads disables readahead.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,
@@ -185,9 +188,9 @@ impl FileState {
         }
     }
 
-    /// Sets the size of the largest request that the device accepts, in pages. If a reader requests
-    /// more pages than the largest window, the window may have up to this size. 0, the default,
-    /// stands for [`FileState::max_pages`].
+    /// Sets the size of the largest request that the device accepts, in pages. If a reader requests more
+    /// pages than the largest window has, a window of [`Modern`](crate::Modern) may have up to this size.
+    /// 0, the default, stands for [`FileState::max_pages`].
     pub fn set_io_pages(&mut self, io_pages: u32) {
         self.modern.io_pages = io_pages.min(MAX_PAGES_LIMIT);
     }

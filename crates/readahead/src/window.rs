@@ -84,7 +84,7 @@ impl Window {
 
     /// Returns the part of the window that is inside a file of `file_pages` pages, or `None` if the whole
     /// window is past the end of the file. The marker stays on its page. If that page is past the end of
-    /// the file, the result has no marker, because no later window is needed.
+    /// the file, the result has no marker, because the reader needs no later window.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
         let room = file_pages
             .checked_sub(self.start.0)
@@ -99,8 +99,8 @@ impl Window {
     }
 }
 
-/// The windows that a policy returns, in the order in which they must be started. There are at most
-/// two, because a policy may open the first window of a stream and the following window at once.
+/// The windows that a policy returns, in the order in which they must be started. There are at most two,
+/// because one decision of [`Legacy`](crate::Legacy) may open two consecutive windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows([Option<Window>; 2]);
 

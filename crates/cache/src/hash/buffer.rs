@@ -3,9 +3,9 @@
 //! # Model
 //! Lever 2000, section 3.2. The functions that Lever proposes ignore the device.
 //!
-//! The printed version of the paper mentions the function of Linux 2.2.16 without its formula: "a fairly complex
-//! shift-add function". [`shift_xor`] follows the description by A. Arcangeli on linux-kernel (12 March 2002) of
-//! the function that replaced the reference function after Lever's measurements.
+//! The printed version of the paper mentions the function of Linux 2.2.16 without its formula: "a fairly
+//! complex shift-add function". [`shift_xor`] follows the description by A. Arcangeli on linux-kernel (12
+//! March 2002) of the function that replaced the reference function after Lever's measurements.
 
 use super::HashKey;
 use super::word::Word;

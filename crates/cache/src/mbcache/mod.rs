@@ -35,19 +35,19 @@
 //!    atomic step: no thread can find the entry between them.
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
 //!    of them at most once, and terminates.
-//! 4. A touch delays the eviction of an entry. In `lru` and `list-lru`, the entry moves to the end of its list. In
-//!    `referenced` and `clock`, eviction passes over the entry once. There are four exceptions:
-//!    (a) in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
+//! 4. A touch delays the eviction of an entry. In `lru` and `list-lru`, the entry moves to the end of its
+//!    list. In `referenced` and `clock`, eviction passes over the entry once. There are four exceptions: (a)
+//!    in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
 //!    `list-lru`, a touch has no effect while the entry is being inserted and is not on a list yet; (c) in
 //!    `clock`, the arena may have grown or given memory back since the touch, which moves the hand and some
 //!    entries; (d) the entry may be evicted because its chain is full (see item 6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
-//! 6. The maximum length of a chain is four times the mean length when the arena is full, but at least 64. With
-//!    Linux's limit of entries, that is 128 in `rewrite/`, and 64 in the other variants. The arena of `rewrite/` has
-//!    room for twice the limit, because a worker evicts the excess later. A new entry in a full chain
-//!    replaces the oldest entry of the chain that is not held. So the walk of a chain is short even if an
-//!    attacker chooses the hashes.
+//! 6. The maximum length of a chain is four times the mean length when the arena is full, but at least 64.
+//!    With Linux's limit of entries, that is 128 in `rewrite/`, and 64 in the other variants. The arena of
+//!    `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new entry in a
+//!    full chain replaces the oldest entry of the chain that is not held. So the walk of a chain is short
+//!    even if an attacker chooses the hashes.
 //! 7. Dropping a cache waits for the worker that evicts entries in the background.
 //!
 //! # Locking

@@ -6,10 +6,10 @@ use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 /// of 4 KiB.
 pub(super) const MIN_PAGES: u32 = 4;
 
-/// If readahead finds this many consecutive pages in the cache, it is switched off.
+/// If readahead finds this many consecutive pages in the cache, readahead is switched off.
 pub(super) const CACHED_PAGES: u32 = 256;
 
-/// The value for "no window". A stored window is not clipped to the file, and has no marker.
+/// The value for "no window". Stored windows are not clipped to the file, and have no marker.
 const NONE: Window = Window::unmarked(PageIndex(0), 0);
 
 /// The state of one open file. The names of the fields in Linux 2.6.20 are in parentheses.
@@ -19,8 +19,8 @@ pub(crate) struct State {
     current: Window,
     /// The ahead window, which follows the current window. (`ahead_start`, `ahead_size`)
     ahead: Window,
-    /// The last page of the requests for which the policy has made decisions. Before the first request
-    /// it is `u64::MAX`, so that page 0 is the next page. (`prev_page`)
+    /// The last page that a decision has covered. Before the first request it is `u64::MAX`, so that page 0
+    /// is the next page. (`prev_page`)
     previous: PageIndex,
     /// The number of pages that readahead found resident since it last read a page. (`cache_hit`)
     cached_pages: u32,
@@ -73,7 +73,7 @@ impl State {
             self.cached_pages = 0;
             return;
         }
-        // The stored window is counted, which includes pages past the end of the file.
+        // The size of the stored window is counted, which includes pages past the end of the file.
         let whole = [self.current, self.ahead]
             .into_iter()
             .find(|whole| whole.start == window.start && whole.size > 0);
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Returns the size of the window after the current one.
+    /// Returns the size of the window after the current window.
     fn next_size(&mut self, max_pages: u32) -> u32 {
         if std::mem::take(&mut self.has_missed) {
             let less = self.current.size.saturating_sub(2);
@@ -165,9 +165,9 @@ impl Decision<'_> {
         }
     }
 
-    /// Opens the ahead window. On a congested device, opens it only if `forced` or if the request
-    /// reaches its pages, because then the reader waits for them. Returns false if the window was not
-    /// opened, or if readahead was switched off.
+    /// Opens the ahead window. On a congested device, opens it only if `forced` is true, or if the request
+    /// reaches its pages, because then the reader waits for these pages. Returns false if the window was
+    /// not opened, or if readahead was switched off.
     fn look_ahead(&mut self, forced: bool) -> bool {
         let start = self.state.current.end();
         let size = self.state.next_size(self.max_pages);
@@ -190,8 +190,9 @@ impl Decision<'_> {
         !self.state.is_cached
     }
 
-    /// Returns true if all pages of `window` are resident, and with them the number of consecutive resident
-    /// pages is large enough to switch readahead off.
+    /// Returns true if all pages of `window` are resident, and the number of consecutive resident pages,
+    /// including `whole`, is large enough to switch readahead off. `window` is the part of `whole` that is
+    /// inside the file.
     fn ends_readahead(&self, whole: Window, window: Window) -> bool {
         self.state.cached_pages.saturating_add(whole.size) >= CACHED_PAGES
             && self.resident.next_hole(window.start, window.size).is_none()
