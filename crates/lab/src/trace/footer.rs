@@ -21,8 +21,8 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Combines this footer with that of the following row groups, which contains the losses up to
-    /// its end.
+    /// Combines this footer with `next`, the footer of the following row groups. The metadata is that of
+    /// `next`, because it contains all losses up to the end of its row groups.
     pub(super) fn with_following(self, mut next: Self) -> Self {
         let mut row_groups = self.row_groups;
         row_groups.append(&mut next.row_groups);

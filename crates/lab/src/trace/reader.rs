@@ -42,8 +42,9 @@ pub struct TraceReader {
 impl TraceReader {
     /// Opens the trace at `path`.
     ///
-    /// # Errors Returns an error if the file is not a trace or has an unsupported version. Also returns an
-    /// error if it has no footer, unless `tolerance` accepts this.
+    /// # Errors
+    /// Returns an error if the file is not a trace or has an unsupported version. Also returns an error if it
+    /// has no footer, unless `tolerance` accepts this.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         Self::of(File::open(path)?, tolerance)
     }
@@ -75,8 +76,8 @@ impl TraceReader {
         &self.info
     }
 
-    /// Returns the reason why the end of the trace is missing, if a reader that tolerates this has found that
-    /// it is. A damaged row group is detected only when it is read.
+    /// Returns the reason why the end of the trace is missing, or `None` if nothing is missing so far. Only a
+    /// reader that tolerates damage has a reason. A damaged row group is detected only when it is read.
     #[must_use]
     pub fn shortened(&self) -> Option<&str> {
         self.shortened.as_deref()
@@ -113,10 +114,10 @@ impl TraceReader {
         whole.fold(begun, u64::saturating_add)
     }
 
-    /// Reads the next events into `batch`, and replaces its content. Returns false at the end.
+    /// Replaces the content of `batch` by the next events. Returns false at the end of the trace.
     ///
-    /// # Errors Returns an error if a row group is damaged. A reader that tolerates damage returns false
-    /// instead.
+    /// # Errors
+    /// Returns an error if a row group is damaged. A reader that tolerates damage returns false instead.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         batch.clear();
         let read = decoded(|| self.read_next(batch)).map_err(|reason| Error::RowGroup {

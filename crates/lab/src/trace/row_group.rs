@@ -1,4 +1,4 @@
-//! Reads and decodes one row group: reads a batch of rows from each column, and combines the values to
+//! Reads and decodes one row group: reads a batch of rows from each column, and combines the values into
 //! events.
 
 use super::Error;

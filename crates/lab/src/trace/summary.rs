@@ -44,7 +44,8 @@ pub struct TraceSummary {
 impl TraceSummary {
     /// Counts all events of `reader`.
     ///
-    /// # Errors Returns the errors of [`TraceReader::read`].
+    /// # Errors
+    /// Returns the errors of [`TraceReader::read`].
     pub fn of(reader: &mut TraceReader) -> Result<Self, Error> {
         let (is_summed, row_groups) = (reader.is_summed(), reader.row_groups());
         let (mut events, mut first_ns, mut last_ns) = (0, u64::MAX, 0);

@@ -22,7 +22,7 @@ pub enum Operation {
         /// Number of bytes. Bytes past the end of the file are not read.
         len_bytes: u64,
     },
-    /// An access to a page of a mapping that is not in the page tables.
+    /// An access through a mapping to a page that is not in the page tables.
     Fault {
         /// The mapped open file.
         file: OpenFileId,

@@ -40,7 +40,7 @@ pub(super) const BYTES: ParameterInfo = ParameterInfo {
     about: "",
 };
 
-/// A number of up to a thousand million.
+/// A number of up to 10^9.
 pub(super) const COUNT: ParameterInfo = ParameterInfo {
     unit: Unit::Count,
     range: (1, 1_000_000_000),

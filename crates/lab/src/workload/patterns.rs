@@ -148,8 +148,8 @@ fn records(values: &Parameters) -> u64 {
     values.get("file").div_ceil(values.get("request"))
 }
 
-/// Creates one thread. It requests the records that `record_at` returns for the places 0, 1, 2, ...
-/// and the number of records, until `record_at` returns `None`.
+/// Creates one thread. It calls `record_at` for the places 0, 1, 2, ..., each with the number of
+/// records, and requests the record that is returned. It ends when `record_at` returns `None`.
 fn by_place(
     values: &Parameters,
     context: &JobContext<'_>,

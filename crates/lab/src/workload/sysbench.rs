@@ -9,8 +9,8 @@
 //! does not end on its first page continues on the next one, which is the second consecutive read that Wu
 //! 2007 describes. Ids are drawn with sysbench's default distribution (`special`): three in four from the
 //! middle hundredth of the table, the others from a bell curve over the whole table. Inner pages of the
-//! index, and `MySQL`'s own buffer pool (8 MiB by default), are omitted: the former are always cached, and
-//! the latter is small.
+//! index are omitted, because they are always cached. `MySQL`'s own buffer pool is omitted, because it is
+//! small (8 MiB by default).
 
 use std::cell::RefCell;
 use std::rc::Rc;

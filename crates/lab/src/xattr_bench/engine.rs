@@ -13,8 +13,8 @@
 //! # Invariants
 //! 1. A block's count of users equals the number of files that use it.
 //! 2. A block's entry is deleted before its contents change, and before it is freed.
-//! 3. An entry is reusable while its block has fewer than [`MAX_USERS`] users, once all threads that
-//!    change the count are done; always, with [`Blocks::without_reusable_flag`].
+//! 3. After all threads that change the count of users are done, an entry is reusable if and only if its
+//!    block has fewer than [`MAX_USERS`] users. With [`Blocks::without_reusable_flag`], each entry is reusable.
 //!
 //! # Locking
 //! No locks are used: a block is one word, which is changed atomically.

@@ -19,8 +19,8 @@ const JOURNAL_MIB: u64 = 64;
 /// Space for all other data, in bytes: the journal, bitmaps, tables, and the blocks that mke2fs reserves for
 /// growth. The journal must not be larger than half of the file system.
 const BASE_BYTES: u64 = (2 * JOURNAL_MIB + 32) << 20;
-/// The minimum size of the caches in bytes, with which dirty metadata limits no transaction: a quarter of the
-/// caches may be dirty, and a quarter of this in a transaction.
+/// The minimum size of the caches in bytes. With this size, the limit for dirty metadata does not limit a
+/// transaction: a quarter of the caches may be dirty, and a quarter of that may belong to one transaction.
 const MIN_CACHE_BYTES: u64 = (4 * JOURNAL_MIB) << 20;
 /// Number of inodes in addition to the files and the directory of each process: the reserved inodes, and the
 /// root.

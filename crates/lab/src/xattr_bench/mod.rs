@@ -45,7 +45,7 @@ use std::path::PathBuf;
 pub enum Target {
     /// The cache alone, used by threads: see [`engine`].
     Engine(MbCacheVariant),
-    /// As [`Target::Engine`], but no entry is marked as not reusable when its block is full.
+    /// As [`Target::Engine`], but an entry stays reusable when its block is full.
     EngineWithoutFlag(MbCacheVariant),
     /// A volume in this process, on an in-memory device with an ext4 file system with a journal, used by
     /// threads.

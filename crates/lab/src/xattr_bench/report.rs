@@ -372,8 +372,8 @@ fn plot_name(values: u32, files: u32) -> String {
     format!("v{values}-f{files}.svg")
 }
 
-/// Formats seconds with three decimals as in the letter, or with three significant digits if that
-/// needs more.
+/// Formats seconds with three decimals as in the letter, or with three significant digits if these
+/// need more decimals.
 fn seconds(seconds: f64) -> String {
     let mut decimals = 3;
     while decimals < 9 && seconds > 0.0 && seconds * 10_f64.powi(decimals) < 100.0 {

@@ -3,9 +3,9 @@
 //!
 //! # Model
 //! The format identifies an entry by a 64-bit number. A key that consists of one number, such as an inode of
-//! device 0, is stored unchanged. A key of two numbers below 2^32 is their concatenation, so that adjacent
-//! entries have adjacent numbers. All other keys are hashed. The probability that two of a billion hashed
-//! entries get the same number is 3%.
+//! device 0, is stored unchanged. A key of two numbers below 2^32 is stored as their concatenation, so that
+//! adjacent entries have adjacent numbers. All other keys are hashed. The probability that two of a billion
+//! hashed entries get the same number is 3%.
 //!
 //! # Next accesses
 //! The records are first written without their next accesses. Then a pass reads the records from the end of

@@ -1,9 +1,9 @@
-//! Detects files that do not have the format that the user specified, and which format they have.
+//! Detects files that do not have the format that the user specified, and detects their actual format.
 //!
 //! # Model
 //! A file has the specified format if it contains at least one lookup in this format. This is known only
-//! after the whole file was read. Two formats accept any input, so their files are examined before. The
-//! actual format is detected from the beginning of the file: one format must match most of its lines.
+//! after the whole file was read. Two formats accept any input, so their files are examined before the import.
+//! The actual format is detected from the beginning of the file: one format must match most of its lines.
 
 use super::foreign::{DetectedFormat, Foreign};
 use super::format::Format;

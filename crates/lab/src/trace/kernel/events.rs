@@ -10,8 +10,8 @@
 //! | a page of a device is added | a lookup that misses, and an insertion, of each block |
 //! | `page_cache_sync_ra` | a lookup that misses |
 //! | `mm_filemap_fault` | a lookup |
-//! | `mm_filemap_get_pages` | a lookup that hits of the first page, and of those after it that are known to be present |
-//! | `mm_filemap_map_pages` | a lookup that hits of each page that is known to be present |
+//! | `mm_filemap_get_pages` | a lookup that hits, of the first page and of each following page that is known to be present |
+//! | `mm_filemap_map_pages` | a lookup that hits, of each page that is known to be present |
 //! | `block_touch_buffer` | a lookup that hits |
 //! | `ext4_load_inode` | a lookup that misses, and an insertion |
 //! | `ext4_allocate_inode` | an insertion |
@@ -223,7 +223,7 @@ fn range(first: u64, count: u64) -> std::ops::Range<u64> {
     first..first.saturating_add(count)
 }
 
-/// The events of one time.
+/// The output of the cache events of one kernel event, which all have its time.
 struct Output<'a> {
     time_ns: u64,
     resident: &'a mut Resident,

@@ -10,8 +10,8 @@
 //! recording contains are used.
 //!
 //! # Invariants
-//! Events of all processors are reported in the order of their times. An event is held back until no
-//! processor can have an earlier event that was not read: until all processors were read, beginning later
+//! Events of all processors are reported in the order of their times. An event is held back until no processor
+//! can have an unread earlier event. This is the case after all processors were read in a pass that began later
 //! than the time of the event.
 //!
 //! # Cost

@@ -5,7 +5,8 @@
 //! tracepoint reports lookups in these tables. Therefore a recording scans procfs several times a second. Each
 //! scan is an instant: it removes the keys that no longer exist, inserts the new ones, and then looks up each key
 //! that is present, in ascending order. The lookups of the trace are thus lookups of a random entry at a random
-//! time. A replay with a function shows how it distributes the keys that were in use, for as long as they were.
+//! time. A replay shows how a hash function distributes the keys that were in use. A key has the more weight, the
+//! longer it was in use.
 //!
 //! | table | key (object, index) | source |
 //! |---|---|---|
@@ -13,8 +14,8 @@
 //! | users | 0, a user ID | the user IDs in `PID/status`, and accounts in `/etc/passwd` |
 //! | areas | the number of the process, the first page of the area | `PID/maps` |
 //!
-//! The number of a process represents the address of its `mm_struct`, which procfs does not show. A process
-//! that another process shares its memory with, other than as a thread, counts as one of its own.
+//! The number of a process represents the address of its `mm_struct`, which procfs does not show. If two processes
+//! share their memory without being threads of one process, their areas are counted separately.
 //!
 //! # Privacy
 //! A recording contains only numbers: no names, paths or command lines.
@@ -163,7 +164,7 @@ impl KeyRecorder {
                 ..TraceEvent::new(time_ns, 0, event)
             })
         };
-        // An area that grew or shrank is another one.
+        // An area that grew or shrank counts as another area.
         let is_in = |keys: &Keys, key: &HashKey, pages: &u64| keys.get(key) == Some(pages);
         for (key, pages) in &self.present {
             if !is_in(&keys, key, pages) {

@@ -4,7 +4,7 @@
 const ARGUMENTS: usize = 32;
 
 /// Splits the text after a call's opening parenthesis into its arguments and the rest after the
-/// closing parenthesis. `None` if that is missing.
+/// closing parenthesis. Returns `None` if that parenthesis is missing, or if the text is malformed.
 pub(super) fn split(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
     let mut arguments = Vec::new();
     let (mut start, mut at, mut depth) = (0, 0, 0_u32);

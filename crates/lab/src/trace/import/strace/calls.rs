@@ -1,4 +1,4 @@
-//! Joins the lines of a trace to system calls.
+//! Joins the lines of a trace into system calls.
 //!
 //! # Cost
 //! The iterator needs memory for each live thread, and for the call that each thread has in progress.
@@ -80,7 +80,7 @@ impl Threads {
     /// Returns the system call that ends on `line`, or `None` if the call ends on a later line.
     ///
     /// # Errors
-    /// What the line contains instead of a system call.
+    /// Returns a description of what the line contains instead of a system call.
     fn read(&mut self, line: Line<'_>, clock: &mut Clock) -> Result<Option<Call>, &'static str> {
         if line.cut {
             return Err("a line of more than 1 MiB");
@@ -121,8 +121,8 @@ impl Threads {
         Ok(Some(call))
     }
 
-    /// Returns the thread `pid`. A thread that occurs for the first time is the child of the thread that has
-    /// a call in progress that creates a thread.
+    /// Returns the thread `pid`. If it occurs for the first time, its origin is the latest call in progress that
+    /// creates a thread, if there is one.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         let unfinished = &self.unfinished;
         self.live.entry(pid).or_insert_with(|| {

@@ -73,7 +73,7 @@ fn what(text: &[u8]) -> Option<What<'_>> {
 }
 
 /// Parses `name(arguments) = result`. The fields that depend on the line and on other lines (line
-/// number, time, thread and birth) are not filled in.
+/// number, time, thread and origin) are not filled in.
 pub(super) fn call(text: &[u8]) -> Option<Call> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let name = &text[..open];

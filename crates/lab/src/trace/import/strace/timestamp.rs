@@ -8,9 +8,9 @@ const EPOCH_S: u64 = 100_000_000;
 /// A timestamp as printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timestamp {
-    /// Time of day: `-t`, `-tt`.
+    /// Time of day (`-t`, `-tt`), in nanoseconds.
     OfDay(u64),
-    /// Time since 1970 (`-ttt`), or since the previous line (`-r`).
+    /// Time since 1970 (`-ttt`), or since the previous line (`-r`), in nanoseconds.
     Seconds(u64),
 }
 
