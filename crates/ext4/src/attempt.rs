@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// Returns whether an attempt of this thread is active. The thread must then not wait.
+/// Returns whether an attempt of this thread is active. If so, the thread must not wait.
 #[inline]
 pub(crate) fn is_attempt() -> bool {
     IS_ACTIVE.get()

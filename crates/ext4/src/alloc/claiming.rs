@@ -38,9 +38,9 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Sets aside `blocks` of the free space for content that is reserved with [`Privilege::Accepted`]. Other
-    /// requests for space fail if they would leave fewer free blocks. Replaces the number that was set aside
-    /// before.
+    /// Sets aside `blocks` of the free space for content that is reserved with [`Privilege::Accepted`].
+    /// Requests with other privileges, except for [`Privilege::Remapping`] and [`Privilege::Mapping`], fail
+    /// if they would leave fewer free blocks. Replaces the number that was set aside before.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].

@@ -34,7 +34,7 @@ const GROUPS_NEAR: usize = 256;
 /// The number of groups that are searched without success before a shorter run is accepted.
 const SEARCHES_MAX: u32 = 64;
 
-/// The number of groups that are compared before a shorter run is accepted.
+/// The number of groups whose summaries are compared before a shorter run is accepted.
 const GROUPS_COMPARED: usize = 4096;
 
 /// The smallest power of two, in clusters, that runs are aligned to.

@@ -39,8 +39,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The maximum total size of the maps, in bytes. Above it, the maps of groups without held clusters are
-/// dropped.
+/// The maximum total size of the maps, in bytes. If they are larger, the maps of groups without held clusters
+/// are dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
 
 /// The number of streams, which are sequences of large files that are allocated one after another.

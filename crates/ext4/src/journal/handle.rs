@@ -312,7 +312,7 @@ impl Filesystem {
     /// The handle does not wait for the device. If `change` needs a block that is not in memory, its changes
     /// are undone and its result is dropped. Then the block is read, and `change` is called again. Therefore
     /// `change` must not change anything that the handle does not undo. In a [`MemoryOnly`] part, the block
-    /// is not read, and this function fails. The part ends when the handle stops.
+    /// is not read, and this function fails. A [`MemoryOnly`] part ends when a handle stops.
     ///
     /// # Errors
     /// The error of `change`, whose changes are undone; the errors of [`Filesystem::start`]; or

@@ -38,7 +38,8 @@ impl Filesystem {
         self.recovered
     }
 
-    /// Returns the numbers and the duration of commits since the file system was opened for writing.
+    /// Returns how many transactions and blocks were committed since the file system was opened for writing,
+    /// and how long the commits took.
     #[must_use]
     pub fn commit_counts(&self) -> CommitCounts {
         let writer = self.writer.as_ref();

@@ -39,7 +39,7 @@ pub struct XattrChange<'a>(Planned<'a>);
 enum Planned<'a> {
     /// The new attributes are prepared and need only be written.
     Change(Change),
-    /// The value must be stored in a value inode. Only the handle can create one.
+    /// The value must be stored in a value inode. Creating or sharing one requires the handle.
     InValueInode {
         before: Attributes,
         after: Attributes,
