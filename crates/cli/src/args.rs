@@ -341,7 +341,7 @@ auto: through io_uring if it is available and --threads is not 1, otherwise thro
     pub log: Option<PathBuf>,
 }
 
-/// Returns the parser for the names of `--readahead`.
+/// Returns the parser for the value of `--readahead`.
 fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     let names = PolicyName::ALL.iter().map(|name| name.as_str());
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())

@@ -50,7 +50,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     run_prepared(args, None)
 }
 
-/// Runs the command with `args`, and opens images at URLs by `images`.
+/// Runs the command with `args`, and opens images at URLs with `images`.
 pub fn run_with(
     args: impl IntoIterator<Item = OsString>,
     images: Box<dyn RemoteImages>,

@@ -37,7 +37,7 @@ fn letter(kind: FileKind) -> char {
     }
 }
 
-/// Returns the word for a file type that is used in JSON.
+/// Returns the word that JSON uses for a file type.
 pub(crate) fn word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular",

@@ -96,7 +96,7 @@ const IGNORED_PREFIXES: &[&str] = &[
     "comment=",
     "user=",
     "loop=",
-    // Earlier versions read ahead on threads.
+    // Earlier versions had threads for readahead.
     "readahead_threads=",
 ];
 
@@ -346,7 +346,8 @@ fn commit_seconds(value: &OsStr) -> Result<u32> {
     })
 }
 
-/// Parses the time after which a thread stops waiting for the device, in seconds. 0 means never.
+/// Parses the time after which a thread stops waiting for the device, in seconds. Returns `None`, which
+/// means no limit, for 0.
 fn device_timeout(value: &OsStr) -> Result<Option<Duration>> {
     let seconds: u32 = text("device_timeout", value)?
         .parse()

@@ -1,5 +1,5 @@
-//! Opens images for all commands. If a server that was unmounted still uses the image, waits until it ends.
-//! If the image cannot be written, can fall back to read-only access.
+//! Opens images for all commands. If a server that was unmounted still uses the image, the functions wait
+//! until the server ends. [`open_or_fall_back`] opens an image read-only if the image cannot be written.
 
 use crate::args::ImageArgs;
 use crate::failure::{self, Access};
@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The maximum time for which a command waits until a server that was unmounted ends.
+/// The maximum time for which a command waits for the end of a server that was unmounted.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);

@@ -6,8 +6,9 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Replaces this process by `program`. Searches for it in the directory of this program, and then in PATH. The first of
-/// `args` is the name by which the program is called. `purpose` is the beginning of the message if it is not found.
+/// Replaces this process by `program`, which is searched for in the directory of this program, and then in PATH. The
+/// first of `args` is the name by which the program is called. If the program is not found, the error message begins
+/// with `purpose`, which says what needs the program.
 pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Result<ExitCode> {
     let beside = std::env::current_exe()?.with_file_name(program);
     for path in [beside.as_os_str(), program.as_ref()] {

@@ -1,13 +1,13 @@
 //! Images at URLs.
 //!
 //! # Model
-//! `larder` does not contain clients for servers. If an argument is a URL, it runs the program larder-remote with the
-//! same arguments. That program has the same commands, and passes its clients, [`RemoteImages`], to
+//! `larder` does not contain clients for servers. If an argument is a URL, `larder` runs the program larder-remote
+//! with the same arguments. That program has the same commands, and passes its clients, [`RemoteImages`], to
 //! [`run_with`](crate::run_with).
 //!
 //! # Secrets
 //! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
-//! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds it by the label.
+//! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
 use crate::programs;
 use clap::Args;
@@ -75,13 +75,13 @@ pub struct RemoteSettings {
     pub args: RemoteArgs,
     /// The offset of the file system in the object, in bytes.
     pub offset_bytes: u64,
-    /// The time after which a read fails, unless the default is meant.
+    /// The time after which a read fails, or `None` for the default.
     pub deadline: Option<Duration>,
     /// The memory for all caches, in bytes.
     pub cache_size_bytes: u64,
 }
 
-/// Why an image at a URL cannot be opened. No text contains a secret.
+/// Why an image at a URL cannot be opened. Neither text contains a secret.
 #[derive(Clone, Debug)]
 pub struct RemoteFailure {
     /// What is wrong.
@@ -165,7 +165,7 @@ pub(crate) fn prepare(
         known.insert(PathBuf::from(&label), url.to_owned());
         args[index] = label.into();
     }
-    // The arguments of a process are prepared once.
+    // The arguments of a process are prepared only once, so `KNOWN` is not set yet.
     let _ = KNOWN.set(Known {
         images,
         urls: known,
@@ -195,8 +195,8 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
-/// Replaces `--url-file FILE` by the URL in the file, as the first argument of the subcommand. Returns the URL if FILE
-/// is standard input.
+/// Removes `--url-file FILE` from the arguments, and inserts the URL in the file as the first argument of the
+/// subcommand. Returns the URL if FILE is `-`, which means standard input.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
@@ -239,8 +239,8 @@ fn read_url(file: &Path) -> std::io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Returns the URL that this process has read from standard input. A child process with the same arguments expects it
-/// there, too.
+/// Returns the URL that this process has read from standard input. A child process with the same arguments expects
+/// this URL on its own standard input.
 pub(crate) fn url_from_stdin() -> Option<&'static str> {
     KNOWN.get()?.from_stdin.as_deref()
 }

@@ -3,7 +3,7 @@
 use larder_fuse::MountOptions;
 use std::num::NonZeroUsize;
 
-/// Parses the number of threads that answer requests.
+/// Parses a number of threads from 1 to [`MountOptions::MAX_THREADS`].
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
     let most = MountOptions::MAX_THREADS;
     let threads = text.parse().ok();

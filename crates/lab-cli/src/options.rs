@@ -8,7 +8,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 
-// This structure has no doc comment, because it would replace the help of a command.
+// This structure has no doc comment, because clap would show the comment instead of the help of a
+// command.
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
     /// Write one JSON object instead of tables

@@ -150,7 +150,7 @@ impl Target {
             let to = volume
                 .read_link(link.ino)
                 .map_err(|error| of_path(&path, &error))?;
-            // A target without a leading slash is relative to the link's directory.
+            // The text of a link is relative to the link's directory, unless it begins with a slash.
             let directory = split(&path).map_or(0, |(directory, _)| directory.len());
             path.truncate(if to.starts_with(b"/") { 0 } else { directory });
             path.extend_from_slice(&to);

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 /// The size of the buffer for one read and one write, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The flags that a new file takes from the file that it replaces: those that chattr(1) can set, except
-/// those that forbid replacing a file.
+/// The flags that a new file takes from the file that it replaces. They are flags that chattr(1) can set.
+/// Flags that forbid replacing a file are not among them.
 const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)

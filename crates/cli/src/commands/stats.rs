@@ -41,8 +41,8 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a note with an explanation if there were no lookups yet, in any cache or in the page
-/// cache.
+/// If there were no lookups yet in any cache, or none in the page cache, prints a note that
+/// explains why.
 fn note_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         print_note(
@@ -157,8 +157,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Prints the reason `why` something ended after the label `what`. Prints nothing if `why` is
-/// `None`.
+/// Prints a line with the label `what` and the reason `why`. Prints nothing if `why` is `None`.
 fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Result<()> {
     match why {
         Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),

@@ -64,7 +64,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let writer = OracleGeneralWriter::create(&args.output, cache)
         .map_err(|error| creation_failure("OUTPUT", &args.output, &Error::Io(error)))?;
     let records = export(&mut reader, writer).map_err(|error| {
-        // An incomplete export has no next accesses.
+        // An incomplete export is useless, because it lacks the numbers of the next lookups.
         let _ = fs::remove_file(&args.output);
         failed(&error)
     })?;

@@ -196,7 +196,7 @@ fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec
         let keys = Keys::new(kind, cache, objects, args.seed);
         return Ok((Box::new(keys), vec![cache]));
     }
-    // The command line requires exactly one of the two.
+    // The command line requires exactly one of `--keys` and `--trace`.
     let path = args.trace.as_deref().unwrap_or(Path::new(""));
     let trace = open(path, args.salvage)?;
     let caches = match caches {
@@ -228,7 +228,7 @@ fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     })
 }
 
-/// Surveys the trace, which must contain the caches that were requested by name.
+/// Surveys the trace. Fails if the trace has no lookups of a cache that was requested by name.
 fn survey(source: &dyn Source, wanted: Wanted, named: &[CacheKind]) -> Result<Surveys> {
     let surveys = hash::survey(source, wanted).map_err(|error| failure(&error))?;
     let missing = named.iter().find(|cache| !surveys.contains_key(cache));

@@ -1,4 +1,4 @@
-//! What the commands that read a trace share.
+//! Functions that are shared by the commands that read a trace.
 
 use larder_lab::trace::{Error, Tolerance};
 

@@ -118,7 +118,8 @@ struct Made {
     files: Vec<ReportFile>,
     /// The printed summary of the report.
     summary: String,
-    /// The file of a reproduction that can be resumed. It is removed once the report is written.
+    /// The file with the finished measurements, if the reproduction can be resumed. It is removed once the report
+    /// is written.
     state: Option<PathBuf>,
 }
 
@@ -180,8 +181,9 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
     })
 }
 
-/// Returns the state of a reproduction that can be resumed, whose file is `name` in the directory of `--output`. A quick
-/// run has no file. `duration` is how long the reproduction takes.
+/// Returns the state of a reproduction. With `--output`, the state is kept in the file `name` in that directory,
+/// so that the reproduction can be resumed. Without `--output`, or with `--quick`, there is no file. `duration`
+/// returns a text that says how long the reproduction takes.
 fn resumable<S, P>(
     args: &ReproduceArgs,
     size: S,

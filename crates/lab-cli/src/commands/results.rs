@@ -1,4 +1,4 @@
-//! Results in the forms that the arguments select.
+//! Writes results in the forms that the arguments select.
 
 use crate::options::ResultArgs;
 use larder_console::{Failure, Result, print_note};

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The trace, and its number of rows.
+/// A trace that is being written, and its number of rows.
 #[derive(Debug)]
 pub(super) struct TraceOutput {
     writer: TraceWriter,
@@ -21,7 +21,7 @@ pub(super) struct TraceOutput {
 pub(super) struct Rows([u64; CacheKind::ALL.len()]);
 
 impl TraceOutput {
-    /// Creates the trace at `path`, which `option` specified.
+    /// Creates the trace at `path`, which is the value of `option`.
     pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
         let writer = TraceWriter::create(path, info)
             .map_err(|error| creation_failure(option, path, &error.into()))?;
@@ -79,13 +79,13 @@ pub(super) fn kernel_release() -> String {
     name.release().to_string_lossy().into_owned()
 }
 
-/// Returns the present time in the unit of traces.
+/// Returns the present time as traces store it: in seconds since 1970.
 pub(super) fn now_unix_s() -> Option<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_secs()).ok()
 }
 
-/// Returns the failure of a file that cannot be created; `option` specified it.
+/// Returns the failure for a file at `path`, the value of `option`, that cannot be created.
 pub(super) fn creation_failure(option: &str, path: &Path, error: &Error) -> Failure {
     let message = format!("cannot write {}: {error}", path.display());
     let exists = matches!(error, Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists);

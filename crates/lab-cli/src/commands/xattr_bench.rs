@@ -122,12 +122,12 @@ impl XattrBenchArgs {
         self.numbers(&self.processes, &Case::PROCESSES, 1)
     }
 
-    /// As [`Self::processes`].
+    /// Returns the numbers of files of each process, chosen as in [`Self::processes`].
     pub(crate) fn files(&self) -> Vec<u32> {
         self.numbers(&self.files, &Case::FILES, 100)
     }
 
-    /// As [`Self::processes`].
+    /// Returns the numbers of different values, chosen as in [`Self::processes`].
     pub(crate) fn values(&self) -> Vec<u32> {
         self.numbers(&self.values, &Case::VALUES, 1000)
     }

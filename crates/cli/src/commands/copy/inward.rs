@@ -380,8 +380,8 @@ impl<'a> InwardCopy<'a> {
     }
 }
 
-/// Returns the next run of data at or after `at_bytes`. If the host's file system does not report holes,
-/// the run is the rest of the file.
+/// Returns the start and the end of the next run of data at or after `at_bytes`, or `None` if there is no
+/// more data. If the host's file system does not report holes, the run is the rest of the file.
 fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Errno> {
     let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
         Ok(start_bytes) => start_bytes,

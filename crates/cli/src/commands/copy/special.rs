@@ -13,12 +13,13 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens the destination for writing, if it is a device, a FIFO, or a symbolic link to anything except a
-/// directory. Otherwise returns `None`.
+/// Opens the destination for writing, if `source` is a regular file, and the destination is a device, a FIFO
+/// or a symbolic link. Otherwise returns `None`, and the caller creates the copy.
 ///
 /// # Errors
-/// Fails if the destination cannot be opened, or if `source` is not a regular file and the destination has
-/// another type.
+/// Fails if the destination cannot be opened for writing, for example because it is a symbolic link to a
+/// directory. Fails if `source` is a special file or a symbolic link, and the destination is a special file
+/// or a symbolic link of another type.
 pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
     // If the destination cannot be examined, creating the copy fails and reports the error.
     let Ok(present) = fs::symlink_metadata(destination) else {

@@ -286,7 +286,8 @@ impl Screen<'_> {
         Line::raw(format!("{label:<12}{rate:>11}{total:>11}"))
     }
 
-    /// Returns the share of wasted pages among the pages read ahead that were already used or evicted.
+    /// Returns the line with the share of wasted pages: of the pages read ahead that were either used or
+    /// evicted by now, those that were evicted before use.
     fn wasted(&self) -> Line<'static> {
         let wasted = |stats: &Stats| stats.readahead.pages_wasted;
         let decided = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;

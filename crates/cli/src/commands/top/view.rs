@@ -93,8 +93,8 @@ impl Drop for RestoreOnDrop {
     }
 }
 
-/// Starts a thread that runs `run`. It passes to `run` a function that sends a message, and that returns
-/// false after the receiver was dropped.
+/// Starts a thread that runs `run`. The argument of `run` is a function that sends a message. This function
+/// returns false after the receiver was dropped.
 fn start(
     name: &str,
     sender: &Sender<Message>,

@@ -1,4 +1,4 @@
-//! Records the keys of a table outside of the caches.
+//! Records the keys of a table of the kernel that is not one of the caches.
 
 use super::args::RecordArgs;
 use super::failure::failure;

@@ -16,7 +16,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between checks whether the command has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Prints how to end the recording, if nothing else ends it.
+/// Prints how the user can end the recording, if neither a command nor a time ends it.
 pub(super) fn print_interrupt_note(args: &RecordArgs) {
     if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
         print_note("recording until Ctrl-C");
@@ -67,7 +67,7 @@ impl StopCondition {
             tv_sec: wait.as_secs().cast_signed(),
             tv_nsec: wait.subsec_nanos().into(),
         };
-        // If the signal interrupts the poll, the pipe is readable in the next one.
+        // If the signal interrupts this poll, the next poll finds that the pipe is readable.
         let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
         if is_interrupted {
             // Each byte in the pipe represents a signal. Consume the byte, so that the next poll detects
@@ -102,7 +102,7 @@ impl StopCondition {
     }
 }
 
-/// Returns the command's exit code in the convention of shells.
+/// Returns the command's exit code as shells report it: 128 + N if signal N ended the command.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
