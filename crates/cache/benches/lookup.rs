@@ -1,4 +1,4 @@
-//! Lookups per second, and a cached page compared with pread(2) of a cached file.
+//! Measures lookups per second, and compares reads of a cached page with pread(2) of a cached file.
 //!
 //! Run it with `cargo bench -p larder-cache --bench lookup`. The tests run a small version to check
 //! that it works. Times are meaningful in the bench profile only.
@@ -28,8 +28,8 @@ fn key(i: u64) -> PageKey {
     }
 }
 
-/// The hasher of the peer, the standard hash map. It hashes as the table does. The map has no lock,
-/// no pin and no eviction.
+/// The hasher of the peer, which is the standard hash map. It computes the same hash as the table.
+/// The map has no lock, no pins and no eviction.
 #[derive(Clone, Copy, Default)]
 struct Golden(u64);
 
@@ -99,7 +99,7 @@ fn fill(pages: &PageCache, key: PageKey) {
     }
 }
 
-/// Reads 4 KiB of a cached page, from Larder's cache and the kernel's.
+/// Reads 4 KiB of a cached page, from Larder's page cache and from the kernel's.
 fn pages(count: u64, reads: u64) {
     let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
     let budget = BudgetConfig::new((count + 64) * 4096 * 2, 4096);
@@ -180,8 +180,8 @@ fn tempfile() -> File {
 }
 
 fn main() {
-    // Cargo passes this argument to benchmarks, but not to tests. It may be followed by the one
-    // part to run.
+    // Cargo passes this argument to benchmarks, but not to tests. The name of the only part to run
+    // may follow it.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen = |part: &str| {

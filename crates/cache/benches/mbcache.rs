@@ -1,5 +1,6 @@
-//! The cost of sharing attributes with each variant of mbcache: nanoseconds of a thread's processor
-//! time for each operation, and million operations per second of all threads together.
+//! Measures the cost of sharing attributes with each variant of mbcache. The results are the
+//! processor time of a thread for each operation in nanoseconds, and the million operations per
+//! second of all threads together.
 //!
 //! Run it with `cargo bench -p larder-cache --bench mbcache`. The tests run a small version to
 //! check that it works. Times are meaningful in the bench profile only.
@@ -10,10 +11,10 @@ use larder_cache::mbcache::{Config, Deletion, MbCache, Variant, build};
 use larder_cache::table::Growth;
 use rate::{Random, rate};
 
-/// Number of entries in the cache, half of the limit.
+/// The number of entries in the cache: half of the limit.
 const ENTRIES: u32 = Config::LINUX_LIMIT_ENTRIES / 2;
 
-/// Keys from here on are in no entry.
+/// No entry has this key or a larger one.
 const ABSENT: u32 = 1 << 31;
 
 /// An operation of `thread` with a random number.
@@ -36,7 +37,8 @@ fn insert_and_delete(cache: &dyn MbCache, thread: u64, number: u32) {
     assert!(matches!(deleted, Deletion::Absent));
 }
 
-/// Runs `operation` this many times on each of 1 and 2 threads, with numbers below `values`.
+/// Runs `operation` `operations` times in each thread, first with one thread and then with two. The
+/// numbers passed to it are below `values`.
 fn measure(variant: Variant, name: &str, operation: Operation, values: u32, operations: u64) {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     let cache = build(variant, config, Growth::Prepaid, ()).expect("memory");
@@ -61,8 +63,8 @@ fn measure(variant: Variant, name: &str, operation: Operation, values: u32, oper
 }
 
 fn main() {
-    // Cargo passes this argument to benchmarks, but not to tests. It may be followed by the
-    // variants to run.
+    // Cargo passes this argument to benchmarks, but not to tests. The names of the variants to run
+    // may follow it.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen: Vec<Variant> = arguments

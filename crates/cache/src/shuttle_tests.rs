@@ -93,7 +93,7 @@ fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
 }
 
 /// Reads `indexes` in each of three threads. Returns the number of successful device reads. Each thread
-/// may hold a frame that it turns out not to need.
+/// may allocate a frame that it then does not need.
 fn read_by_three(frames: u32, indexes: &'static [u64], failures: u32) -> usize {
     let pages = cache_of(frames);
     let failures = Arc::new(AtomicU32::new(failures));
@@ -156,7 +156,7 @@ fn take_marker(pages: &PageCache) -> bool {
 }
 
 /// Fills page 1, for which two threads wait. If the read fails, page 2 may reuse the frame. Page 2 has a
-/// marker of its own, which must not be mistaken for that of page 1.
+/// marker of its own, which must not be taken for the marker of page 1.
 fn race_for_marker(frames: u32, reading: Reading) {
     let pages = cache_of(frames);
     let mut page = pages.insert_absent(key(1)).unwrap();

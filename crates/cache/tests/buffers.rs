@@ -6,7 +6,8 @@ use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
-/// A device on which every 512 bytes contain their number. Reads are counted, and one range is bad.
+/// A device on which all bytes of a sector of 512 bytes have a value that depends on the sector's
+/// number. Reads are counted, and one range is bad.
 #[derive(Debug)]
 struct Device {
     bytes: MemoryDevice,
@@ -128,7 +129,7 @@ fn evicted_block_is_verified_again() {
 
 #[test]
 fn partial_last_block_of_device_is_read_and_the_next_fails() {
-    // Five blocks and a half: the end of the device is inside the last frame.
+    // The device has five and a half blocks: its end is inside the last frame.
     let device = Device::new(5 * 1024 + 512, 0..0);
     let buffers = BufferCache::small(device, 1024);
     assert_eq!(buffers.read(4, unverified).unwrap()[0], 8);
@@ -272,7 +273,8 @@ fn held_block_has_the_contents_that_were_written_last() {
     for byte in [7, 8] {
         let contents: Arc<[u8]> = vec![byte; 1024].into();
         let _ = cache.set_dirty(5, Arc::clone(&contents));
-        // A block that becomes dirty before it is held has no other contents to be held.
+        // A hold of a dirty block does not store the contents. They are stored when the block is
+        // cleaned.
         cache.hold(5).unwrap();
         assert!(cache.clean(5, &contents));
         let found = cache.read_in_memory(5, unverified).unwrap().unwrap();
@@ -286,6 +288,6 @@ fn block_that_cannot_be_read_is_not_held() {
     let cache = BufferCache::small(device, 1024);
     assert!(matches!(cache.hold(5), Err(Error::Io { .. })));
     assert!(cache.read_in_memory(5, unverified).unwrap().is_none());
-    // The end of the device is an error too.
+    // A block past the end of the device is an error, too.
     assert!(cache.hold(4 << 10).is_err());
 }

@@ -1,5 +1,5 @@
-//! Tests that a search for shared attributes and the eviction of entries allocate nothing: the
-//! search holds locks, and the eviction runs because memory is short.
+//! Tests that a search for shared attributes and the eviction of entries allocate no memory. A
+//! search holds locks, and eviction runs when memory is short.
 
 use allocation_counter::measure;
 use larder_cache::mbcache::{Config, Deletion, MbCache, Variant, build};

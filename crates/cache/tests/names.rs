@@ -1,4 +1,5 @@
-//! Tests that names that an image's author chose to share a bucket do not share one.
+//! Tests that names do not share a bucket even if the author of an image chose them for this
+//! purpose.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -7,7 +8,8 @@ use larder_cache::dentry::Dentry;
 use std::sync::Arc;
 
 const NAMES: u32 = 5000;
-/// With as many buckets as names, a random distribution gives 7 or 8, and 12 once in 50,000 times.
+/// With as many buckets as names, the longest chain of a random distribution has 7 or 8 names, and
+/// 12 only once in 50,000 times.
 const LONGEST_CHAIN: u64 = 12;
 
 const SEEDS: [[u64; 2]; 4] = [

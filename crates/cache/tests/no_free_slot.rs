@@ -1,7 +1,7 @@
-//! Tests that a cache that finds no slot for a new value does not keep the old one.
+//! Tests that a cache that has no free slot for a new value does not keep the old value.
 //!
-//! The arena may not grow, and every entry is found again between two steps of the clock hand, so
-//! that no slot becomes free. Readers that are as fast as the hand have the same effect.
+//! The arena cannot grow, and a lookup finds every entry again between two steps of the clock hand,
+//! so that no slot becomes free. Readers that are as fast as the hand have the same effect.
 
 use larder_cache::dentry::{Dentry, DentryCache};
 use larder_cache::inode::InodeCache;
@@ -21,7 +21,7 @@ const CONFIG: ArenaConfig = ArenaConfig {
 
 type FindAll = Box<dyn Fn() + Send + Sync>;
 
-/// A charge that finds all entries, and refuses memory.
+/// A source of memory that looks up all entries, and then refuses memory.
 #[derive(Default)]
 struct Refusing(OnceLock<FindAll>);
 

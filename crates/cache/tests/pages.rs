@@ -229,7 +229,7 @@ fn removed_page_is_evicted_unless_pinned() {
 
 #[test]
 fn page_with_many_waiters_is_read_once() {
-    // Four pages, and the frame that each thread may hold during its second attempt.
+    // Room for four pages, and for the frame that each thread may hold during its second attempt.
     let pages = cache_of(16);
     let reads = AtomicU64::new(0);
     let barrier = Barrier::new(8);

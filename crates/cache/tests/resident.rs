@@ -1,5 +1,5 @@
-//! Tests that resident memory stays within the budget. It has a process of its own, because other
-//! tests would change the measurement.
+//! Tests that resident memory stays within the budget. The test has a process of its own, because
+//! other tests would change the measurement.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;

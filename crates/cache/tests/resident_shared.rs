@@ -1,5 +1,5 @@
-//! Tests that memory that shared attributes give back is no longer resident. It has a process of
-//! its own, because other tests would change the measurement.
+//! Tests that memory that shared attributes give back is no longer resident. The test has a process
+//! of its own, because other tests would change the measurement.
 
 use larder_cache::mbcache::{Config, Inserted, Variant, build};
 use larder_cache::table::{Charge, Growth};

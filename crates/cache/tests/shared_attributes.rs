@@ -49,7 +49,7 @@ fn memory_of_shared_attributes_moves_to_pages_and_back() {
             );
             read_pages(&caches, 8);
             let shrunk = caches.pages.stats().capacity;
-            // The few remaining entries have too small a share to be scanned.
+            // So few entries remain that the part to scan is rounded down to 0.
             assert!(
                 at_first - shrunk <= 4,
                 "{variant}: {shrunk} of {at_first} pages in round {round}"

@@ -53,13 +53,13 @@ fn action() -> impl Strategy<Value = Action> {
     use Action::{
         Block, Inode, InsertInode, InsertName, Name, Page, RemoveInode, RemoveName, RemovePage,
     };
-    // Includes indexes that differ in upper bits alone.
+    // This includes indexes that differ only in upper bits.
     let index = prop_oneof![0u64..40, (0u64..40).prop_map(|index| index << 20)];
     let page = || {
         let key = (11u64..15, index.clone());
         key.prop_map(|(ino, index)| PageKey { ino, index })
     };
-    // Includes names that end at the end of a word or a slot.
+    // This includes names that end at the end of a word or of a slot.
     let name = || {
         prop_oneof![
             "[ab]{1,3}",
@@ -100,8 +100,8 @@ fn dentry(ino: u32) -> Dentry {
     }
 }
 
-/// Performs `action`, and checks that each result is what was inserted. If `is_all`, checks also that
-/// nothing is missing.
+/// Performs `action`, and checks that each result is what was inserted. If `is_all` is true, also checks
+/// that nothing is missing.
 fn perform(caches: &Caches, model: &mut Model, action: Action, is_all: bool) {
     match action {
         Action::Page(key) => read_page(caches, key),
@@ -189,7 +189,7 @@ fn check_model(tables: Tables) {
     outcome.unwrap_or_else(|error| panic!("{tables}: {error}"));
 }
 
-/// The smallest sizes leave a bucket or two for the longest names.
+/// With the smallest sizes, the table of long names has one or two buckets.
 const SIZES: [u32; 4] = [0, 1, 8, 13];
 
 #[test]
@@ -356,7 +356,7 @@ proptest! {
     }
 }
 
-/// The reads after a walk of a tree.
+/// The reads after the caches were filled by a walk of a directory tree.
 #[derive(Clone, Copy)]
 enum Reading {
     /// Each page once.
@@ -365,7 +365,7 @@ enum Reading {
     Again,
 }
 
-/// Fills the dentry and inode caches, then reads more pages than there is room for. Returns the
+/// Fills the dentry and inode caches, and then reads more pages than there is room for. Returns the
 /// numbers of dentries, inodes and frames, before the reads and after.
 fn read_after_a_walk(tables: Tables, reading: Reading) -> [[u64; 3]; 2] {
     let caches = caches(4 << 20, tables);
@@ -403,8 +403,8 @@ fn memory_of_names_and_inodes_is_returned_for_pages_in_use() {
         "{before:?}, {after:?}"
     );
     assert!(after[2] > before[2], "frames: {before:?}, {after:?}");
-    // The gain in frames is at most what the other caches gave: 64 dentries or 23 inodes for each frame,
-    // with a partial frame rounded up.
+    // The number of frames grows at most by what the other caches gave back: a frame for 64 dentries or
+    // 23 inodes, with a partial frame rounded up.
     let given = (before[0] - after[0]).div_ceil(64) + (before[1] - after[1]).div_ceil(23);
     assert!(after[2] - before[2] <= given, "{before:?}, {after:?}");
 }
@@ -429,7 +429,7 @@ fn inodes_are_looked_up_in_the_table_only_after_dentry_misses() {
     inodes.insert(12, &[8; 20]);
     assert_eq!(inodes.get(12), Some([8; 20]));
     assert_eq!(lookups(), (1, 1));
-    // The reference is stale once the slot has another inode.
+    // The reference is stale when the slot has another inode.
     inodes.remove(12);
     inodes.insert(13, &words);
     assert_eq!(inodes.get(12), None);

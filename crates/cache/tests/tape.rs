@@ -54,7 +54,7 @@ fn name(number: u8) -> Vec<u8> {
     format!("{number:0length$}").into_bytes()
 }
 
-/// Creates caches with a budget so small that most steps evict.
+/// Creates caches with a budget so small that most steps evict entries.
 fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<Kept>) {
     let config = BudgetConfig {
         tables: tables.parse::<Tables>().unwrap(),

@@ -1,4 +1,4 @@
-//! Tests of the hash functions: of their values, the bounds of their results, and their names.
+//! Tests of the hash functions: their values, the bounds of their results, and their names.
 
 mod current;
 mod published;
@@ -108,8 +108,8 @@ fn function_of_4000_process_slots_uses_256_of_1000_buckets() {
     assert!(buckets.last() < Some(&1000));
 }
 
-/// The defect for which the unshifted offset was added: 16 slots of a swap device, whose entries
-/// differ in the lower 12 bits alone.
+/// The defect because of which the unshifted offset was added. The keys are 16 slots of a swap
+/// device, whose entries differ only in the lower 12 bits.
 #[test]
 fn reference_of_neighbouring_swap_entries_collides() {
     let buckets = |name| {
@@ -118,13 +118,13 @@ fn reference_of_neighbouring_swap_entries_collides() {
         buckets.len()
     };
     assert_eq!(buckets("swap-reference"), 1);
-    // A word that is shifted left loses the bits above 11: 8 steps of 256, apart from carries.
+    // The mask keeps the lower 11 bits of the entries: 8 steps of 256, apart from carries.
     assert!(buckets("swap-offset") >= 8, "{}", buckets("swap-offset"));
     assert_eq!(buckets("swap-mult"), 16);
 }
 
-/// Shows why the multiplier must suit the word: 2654435761 moves a small number nowhere near the
-/// top of 64 bits.
+/// Shows why the multiplier must suit the word: the product of a small number and 2654435761 is far
+/// below 2^64, so its upper bits are 0.
 #[test]
 fn multiplier_of_32_bits_in_words_of_64_leaves_small_numbers_in_one_bucket() {
     let buckets = |name| {
@@ -159,7 +159,8 @@ fn unknown_function_lists_every_function_once() {
         error.starts_with("unknown hash function 'sha1'; available:"),
         "{error}"
     );
-    // Functions in words of 64 bits share an entry with the others of their name.
+    // A function in words of 64 bits shares an entry with the function of the same name in words of
+    // 32 bits.
     let words = error.split([' ', ',', '\n']);
     let named: Vec<String> = words
         .flat_map(|word| match word.strip_suffix("[-64]") {

@@ -150,7 +150,7 @@ fn shuttle_mbcache_deleted_entry_is_not_found() {
     });
 }
 
-/// Makes the entry not reusable, as for contents with the maximum number of users.
+/// Makes the entry not reusable, as if its contents had the maximum number of users.
 fn mark_full(cache: &dyn MbCache) {
     let held = cache.get(KEY, 10).expect("the entry is not dropped");
     held.set_reusable(false);
@@ -159,7 +159,7 @@ fn mark_full(cache: &dyn MbCache) {
     assert!(cache.get(KEY, 10).is_some());
 }
 
-/// In Linux, the referenced and the reusable flag once shared a word that was not changed atomically.
+/// In Linux, the flags for "referenced" and "reusable" once shared a word that was not changed atomically.
 #[test]
 fn shuttle_mbcache_flag_is_not_lost_to_another() {
     check(|variant| {

@@ -16,7 +16,8 @@ impl HashFunction<u64> for Parity {
 
 type Numbers = Table<Number, Parity, 2>;
 
-/// Returns the value that the tests store for `key`, so that a mixture of two entries is detected.
+/// Returns the value that the tests store for `key`. It depends on the key, so that a mixture of
+/// two entries is detected.
 fn image(key: u64) -> u64 {
     !key
 }
@@ -78,8 +79,8 @@ fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
 #[test]
 fn shuttle_entry_that_stays_is_found_while_its_chain_changes() {
     check(|| {
-        // 2 stays at the end of its chain. Slots before it are inserted and removed, and move to
-        // the other chain and back.
+        // The entry 2 stays at the end of its chain. Slots before it are inserted and removed, and
+        // move to the other chain and back.
         race(
             &numbers(3, &[2, 4, 6]),
             |table| {

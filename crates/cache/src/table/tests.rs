@@ -249,7 +249,7 @@ fn slots_are_returned_only_after_the_last_in_use() {
         drop(taken);
         assert_eq!(arena.give_back(9, |_, _| panic!("all are free")), given);
         if given == 0 {
-            // The slot that was freed last is allocated first, since the free list is unchanged.
+            // The slot that was freed last is allocated first: the free list is unchanged.
             let left = std::iter::from_fn(|| arena.take_free()).map(Vacant::into_index);
             assert!(left.eq((0..20).rev().filter(|&index| index != held.index())));
         }

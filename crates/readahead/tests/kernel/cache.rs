@@ -35,7 +35,8 @@ impl Cache {
         self.folios.insert(folio.start.0, Cached { folio, marked });
     }
 
-    /// Removes the marker from the folio that contains the page. Returns true if it was set.
+    /// Removes the marker from the folio that contains the page. Returns true if the folio had the
+    /// marker.
     pub fn unmark(&mut self, page: PageIndex) -> bool {
         let cached = self.folios.range_mut(..=page.0).next_back();
         cached.is_some_and(|(_, cached)| {

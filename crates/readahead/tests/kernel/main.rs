@@ -1,8 +1,8 @@
 //! Compares the `modern` policy with the kernel: the same reads must produce the same windows.
 //!
-//! The kernel's choices are in `tests/golden`, one file for each group of patterns, written by
-//! `make record-readahead`. The replay simulates the rest of the kernel (page cache, reads, faults
-//! and advice) with the [driver](larder_readahead::driver).
+//! The kernel's windows are recorded in `tests/golden`, in one file for each group of patterns.
+//! `make record-readahead` writes these files. The replay simulates the rest of the kernel (page
+//! cache, reads, faults and advice) with the [driver](larder_readahead::driver).
 
 mod cache;
 mod replay;
@@ -44,7 +44,7 @@ fn read(path: &std::path::Path) -> Golden {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What was compared, and the differences.
+/// The counts of what was compared, and the differences.
 #[derive(Default)]
 struct Comparison {
     patterns: usize,

@@ -21,9 +21,9 @@ const LARGEST_FOLIO: u8 = 9;
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     state: FileState,
-    /// Random reads are advised.
+    /// Whether random reads are advised.
     random_reads: bool,
-    /// Random faults are advised.
+    /// Whether random faults are advised.
     random_faults: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Replay {
     file_bytes: u64,
     streams: Vec<Stream>,
     cache: Cache,
-    /// The page cache supports large folios.
+    /// Whether the page cache supports large folios.
     large: bool,
     outcome: Outcome,
 }
@@ -107,8 +107,8 @@ impl Replay {
         driver.end_read(&mut file, &request);
     }
 
-    /// Takes a fault on `page`. A fault that misses is retried once its page is present, and the
-    /// retry is a hit.
+    /// Simulates a fault on `page`. A fault that misses is repeated when its page is present, and
+    /// the repeated fault is a hit.
     fn fault(&mut self, stream: usize, page: u64) {
         let request = Request {
             pages: page..page + 1,
@@ -177,11 +177,11 @@ impl Replay {
     }
 }
 
-/// The file as one stream reads it.
+/// The file, as one stream reads it.
 struct Reader<'a> {
     replay: &'a mut Replay,
     stream: usize,
-    /// Faults are advised to be random, so the kernel leaves markers in place.
+    /// Whether random faults are advised, so that the kernel leaves markers in place.
     leaves_markers: bool,
 }
 
@@ -194,14 +194,14 @@ impl Reader<'_> {
         !self.leaves_markers && self.replay.cache.unmark(page)
     }
 
-    /// Brings in the absent pages of a window, one by one.
+    /// Reads the absent pages of a window into the cache, as single pages.
     fn start_single(&mut self, window: Window) -> u32 {
         self.replay.record(window, None);
         start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
-    /// Starts a window in pieces of 2 MiB, as the kernel reports forced reads. The policy returns
-    /// one window.
+    /// Starts a window in pieces of 2 MiB, because the kernel reports forced reads in such pieces.
+    /// The policy returns one window for all of them.
     fn start_pieces(&mut self, window: Window) -> u32 {
         let (mut start, mut new_pages) = (window.start, 0);
         while start < window.end() {
@@ -216,8 +216,8 @@ impl Reader<'_> {
         new_pages
     }
 
-    /// Brings in a window in large folios. If a folio does not fit between cached pages, the rest
-    /// of the window is read in single pages.
+    /// Reads a window into the cache in large folios. If a folio does not fit between cached pages,
+    /// the rest of the window is read in single pages.
     fn start_folios(&mut self, window: Window) -> u32 {
         self.replay.record(window, Some(0));
         let mut new_pages = 0;
@@ -297,12 +297,13 @@ impl CachedFile for Reader<'_> {
     }
 }
 
-/// Returns the kernel's outcome in the terms of the policy.
+/// Converts the kernel's outcome to the form in which the replay records that of the policy.
 ///
-/// - With single pages, an asynchronous part larger than the window has no marker, since the window
-///   was cut at the end of the file.
-/// - With large folios, the kernel reports the window before it is cut, even if nothing is left of
-///   it, and an order that is not limited yet. Therefore the folios themselves are compared.
+/// - With single pages, an asynchronous part that is larger than the window means that there is no
+///   marker: the window was cut at the end of the file.
+/// - With large folios, the kernel reports the window before it is cut, even if nothing is left
+///   after the cut. It also reports the order before the order is limited. Therefore the folios
+///   themselves are compared.
 pub fn comparable(kernel: &Outcome, pattern: &Pattern) -> Outcome {
     let file_pages = pattern.file_bytes.div_ceil(PAGE_BYTES);
     let mut outcome = kernel.clone();

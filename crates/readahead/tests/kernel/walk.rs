@@ -1,10 +1,12 @@
-//! Simulates Linux's search for holes in its page cache, which large folios mislead.
+//! Simulates Linux's search for holes in its page cache. Large folios can make this search return a
+//! wrong index.
 //!
 //! The kernel keeps a file's pages in a tree. A leaf has a slot for each of 64 pages. The node
-//! above has a slot for each leaf, or for 64 pages of a folio that is as large. A walk stores the
-//! index that it has reached separately from the slot that it looks at. If all folios are single
-//! pages, the two agree. But a walk that begins inside a large folio begins at the folio's first
-//! slot. The two then differ until the walk enters a new leaf, which it selects by the index.
+//! above has a slot for each leaf. If a folio has at least 64 pages, slots of this node refer to
+//! the folio instead of leaves. A walk stores the index that it has reached separately from the
+//! slot that it examines. If all folios are single pages, index and slot agree. But a walk that
+//! begins inside a large folio begins at the folio's first slot. Index and slot then differ until
+//! the walk enters a new leaf, which it selects by the index.
 //!
 //! ```text
 //!   from page 6 on: folio 4..7 is present, then a hole at 8
@@ -12,20 +14,20 @@
 //!   slot       4   5   6   7   8
 //! ```
 //!
-//! So the next hole seems to be farther on than it is, or beyond the range of the search, and the
-//! history of pages before a read seems shorter or longer than it is. The cost is some pages, or a
-//! window that is not opened. `modern` itself relies on correct answers.
+//! So the next hole seems to be at a higher index than it is, or beyond the range of the search.
+//! The run of resident pages before a read seems shorter or longer than it is. As a result, some
+//! pages are not read ahead, or a window is not opened. `modern` itself relies on correct results.
 
 use crate::cache::Cache;
 use larder_readahead::{PageIndex, Residency};
 
-/// Pages of a leaf.
+/// The number of pages of a leaf.
 const LEAF_PAGES: u64 = 64;
 
-/// The order of folios that have places in the node above the leaves.
+/// The order of the smallest folios that have slots in the node above the leaves.
 const LEAF_ORDER: u8 = 6;
 
-/// The slot that a walk looks at.
+/// The slot that a walk examines.
 #[derive(Clone, Copy)]
 enum Place {
     /// The slot of this page in its leaf.

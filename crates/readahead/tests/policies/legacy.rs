@@ -103,7 +103,7 @@ fn request_as_large_as_a_window_may_be_forces_the_ahead_window_at_once() {
 fn request_past_both_windows_is_split() {
     let rows: [Row; 3] = [
         (0, 1, &[(0, 4)]),
-        // Pages 1 to 27 in a first part, with both windows; then 28 to 32.
+        // The first part is pages 1 to 27, with both windows. The second part is pages 28 to 32.
         (1, 32, &[(4, 8), (12, 16), (28, 32)]),
         (33, 1, &[(60, 32)]),
     ];
@@ -119,7 +119,7 @@ fn random_reads_are_not_extended_but_split_at_the_largest_window() {
         (700, 4, &[(700, 4)]),
         (900, 1, &[(900, 1)]),
         (100, 32, &[(100, 32)]),
-        // The second part follows the first, so it is sequential.
+        // The second part of the request follows the first part, so it is sequential.
         (300, 40, &[(300, 32), (332, 16)]),
         (10, 2, &[(10, 2)]),
     ];
@@ -152,8 +152,7 @@ fn seek_and_return_resets_the_windows_and_requests_cached_pages_again() {
     ];
     let mut file = file(32);
     assert_reads(&mut file, &rows);
-    // Pages 2 to 11 were resident, and the windows since the seek back have covered them
-    // all.
+    // Pages 2 to 11 were resident, and the windows after the seek back have covered all of them.
     assert_eq!(file.log.pages_requested_again, 1 + 4 + 5);
 }
 
@@ -205,7 +204,7 @@ fn thrashed_pages_are_read_alone_and_shrink_the_next_window() {
         (56, 23, &[]),
         (79, 1, &[(79, 1)]),
         (80, 1, &[(110, 28)]),
-        // No page was lost since.
+        // No page has been reclaimed since then.
         (81, 30, &[(138, 32)]),
     ];
     assert_reads(&mut file, &rows);
@@ -259,13 +258,15 @@ fn cached_file_switches_readahead_off_after_256_pages_found() {
         (157, 32, &[(220, 32)]),
     ];
     assert_reads(&mut file, &rows);
-    // 4 + 8 + 16 + 7 times 32 pages were found. The next window, 252 to 283, would make 284.
+    // 4 + 8 + 16 + 7 times 32 pages were found resident. With the next window, pages 252 to 283,
+    // the sum would be 284.
     assert_eq!(file.log.decisions, 10);
     assert_reads(&mut file, &[(189, 32, &[]), (221, 32, &[])]);
-    // One call for the first request. Readahead is then off, so there is one call for each page of
-    // the second.
+    // There is one call for the first request. After it, readahead is off, so there is one call for
+    // each page of the second request.
     assert_eq!(file.log.decisions, 10 + 1 + 32);
-    // A missing page switches readahead on again, with a window for a thrashing reader next.
+    // A missing page switches readahead on again. The next window has the size for a thrashing
+    // reader.
     file.reclaim(253, 1);
     let rows: [Row; 3] = [
         (253, 1, &[(253, 1)]),
@@ -284,8 +285,9 @@ fn cached_file_of_200_pages_is_read_to_its_end_before_readahead_is_off() {
     }
     assert_eq!(file.log.pages_requested_again, 200);
     assert_eq!(file.log.decisions, 200);
-    // Pages past the end count too: those of the window at 188, and those of the one at 220. That
-    // makes 4 + 8 + 16 + 7 times 32 pages, and the next four exceed the limit.
+    // Pages past the end of the file are counted, too: those of the window at 188, and those of the
+    // window at 220. The sum is 4 + 8 + 16 + 7 times 32 pages, and the next four pages exceed the
+    // limit.
     assert_reads(&mut file, &[(10, 3, &[(10, 3)]), (50, 1, &[])]);
 }
 

@@ -1,5 +1,5 @@
-//! Tables for `ondemand`: each row is a call and its window (start, size, asynchronous size). Then
-//! whole reads through the toy cache.
+//! Tables for `ondemand`: each row is a call and its window (start, size, asynchronous size). The
+//! tests after the tables read whole files through the toy cache.
 
 use larder_readahead::{
     Advice, FileState, OnDemand, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Windows,
@@ -20,8 +20,8 @@ type Step = (Trigger, u64, u32, Option<(u64, u32, u32)>);
 
 use Trigger::{Access, Marker, Miss};
 
-/// Calls the policy for each row in turn. Each row is a separate read that ends where its request
-/// ends.
+/// Calls the policy for each row in turn. Each row is a separate read, which ends at the end of its
+/// request.
 fn assert_windows(subject: &str, max_pages: u32, file_pages: u64, steps: &[Step]) {
     let mut state = FileState::new(max_pages);
     for (row, (trigger, index, pages, want)) in steps.iter().enumerate() {
@@ -112,8 +112,8 @@ fn random_reads_are_not_extended_and_keep_the_stream() {
     assert_windows("random", 32, 1000, &steps);
 }
 
-/// The patch's own observation of `MySQL`: mostly 4-page random reads, sometimes two in a row. The
-/// second of these triggers a readahead of 16 pages. The limit is 1 MiB.
+/// The observation of `MySQL` in the patch: mostly random reads of 4 pages, sometimes two in a row.
+/// The second of two such reads triggers a readahead of 16 pages. The limit is 1 MiB.
 #[test]
 fn second_of_two_reads_in_a_row_opens_a_window_of_sixteen_pages() {
     let steps = [
@@ -151,8 +151,8 @@ fn thrashed_window_is_opened_again_at_the_reader() {
     let steps = [
         (Miss, 0, 8, Some((0, 16, 8))),
         (Marker, 8, 8, Some((16, 32, 32))),
-        // Pages 16 to 31 were not read. The next read requests page 17, after a read that ended at
-        // 16.
+        // Pages 16 to 31 were not read. The next read requests page 17, after a read that ended
+        // with page 16.
         (Miss, 16, 1, Some((48, 32, 32))),
         (Miss, 17, 8, Some((17, 16, 8))),
         (Marker, 25, 8, Some((33, 32, 32))),
@@ -218,7 +218,7 @@ fn congestion_defers_markers_but_not_misses() {
         OnDemand.decide(&mut state, &read(Marker, 1), &Nothing),
         Windows::NONE
     );
-    // The stream was not forgotten: the page after the window moves it forward.
+    // The window was kept: the page after it triggers the next window of the stream.
     let window = OnDemand.decide(&mut state, &read(Miss, 4), &Nothing);
     let window = window.first().map(|w| (w.start.0, w.size, w.async_size));
     assert_eq!(window, Some((4, 8, 8)));

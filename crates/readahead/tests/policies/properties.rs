@@ -1,4 +1,4 @@
-//! Properties of every policy, by name.
+//! Properties of the policies.
 
 use larder_readahead::{FileState, PageIndex, PolicyName, Read, Residency, Trigger};
 use larder_testkit::proptest_config;
@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use crate::toy::{Log, ToyFile, check};
 
-/// The default seed, unless `LARDER_SEED` sets another. Each property prints the seed that it used.
+/// The seed, unless `LARDER_SEED` sets another. Each property prints the seed that it used.
 const SEED: u64 = 2007;
 
 fn any_policy() -> impl Strategy<Value = PolicyName> {
@@ -36,7 +36,7 @@ fn any_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Performs the actions. The toy checks each window.
+/// Performs the actions on `file`, which checks each window.
 fn run(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
     let mut next = 0;
     for action in actions {
@@ -85,9 +85,9 @@ fn any_start() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(proptest_config!(SEED))]
 
-    /// No window exceeds the limit, unless it is the request as it is, or the file. Its marker is
-    /// inside it. The windows of an answer have no page in common. The same actions produce the
-    /// same windows.
+    /// No window exceeds the limit, unless it is exactly the rest of the request. Each window ends
+    /// within the file, and its marker is inside it. The windows of one decision have no page in
+    /// common. The same actions produce the same windows.
     #[test]
     fn windows_of_any_actions_are_valid_and_reproducible(
         policy in any_policy(),
@@ -101,7 +101,8 @@ proptest! {
         prop_assert_eq!(log, run(file(), file_pages, &actions));
     }
 
-    /// This also holds if the policy changes at each call, since policies share a file's state.
+    /// The property must also hold if the policy changes at each call, since all policies use the
+    /// same state of a file.
     #[test]
     fn decision_on_any_numbers_does_not_overflow(
         max_pages in any::<u32>(),
@@ -141,9 +142,9 @@ proptest! {
     }
 
     /// A sequential reader under `ondemand` stalls for the first window. From the start of a file,
-    /// it stalls once more if the first request fills that window, since a marker on page 0 is not
-    /// expected: the window that it opens begins with page 1, which is resident and so gets no
-    /// marker. From inside a file, its second request opens the first window.
+    /// it stalls once more if the first request fills that window: the marker is on page 0, and the
+    /// window that it opens begins with page 1, which is resident and so gets no marker. From
+    /// inside a file, the second request of the reader opens the first window.
     #[test]
     fn sequential_reader_under_ondemand_stalls_at_most_once_after_the_first_window(
         start in any_start(),
@@ -157,9 +158,10 @@ proptest! {
         prop_assert_eq!(log.stalls, log.misses);
     }
 
-    /// Under `modern`, a window that its request fills has the marker in its middle, so there is no
-    /// such exception: the first window is the only stall. But a limit of one page leaves no room
-    /// for a marker, so every page stalls.
+    /// Under `modern`, a window that the request fills has the marker in its middle. So the reader
+    /// stalls only for the first window, even at the start of a file. From inside a file, the
+    /// second request of the reader opens the first window. With a limit of one page there is no
+    /// room for a marker, so the reader stalls for every page.
     #[test]
     fn sequential_reader_under_modern_stalls_for_the_first_window_only(
         start in any_start(),
@@ -173,11 +175,12 @@ proptest! {
     }
 
     /// Under `legacy`, a reader never misses a page: the policy is consulted before each page that
-    /// it did not account for. The reader stalls for the first window. From inside a file, it also
-    /// stalls once before that, for the request that was not yet known to be sequential. If that
-    /// request is larger than the largest window, the first window is sized for the rest of it. The
-    /// next requests then outrun the windows, by twice a step up the ramp each time, until those
-    /// are large enough.
+    /// no decision has covered. The reader stalls for the first window. From inside a file, it also
+    /// stalls once before that, for the request that is not known to be sequential yet. If that
+    /// request is larger than the largest window, the first window has the initial size for the
+    /// rest of the request. The next requests are then larger than the windows, and the reader
+    /// stalls for each of them. With each of these stalls, the windows grow by two steps of the
+    /// ramp, until they are large enough.
     #[test]
     fn sequential_reader_under_legacy_stalls_for_the_first_window_only(
         start in any_start(),
@@ -195,7 +198,7 @@ proptest! {
         }
     }
 
-    /// Without readahead, every request stalls.
+    /// Without readahead, the reader stalls for every request.
     #[test]
     fn sequential_reader_under_off_stalls_once_a_request(
         start in any_start(),
@@ -207,14 +210,14 @@ proptest! {
         prop_assert_eq!(u64::from(log.stalls), requests);
     }
 
-    /// As long as nothing is reclaimed, a sequential reader requests no page twice, whether in
-    /// flight or resident. The one exception is `ondemand` at the start of a file, if the first
-    /// request fills its window: then the marker is on page 0 and opens a window of the largest
+    /// As long as nothing is reclaimed, the windows of a sequential reader contain no page that is
+    /// resident or in flight. The one exception is `ondemand` at the start of a file, if the first
+    /// request fills its window. Then the marker is on page 0 and opens a window of the largest
     /// size at page 1, of which only the last page is new.
     ///
-    /// This applies to one reader of a cold file. If streams share an open file, reads are random,
-    /// or pages are faulted or were reclaimed, windows may cover pages in flight, which the caller
-    /// skips.
+    /// This applies to one reader of a file that is not cached. If streams share an open file,
+    /// reads are random, or pages are faulted or were reclaimed, windows may contain pages in
+    /// flight, which the caller skips.
     #[test]
     fn sequential_reader_requests_pages_again_only_under_ondemand_at_the_start(
         policy in any_policy(),
@@ -237,7 +240,7 @@ proptest! {
         prop_assert_eq!(file.log.pages_requested_again, want);
     }
 
-    /// `ondemand` goes back for pages that were reclaimed before they were read.
+    /// `ondemand` reads pages ahead again that were reclaimed before the reader used them.
     #[test]
     fn thrashed_pages_under_ondemand_are_read_ahead(
         request in 1_u32..16,
@@ -245,15 +248,16 @@ proptest! {
         lost_pages in 1_u64..200,
     ) {
         let (misses, windows) = reread_thrashed(PolicyName::OnDemand, request, reads_before, lost_pages);
-        // A reclaimed marker, the rest of its request and markers of the old windows each cost a
-        // miss. All other pages are read again in windows and not one by one.
+        // A reclaimed marked page, the rest of its request, and the marked pages of the old windows
+        // each cost a miss. All other pages are read again in windows, and not one by one.
         prop_assert!(misses <= 8 && (lost_pages < 64 || misses * 8 <= lost_pages), "{misses}");
         if lost_pages > 64 {
             prop_assert!(windows >= 2);
         }
     }
 
-    /// `legacy` does not go back: each lost page that its windows had covered is a separate miss.
+    /// `legacy` does not read such pages ahead again: each reclaimed page that its windows had
+    /// covered is a separate miss.
     #[test]
     fn thrashed_pages_under_legacy_are_read_one_by_one(
         request in 1_u32..16,
@@ -261,13 +265,14 @@ proptest! {
         lost_pages in 1_u64..200,
     ) {
         let (misses, _) = reread_thrashed(PolicyName::Legacy, request, reads_before, lost_pages);
-        // The windows reach at least one page and at most two largest windows ahead.
+        // The windows extend past the reader by at least one page, and by at most twice the largest
+        // window.
         prop_assert!(misses >= 1 && misses <= lost_pages.min(64), "{misses}");
     }
 }
 
-/// Reads, loses pages that were read ahead and as many after them, and reads over them. Returns the
-/// number of misses and of windows that this costs.
+/// Reads the start of a file with `reads_before` requests, reclaims the next `lost_pages` pages,
+/// and reads on over these pages. Returns the number of misses and of windows that this costs.
 fn reread_thrashed(
     policy: PolicyName,
     request: u32,

@@ -1,4 +1,4 @@
-//! Tables for the faults of the policies that read around them.
+//! Tables of faults for the policies that read around a faulted page.
 
 use larder_readahead::PolicyName;
 

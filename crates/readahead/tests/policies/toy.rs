@@ -10,7 +10,7 @@ use larder_readahead::{
     Advice, FileState, PageIndex, PolicyName, Read, Residency, Window, Windows,
 };
 
-/// One window of an answer: start, size, asynchronous size.
+/// One window that a policy returned: start, size, asynchronous size.
 pub type AnsweredWindow = (u64, u32, u32);
 
 /// A pseudo-random sequence from a seed.
@@ -33,15 +33,16 @@ impl Random {
 /// The events of a file so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The windows of all answers, as the policy returned them.
+    /// All windows that the policy returned, in order.
     pub windows: Vec<AnsweredWindow>,
-    /// Calls of the policy's `decide`.
+    /// The number of calls of the policy's `decide`.
     pub decisions: u32,
-    /// Decisions about a page that was neither resident nor in flight, for which the reader waits.
+    /// The number of decisions about a page that was neither resident nor in flight. The reader
+    /// waits for each such page.
     pub stalls: u32,
-    /// Decisions about a page that a lookup did not find.
+    /// The number of decisions about a page that a lookup did not find.
     pub misses: u32,
-    /// Pages of windows that were already resident or in flight.
+    /// The number of pages of windows that were already resident or in flight.
     pub pages_requested_again: u64,
 }
 
@@ -55,7 +56,7 @@ pub struct ToyFile {
     resident: Resident,
     in_flight: BTreeSet<u64>,
     marked: BTreeSet<u64>,
-    /// The order in which pages in flight arrive; `None` if they arrive at once.
+    /// The source of the order in which pages in flight arrive; `None` if they arrive immediately.
     arrivals: Option<Random>,
     pub log: Log,
 }
@@ -85,7 +86,7 @@ impl ToyFile {
         }
     }
 
-    /// Makes the device slow, with an order of arrival that depends on the seed.
+    /// Makes the device slow. The order in which pages arrive depends on the seed.
     pub fn with_slow_device(self, seed: u64) -> Self {
         Self {
             arrivals: Some(Random::new(seed)),
@@ -101,7 +102,7 @@ impl ToyFile {
         self.congested = congested;
     }
 
-    /// Makes pages resident that no readahead has read.
+    /// Makes pages resident without a read.
     pub fn cache(&mut self, from: u64, pages: u64) {
         self.resident.0.extend(from..from + pages);
     }
@@ -133,7 +134,7 @@ impl ToyFile {
         }
     }
 
-    /// Takes a fault on `page`. Returns the resulting windows.
+    /// Simulates a fault on `page`. Returns the resulting windows.
     pub fn fault(&mut self, page: u64) -> &[AnsweredWindow] {
         self.request(page, 1, true)
     }
@@ -155,7 +156,7 @@ impl ToyFile {
         &self.log.windows[before..]
     }
 
-    /// Makes the reader wait for the page while time passes.
+    /// Simulates the wait of the reader for `page`, during which other pages arrive.
     fn arrive(&mut self, page: PageIndex) -> Found<()> {
         self.in_flight.remove(&page.0);
         match &mut self.arrivals {
@@ -235,7 +236,7 @@ impl CachedFile for ToyFile {
     }
 }
 
-/// Checks the properties of each window that answers `read`.
+/// Checks the properties of a window that the policy returned for `read`.
 pub fn check(window: Window, read: &Read, max_pages: u32) {
     let as_requested =
         window.start == read.index && window.size <= read.rest_pages() && window.async_size == 0;

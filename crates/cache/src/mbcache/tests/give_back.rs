@@ -23,8 +23,8 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
 fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
-        // A touched entry is at the end of a list in `old`, `lru` and `list-lru`. In the other variants the
-        // scan spares it once, so 20 more entries are scanned.
+        // A touched entry is at the end of a list in `old`, `lru` and `list-lru`. In the other variants,
+        // the scan spares each of the 20 touched entries once, so 20 more entries have to be scanned.
         let scanned = match variant {
             Variant::Referenced | Variant::Clock => 160,
             _ => 140,
@@ -34,7 +34,7 @@ fn memory_of_dropped_entries_is_returned_and_touched_entries_stay() {
                 assert_eq!(cache.insert(1, value, value % 2 == 0), Inserted::New);
             }
             assert_eq!(chunks.0.load(SeqCst), 100 - 9, "{variant}, round {round}");
-            // The entries that were inserted last have the last slots, which are given back.
+            // The entries that were inserted last are in the last slots, which are given back.
             for value in 140..160 {
                 cache.get(1, value).unwrap().touch();
             }

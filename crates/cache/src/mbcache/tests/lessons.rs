@@ -63,7 +63,8 @@ fn lru_evicts_the_last_used_entry_last() {
     }
 }
 
-/// In Linux, searches that did not skip entries with the largest number of users were long or endless.
+/// In Linux, searches once did not skip entries with the largest number of users, and so were long or
+/// endless.
 #[test]
 fn searches_skip_entry_while_it_is_not_reusable() {
     each(|variant| {
@@ -166,8 +167,8 @@ fn entry_beyond_the_limit_evicts_another() {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
             assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
-            // A worker evicts entries when the cache has its limit, and each insertion does when it has
-            // twice its limit.
+            // A worker evicts entries when the cache has its limit of entries. Each insertion evicts
+            // entries when the cache has twice its limit.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
         cache.check_invariants();

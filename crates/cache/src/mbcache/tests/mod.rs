@@ -41,7 +41,7 @@ fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
     build(variant, config, growth, ()).unwrap()
 }
 
-/// Runs `test` with each variant. Prints the name of each variant before, so that a failure shows it.
+/// Runs `test` with each variant. Prints the name of the variant first, so that a failure shows it.
 fn each(test: impl Fn(Variant)) {
     for &variant in Variant::CACHES {
         eprintln!("{variant}");

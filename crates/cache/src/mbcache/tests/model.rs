@@ -64,7 +64,7 @@ impl Model<'_> {
         }
     }
 
-    /// Returns true if the cache has the entry of the map.
+    /// Checks whether the cache has the entry of the map. If not, removes the entry from the map.
     fn look(&mut self, key: u32, value: u64) {
         // The caller may hold the entry, and `old` would wait until it is released.
         if !self.is_held(key, value) && self.cache.get(key, value).is_none() {
@@ -105,7 +105,7 @@ impl Model<'_> {
         assert_eq!(found, [], "twice, or not reusable, or never inserted");
     }
 
-    /// Removes the entries of the map that a search did not find although they are reusable: they were evicted.
+    /// Removes an entry of the map that a search did not find although the entry is reusable: it was evicted.
     fn vanish_searched(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
@@ -122,7 +122,7 @@ impl Model<'_> {
             Deletion::Absent => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
                 assert!(self.cache.get(key, value).is_none());
-                // The entry was deleted by this call, or was evicted before.
+                // This call has deleted the entry, or the entry was evicted before.
                 if self.map.remove(&(key, value)).is_some() {
                     self.deleted += 1;
                 }
@@ -161,8 +161,8 @@ impl Model<'_> {
         }
     }
 
-    /// Returns true if the cache's statistics match the remaining entries and the removed ones. A
-    /// worker that starts to evict entries meanwhile may interfere.
+    /// Returns true if the cache's statistics match the remaining and the removed entries. They may not match
+    /// if a worker starts to evict entries meanwhile.
     fn agrees(&mut self) -> bool {
         let keys: Vec<_> = self.map.keys().copied().collect();
         for (key, value) in keys {
@@ -191,8 +191,8 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         model.run(&step);
     }
     model.held.clear();
-    // The check of the invariants waits for a worker that evicts entries. At most one request is left
-    // for which the worker has not started; a second attempt is not disturbed.
+    // The check of the invariants waits for a worker that evicts entries. At most one request is left for
+    // which the worker has not started. So a later attempt is not disturbed.
     let agrees = (0..3).any(|_| {
         cache.check_invariants();
         model.agrees()

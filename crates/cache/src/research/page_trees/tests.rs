@@ -115,7 +115,8 @@ fn pages_in_a_row_are_found_within_the_height_of_the_tree() {
 
 #[test]
 fn depths_equal_the_links_that_lookups_walk() {
-    // There are more pages than are examined at once, gaps between indexes, and several trees in a chain.
+    // There are more pages than one part of a measurement examines, gaps between indexes, and several trees
+    // in a chain.
     let trees = trees(4000, 1);
     let sizes = [1u64, 2, 513, 2049];
     for (ino, pages) in (1..).zip(sizes) {
