@@ -2,14 +2,14 @@
 //! reclaimed when the budget is used up.
 //!
 //! # What the budget covers
-//! Frames, the slots of frames, and all bucket heads are charged to the budget from the start, even if they
-//! are not resident yet. The slots of dentries, inodes and shared attributes are charged in chunks, as their
-//! arenas grow. A chunk consists of the slots that fit into one frame. When an arena needs another chunk,
-//! the pool of frames retires one frame and returns its memory to the kernel, so that the arena can use the
-//! same amount. An arena that has reached its maximum number of slots evicts entries to reuse their slots. A
-//! volume also charges the memory of inodes that have holds: for that memory, too, the pool retires frames.
-//! If no frame is free, but an arena has enough free slots for a chunk, the arena gives back its last chunk,
-//! and the pool can use a retired frame again.
+//! Frames (the memory of pages and buffers), the slots of frames, and all bucket heads are charged to the
+//! budget from the start, even if they are not resident yet. The slots of dentries, inodes and shared
+//! attributes are charged in chunks, as their arenas grow. A chunk consists of the slots that fit into one
+//! frame. When an arena needs another chunk, the pool of frames retires one frame and returns its memory to
+//! the kernel, so that the arena can use the same amount. An arena that has reached its maximum number of
+//! slots evicts entries to reuse their slots. A volume also charges the memory of inodes that have holds:
+//! for that memory, too, the pool retires frames. If no frame is free, but an arena has enough free slots
+//! for a chunk, the arena gives back its last chunk, and the pool can use a retired frame again.
 //!
 //! Counters and wait queues are not part of the budget. Their size does not depend on the budget: it is
 //! about 100 KiB.
@@ -261,7 +261,8 @@ fn frames_of(
     }
 }
 
-/// Converts `count` to the type of slot numbers. The result is at most half the limit of slot numbers.
+/// Converts `count` to the type of slot numbers. The result is at most half of
+/// [`NUMBERS`](crate::table::NUMBERS), the limit of slot numbers.
 fn to_number(count: u64) -> u32 {
     u32::try_from(count)
         .unwrap_or(u32::MAX)

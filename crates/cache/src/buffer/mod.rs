@@ -212,7 +212,7 @@ impl BufferCache {
         self.held.add(block);
         match self.read(block, |_| Ok::<(), larder_block::Error>(())) {
             Ok(buffer) => {
-                // The contents of a dirty block are kept here when the block is cleaned.
+                // For a dirty block, `clean` sets the held contents.
                 if !matches!(buffer.contents, Contents::Shared(_)) {
                     self.held.set_read(block, || Arc::from(&*buffer));
                 }
@@ -337,8 +337,8 @@ impl BufferCache {
     }
 
     /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is for a block that
-    /// was freed and will not be read again. It is also for a block that only a failed handle has changed,
-    /// so that the contents on the device are valid.
+    /// was freed and will not be read again. It is also for a block that only a failed handle has changed, so
+    /// that the contents on the device are still valid.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }
@@ -397,7 +397,7 @@ impl BufferCache {
         }
     }
 
-    /// Returns the error of a thread that has waited for the device as long as it may.
+    /// Returns the error for a thread that has waited for the device until the timeout.
     #[must_use]
     pub fn timed_out(&self) -> larder_block::Error {
         larder_block::Error::Deadline(self.timeout().unwrap_or_default())
@@ -482,7 +482,7 @@ impl BufferCache {
 
 /// The location of a block in the frames.
 struct Place {
-    /// The number of the block's frame on the device, counted in frames.
+    /// The position of the block's frame on the device, in frames.
     frame: u64,
     /// The byte range of the block in the frame.
     block: Range<usize>,

@@ -24,7 +24,7 @@
 //! | [`off`](Variant::Off) | not at all | none |
 //!
 //! By default, a mount uses `referenced`, which is implemented in `rewrite/`. `old`, `clock` and the eviction
-//! orders of `lru` and `list-lru` are in [`research`](crate::research); Apart from their eviction orders,
+//! orders of `lru` and `list-lru` are in [`research`](crate::research). Apart from their eviction orders,
 //! `lru` and `list-lru` use `rewrite/`. All variants except `off` keep their entries in an
 //! [`Arena`](crate::table::Arena), whose memory counts towards `cache_size`.
 //!
@@ -44,10 +44,10 @@
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
 //! 6. The maximum length of a chain is four times the mean length when the arena is full, but at least 64.
-//!    With Linux's limit of entries, that is 128 in `rewrite/`, and 64 in the other variants. The arena of
-//!    `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new entry in a
-//!    full chain replaces the oldest entry of the chain that is not held. So the walk of a chain is short
-//!    even if an attacker chooses the hashes.
+//!    With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants. The
+//!    arena of `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new entry
+//!    in a full chain replaces the oldest entry of the chain that is not held. So the walk of a chain is
+//!    short even if an attacker chooses the hashes.
 //! 7. Dropping a cache waits for the worker that evicts entries in the background.
 //!
 //! # Locking

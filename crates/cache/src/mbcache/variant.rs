@@ -12,7 +12,7 @@ pub enum Variant {
     Old,
     /// The rewrite with one LRU list.
     Lru,
-    /// The rewrite with an LRU list for each processor.
+    /// The rewrite with an LRU list for each NUMA node; in a mount, for each processor.
     ListLru,
     /// The rewrite with one list and a referenced bit, which is the design in Linux.
     #[default]

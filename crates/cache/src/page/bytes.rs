@@ -92,7 +92,7 @@ impl Deref for OwnedPage {
     }
 }
 
-/// The parts of pages that one device write writes, in order.
+/// The parts of pages that make up one device write, in order.
 #[derive(Clone, Debug, Default)]
 pub struct PageParts(Vec<(Arc<OwnedPage>, Range<usize>)>);
 
@@ -209,7 +209,7 @@ impl Deref for NewPage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
+        // SAFETY: as for `deref_mut`. A shared borrow of `self` excludes an exclusive one.
         unsafe { self.frames.memory.bytes(self.index).as_ref() }
     }
 }
@@ -324,7 +324,7 @@ impl Deref for LockedPage<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
+        // SAFETY: as for `deref_mut`. A shared borrow of `self` excludes an exclusive one.
         unsafe { self.frames.memory.bytes(self.index).as_ref() }
     }
 }

@@ -52,7 +52,7 @@
 //!             read(&mut page)?;
 //!             return Ok(pages.complete(page)[0]);
 //!         }
-//!         // All pages are in use: read without caching.
+//!         // No frame is available, or the page has too many pins: read without caching.
 //!         Entry::Full => {
 //!             let mut bytes = vec![0; pages.page_bytes()];
 //!             read(&mut bytes)?;

@@ -134,7 +134,7 @@ impl<const W: usize> Arena<W> {
     /// Adds the slot `index` to `owned`. The caller must own the slot, and it must be in no chain.
     fn add_owned(&self, owned: &mut OwnedSlots, index: u32) {
         let slot = self.slot(index);
-        // The flag must be visible to a reader at the slot before the link is.
+        // A reader at the slot must not see the link before it can see the flag.
         slot.set_state(slot.state().with(State::FREE));
         slot.set_next(owned.first);
         owned.first = Link::Slot(index);

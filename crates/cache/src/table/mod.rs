@@ -204,7 +204,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Allocates a slot for a new entry. If no slot is free, evicts entries with the clock hand. Returns
-    /// `None` if no entry could be evicted. Must not be called if another table shares the arena.
+    /// `None` if no entry could be evicted. The method must not be called if another table shares the
+    /// arena.
     pub fn allocate(&self) -> Option<Vacant<'_, W>> {
         self.allocate_evicting(|_| {})
     }

@@ -13,7 +13,7 @@ pub struct Tables {
     pub base: Base,
     /// The search structure of pages.
     pub page: Pages,
-    /// The table of buffers. Its keys contain the numbers of frames on the device.
+    /// The table of buffers. Its keys contain positions on the device, in frames.
     pub buffer: TableChoice,
     /// The table of dentries. Names of 40 bytes or more have a separate table with the same function and an
     /// eighth of the buckets.
@@ -123,7 +123,7 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// The tables of the published kernel `A`.
+    /// The tables of Lever's kernel `A`.
     pub const A: Self = Self {
         base: Base::A,
         page: Pages::Hashed(hashed(Function::PageMult, 13)),
@@ -134,21 +134,21 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// The tables of the published kernel `B`.
+    /// The tables of Lever's kernel `B`.
     pub const B: Self = Self {
         base: Base::B,
         buffer: hashed(Function::BufferSteiner, 14),
         ..Self::A
     };
 
-    /// The tables of the published kernel `C`.
+    /// The tables of Lever's kernel `C`.
     pub const C: Self = Self {
         base: Base::C,
         page: Pages::Hashed(hashed(Function::PageReference, 13)),
         ..Self::A
     };
 
-    /// The tables of the published kernel `D`.
+    /// The tables of Lever's kernel `D`.
     pub const D: Self = Self {
         base: Base::D,
         page: Pages::Hashed(hashed(Function::PageOffset, 13)),

@@ -209,7 +209,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
             return false;
         }
         let mut chain = self.chain(slot.aux());
-        // If the slot still has the same entry, the locked bucket is that of the entry.
+        // If the slot still has the same entry, the locked bucket is the bucket of this entry.
         if !slot.state().is_same_entry(seen) {
             return false;
         }

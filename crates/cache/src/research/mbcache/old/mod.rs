@@ -31,8 +31,8 @@
 //! requested before the lock is acquired, since the request may shrink this cache.
 //!
 //! # Cost
-//! An entry takes 40 bytes. A bucket in each of the two indexes takes 8 bytes. At Linux's limit of entries
-//! and number of buckets, the total is 40.5 bytes for each entry.
+//! An entry takes 40 bytes. A pair of buckets, one in each index, takes 8 bytes. At Linux's limit of
+//! entries and number of buckets, the total is 40.5 bytes for each entry.
 
 mod index;
 
