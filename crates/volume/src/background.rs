@@ -1,9 +1,10 @@
 //! Starts threads that write to the image in the background. A panic of such a thread stops all
 //! writing.
 //!
-//! Otherwise, a mount whose flusher has panicked would still accept writes, but never commit them.
-//! Therefore a panic of such a thread aborts the journal, like the first failed write. After that,
-//! changes fail with `EROFS`, and fsync and close return `EIO` with the reason.
+//! A panic of such a thread aborts the journal, as the first failed write does. After that, changes
+//! fail with `EROFS`, and fsync and close return `EIO` with the reason. If the journal were not
+//! aborted, a mount whose flusher has panicked would still accept writes, but not commit them
+//! periodically.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -23,8 +24,8 @@ pub(crate) fn spawn(
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            // `AssertUnwindSafe` is correct: the locks have no poisoning, and each guard leaves
-            // consistent data when it is dropped.
+            // `AssertUnwindSafe` is correct: the locks are not poisoned by a panic, and each guard
+            // leaves consistent data when it is dropped.
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 tracing::error!("{panicked}");
                 let error = larder_ext4::Error::Invariant(panicked);

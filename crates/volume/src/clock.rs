@@ -9,8 +9,9 @@ pub trait Clock: Debug + Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Sleeps for `time`. Called when a volume with multiple-mount protection is opened: another
-    /// host that uses the image changes the protection block during this time.
+    /// Sleeps for `time`. Called when a volume with multiple-mount protection is opened for
+    /// writing: a host that is already using the image changes the protection block during this
+    /// time.
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }

@@ -1,10 +1,11 @@
-//! The dirty blocks of a file, whose content is not on the device yet, with their reservations.
+//! The dirty blocks of a file, and their reservations. The content of a dirty block is not on the
+//! device yet.
 //!
 //! Model: `PG_dirty` and the delayed extents of ext4's extent status tree. One difference: the
 //! state is recorded for each block, not for each page. If a page is larger than a block, only some
 //! of its blocks may be dirty, and write-back does not allocate the others.
 //!
-//! Cost: about 50 bytes for each run of blocks in each set.
+//! Cost: about 50 bytes for each run in each set of blocks.
 
 use larder_ext4::{Ino, MappingReservation, Reservation};
 use parking_lot::Mutex;
@@ -34,7 +35,7 @@ impl BlockSet {
         self.runs.last_key_value().map_or(0, |(_, &end)| end)
     }
 
-    /// Returns the run that contains `block`, or otherwise the next run after `block`.
+    /// Returns the run that contains `block`. If there is none, returns the next run after `block`.
     pub(crate) fn run_from(&self, block: u64) -> Option<Range<u64>> {
         if let Some((&start, &end)) = self.runs.range(..=block).next_back()
             && end > block
@@ -107,7 +108,7 @@ pub(crate) struct Dirty {
     pub(crate) blocks: BlockSet,
     /// The dirty blocks that are not mapped.
     pub(crate) delayed: BlockSet,
-    /// The unmapped blocks that a writer is about to make dirty, and thereby delayed.
+    /// The unmapped blocks that a writer is about to make dirty. They then become delayed.
     pub(crate) expected: BlockSet,
     /// The blocks that are mapped as unwritten and are dirty, or are about to become dirty.
     /// Write-back converts them to written.
@@ -118,7 +119,8 @@ pub(crate) struct Dirty {
     /// case.
     pub(crate) for_mapping: Option<MappingReservation>,
     /// The blocks that write-back is writing now. A thread that changes them must wait for the end
-    /// of the write-back, because write-back may have released its pins before that.
+    /// of the write-back. It cannot rely on the pins, because write-back may release its pins
+    /// before it ends.
     pub(crate) writing: Option<Range<u64>>,
 }
 
@@ -195,7 +197,7 @@ impl DirtyFiles {
     }
 }
 
-/// The limits for the number of dirty blocks.
+/// The limits for the number of dirty blocks of all files.
 #[derive(Debug)]
 pub(crate) struct DirtyLimits {
     /// The limit above which the flusher starts write-back.

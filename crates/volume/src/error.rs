@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An error of the file system or of the device. Errno: depends on the cause.
+    /// An error of the file system or of the device. The errno depends on the cause.
     #[error(transparent)]
     Ext4(#[from] larder_ext4::Error),
     /// The name does not exist. Errno: `ENOENT`.
@@ -71,7 +71,7 @@ impl Error {
         matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))
     }
 
-    /// Returns whether a thread stopped waiting for the device.
+    /// Returns whether the operation failed because the device did not answer within its timeout.
     pub(crate) fn is_deadline(&self) -> bool {
         use larder_block::Error::Deadline;
         use larder_ext4::Error::{Device, Unreadable};
@@ -109,7 +109,7 @@ impl Error {
     }
 }
 
-/// Returns whether a device reports `source` only for an image on a server.
+/// Returns whether `source` is an error that only a device with an image on a server reports.
 fn is_of_server(source: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(source);
     matches!(errno, Some(Errno::STALE | Errno::ACCESS))
@@ -149,8 +149,8 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::NoAttribute(_) => Errno::NODATA,
         Ext4::NotSupported(..) => Errno::OPNOTSUPP,
         Ext4::StaleInode(_) => Errno::STALE,
-        // The errno of the device would be misleading. For example, `ENOENT` from a network file
-        // system does not refer to a file in the image.
+        // The errno of a device error would be misleading. For example, `ENOENT` from a network
+        // file system does not refer to a file in the image.
         _ => Errno::IO,
     }
 }

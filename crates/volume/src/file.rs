@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
 ///
 /// The file stays readable through an `OpenFile` after all names of the file are removed, and after
-/// the [`Volume`](crate::Volume) is dropped. In the second case, the image stays open. A file
-/// without names is deleted when its last `OpenFile` is dropped. If the volume was closed before
-/// that, the file is deleted when the image is next opened for writing. Threads that read through
-/// one `OpenFile` share the readahead state.
+/// the [`Volume`](crate::Volume) is dropped. The image stays open until the last `OpenFile` is
+/// dropped. A file without names is deleted when its last `OpenFile` is dropped. If the volume is
+/// closed first, the file is deleted when the image is next opened for writing. Threads that read
+/// through one `OpenFile` share the readahead state.
 ///
 /// ```no_run
 /// # fn main() -> larder::Result<()> {
@@ -88,7 +88,8 @@ impl OpenFile {
         })
     }
 
-    /// Returns the current state of the inode.
+    /// Returns the present state of the inode. Fails with `ESTALE` if its number belongs to another
+    /// file.
     fn inode(&self) -> Result<Inode> {
         if self.inodes.live.is_none() {
             return Ok(self.inode);
@@ -117,8 +118,7 @@ impl OpenFile {
     /// Reads from the file like [`Volume::read_at`](crate::Volume::read_at).
     ///
     /// # Errors
-    /// Returns an error if the image is damaged or cannot be read. Part of `buf` may have been
-    /// filled.
+    /// An error of the image. Part of `buf` may have been filled.
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(buf, offset_bytes, Keep::All)
     }
@@ -156,7 +156,7 @@ impl OpenFile {
     /// | [`Advice::DontNeed`] | pages that are entirely inside the range are evicted, unless they are in use |
     ///
     /// Only `WillNeed` and `DontNeed` use `range`. They have no effect if `range` is empty or
-    /// begins after the end of the file. `range` may end after the end of the file.
+    /// begins at or after the end of the file. `range` may extend past the end of the file.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         self.reader.advise(
             &self.inode().unwrap_or(self.inode),

@@ -40,11 +40,11 @@ impl PageFiller {
     /// Fills `pages` with the content of `inode`, starting at `start_bytes`, which must be the
     /// start of a block. All pages must have the same size, except that the last may be shorter.
     ///
-    /// On a volume that is open for writing, `inode` must be the present state, and its mapping must
-    /// not change meanwhile ([`Inodes::with_mapping`]).
+    /// On a volume that is open for writing, `inode` must be the present state, and its mapping must not
+    /// change during the call ([`Inodes::with_mapping`]).
     ///
     /// # Errors
-    /// Returns the first error; the contents of the pages are then unspecified.
+    /// The first error. The contents of the pages are then unspecified.
     pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
@@ -77,7 +77,8 @@ impl PageFiller {
         Ok(())
     }
 
-    /// Returns the error of a read of `inode` that failed at `offset_bytes` of the device.
+    /// Returns the error for a read of `inode` that failed at `offset_bytes` of the device because
+    /// of `source`.
     pub(crate) fn unreadable(
         &self,
         offset_bytes: u64,
@@ -122,8 +123,8 @@ pub(crate) struct Segment {
     pub(crate) offset_bytes: Option<u64>,
 }
 
-/// Blocks whose contents in memory are newer than on the device, because no checkpoint has written
-/// them to their final location yet. Only `data=journal` leaves content in this state.
+/// Blocks of content that are newer in memory than on the device, because no checkpoint has written
+/// them to their final location yet. Content is in this state only with `data=journal`.
 ///
 /// They must be found before the device is read. At any time, a checkpoint can write the newer
 /// contents to the device and drop them from memory. If that happened between a read of the device
@@ -167,7 +168,8 @@ impl Newer {
     }
 }
 
-/// Divides `pages` into segments, in order.
+/// Divides `pages` into segments, in the order of their bytes. `start_bytes` is the offset of the
+/// first page in the file.
 pub(crate) fn segments<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     inode: &Inode,

@@ -1,9 +1,9 @@
 //! Reads and writes ext2, ext3 and ext4 images inside a process, with caches that work like those
-//! of the Linux kernel. It needs neither a mount nor root, and makes no system call on a cache hit.
+//! of the Linux kernel. Needs neither a mount nor root. A cache hit makes no system call.
 //!
 //! A [`Volume`] is one open image. Each volume has its own page, buffer, dentry and inode caches,
-//! and its own readahead. It is `Send` and `Sync`: share it between threads by reference or in an
-//! `Arc`.
+//! and its own readahead. `Volume` is `Send` and `Sync`: share it between threads by reference or
+//! in an `Arc`.
 //!
 //! ```no_run
 //! use larder::{OpenOptions, Volume};

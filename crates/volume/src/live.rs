@@ -2,8 +2,9 @@
 //! changes that are not on the image yet.
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
-//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: readers use copies in the inode
-//! cache, which this module inserts. A volume that is opened for reading has no live inodes.
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: readers do not use the live
+//! inode, but a copy of its state in the inode cache. This module inserts the copies. A volume that
+//! is open only for reading has no live inodes.
 //!
 //! # Two views of an inode
 //! - [`Live::inode`] is the state that the next handle writes. Its size does not include dirty
@@ -16,41 +17,41 @@
 //! let live = volume.live(ino)?;
 //! let _exclusive = live.rw.write();      // for several inodes: lock_exclusively
 //! let (handle, inode) = fs.change(credits, |handle| {
-//!     let mut inode = live.inode()?;     // after the start: write-back can change the inode until then
+//!     let mut inode = live.inode()?;     // after the open: write-back can change the inode until then
 //!     ...                                // change it and its blocks
 //!     fs.write_inode(handle, &inode)?;
 //!     Ok(inode)
 //! })?;
-//! live.publish(&handle, &inode);         // before the stop, for the same reason
+//! live.publish(&handle, &inode);         // before the stop: after it, write-back can change the inode again
 //! handle.stop();
 //! ```
-//! If a step in between fails, nothing was published, and the handle undoes its changes. The handle also
-//! undoes its changes if a block is not in memory, and the closure is then called again. So the closure
-//! must change nothing that the handle does not undo.
+//! If the closure fails, the handle undoes its changes, and nothing is published. The handle also undoes its
+//! changes if the closure needs a block that is not in memory. After the block has been read, the closure is
+//! called again. Therefore the closure must change nothing that the handle does not undo.
 //!
 //! # Holds
-//! A hold is a count that prevents the deletion of an inode. Open files have a hold, and so do the nodes
+//! A hold is a count that prevents the deletion of an inode. Each open file has a hold, and so has each node
 //! that the kernel refers to: both keep an inode number from one operation to the next. An inode without
-//! names is deleted when it has no holds. A number without a hold may be stale: the inode may be deleted,
-//! or the number may belong to another file, with another generation.
+//! names is deleted when it has no holds. An inode number without a hold may be stale: the inode may have
+//! been deleted, and the number may belong to another file, with another generation.
 //!
 //! # Invariants
-//! 1. The inode cache contains either the present state of an inode or no entry for it.
+//! 1. For each inode, the inode cache contains either the present state or no entry.
 //! 2. The table contains every inode that is dirty, locked, or without names but not deleted yet.
 //! 3. An inode whose deletion has begun has no holds, and cannot get one.
 //!
 //! # Cost
-//! A held inode takes 10 to 20 bytes, and the same again in the mount's table of nodes. For each, the
-//! caches give up 64 bytes (see [`charged`]). An inode in the table takes about 450 bytes. A clean
-//! inode that no operation uses stays in the table only because fsync needs the number of its last
-//! transaction. The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) such inodes.
+//! A held inode takes 10 to 20 bytes here, and the same again in the mount's table of nodes. For each held
+//! inode, the caches give up 64 bytes (see [`charged`]). An inode in the table takes about 450 bytes. An
+//! inode is idle if no operation uses it, and it stays in the table only because fsync needs the number of
+//! its last transaction. The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
 //!
 //! # Locking
-//! A thread locks `rw`, `writeback` and `map` in this order, and before it opens a handle.
-//! `docs/design/writing.md` describes the purpose of each lock. `state` is locked only for a short
-//! access or while the inode is loaded from memory, and may be locked while a handle is open. A shard of the
-//! table is locked last. There is one exception: a thread that has locked a shard may lock the
-//! `state` of an inode to which no other thread refers.
+//! A thread locks `rw`, `writeback` and `map` in this order, before it opens a handle.
+//! `docs/design/writing.md` describes the purpose of each lock. A thread may lock `state` while it has a
+//! handle open. It holds `state` only for a short access, or to load the inode from memory. A shard of the
+//! table is locked last. There is one exception: a thread that has locked a shard may lock the `state` of an
+//! inode to which no other thread refers.
 
 mod charged;
 mod reservations;
@@ -71,8 +72,8 @@ use std::sync::Arc;
 use table::{LiveInode, Times};
 pub(crate) use table::{LiveInodes, LiveState};
 
-/// The file system, its caches, and the inodes in use. The readers and the writers of content share
-/// this structure, and do not depend on each other.
+/// The file system, its caches, and the inodes in use. `Reader`, `WriteBack` and `Writer` share
+/// this structure. The reader does not depend on the other two.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     pub(crate) fs: Filesystem,
@@ -84,7 +85,7 @@ pub(crate) struct Inodes {
     pub(crate) errors: ErrorsMode,
 }
 
-/// A reference to an inode in use, held by one operation. Dropping the reference ends the use.
+/// A reference of one operation to an inode in use. Dropping the reference ends this use.
 #[derive(Debug)]
 pub(crate) struct Live<'r> {
     pub(crate) inodes: &'r Inodes,
@@ -143,8 +144,8 @@ impl Inodes {
         bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
     }
 
-    /// Returns the mapping of the run that starts with the first of `blocks`, at most as long as
-    /// `blocks`.
+    /// Returns the mapping of the first run of `blocks`: the blocks at the start that are
+    /// contiguous on the device, or are a hole.
     pub(crate) fn mapping(
         &self,
         inode: &Inode,
@@ -181,11 +182,12 @@ impl Inodes {
         })
     }
 
-    /// Returns the present state of `inode`, and a guard while which its mapping does not change. A
-    /// volume that is not open for writing needs no guard.
+    /// Returns the present state of `inode`, and a guard. The mapping of the inode does not change
+    /// while the guard exists. A volume that is not open for writing needs no guard.
     ///
-    /// Returns `None` if another thread changes the mapping, unless the caller `can_wait`. A thread
-    /// that has a page pinned must not wait, because the other thread may wait for the pin.
+    /// If another thread is changing the mapping, waits for it if `can_wait` is true, and otherwise
+    /// returns `None`. A thread that has a page pinned must not wait, because the other thread may
+    /// be waiting until the page is unpinned.
     pub(crate) fn stable_mapping(
         self: &Arc<Self>,
         inode: &Inode,
@@ -216,7 +218,8 @@ impl Inodes {
     }
 
     /// Calls `run` with the present state of inode `ino`. On a volume that is open for writing,
-    /// `rw` is held shared during the call, so names, attributes and links do not change.
+    /// this thread holds `rw` shared during the call, so names, attributes and link targets do not
+    /// change.
     pub(crate) fn with_inode<R>(
         &self,
         ino: Ino,
@@ -230,7 +233,7 @@ impl Inodes {
         run(&live.peek()?)
     }
 
-    /// Acts as `errors=` specifies if `error` reports corruption of the image. `error` must be the
+    /// If `error` reports corruption of the image, acts as `errors=` specifies. `error` must be the
     /// error of an operation that changes the image.
     ///
     /// Model: `ext4_handle_error`.
@@ -238,12 +241,14 @@ impl Inodes {
         let Error::Ext4(error @ larder_ext4::Error::Corrupt(_)) = error else {
             return;
         };
-        // An operation that has missed blocks may be wrong about the blocks that it found.
+        // An operation that missed a block in memory is repeated. Its error may be a result of the
+        // missing block.
         if !self.fs.is_writable() || MemoryOnly::has_missed() {
             return;
         }
         tracing::error!(%error, "detected corruption of the image");
-        // The corruption is recorded on the device, and only once.
+        // The corruption must be recorded now, even if this thread waits for the device: the
+        // operation is not repeated.
         let _may_wait = MemoryOnly::suspend();
         match self.errors {
             ErrorsMode::Continue => {
@@ -256,15 +261,17 @@ impl Inodes {
     }
 }
 
-/// Holds the `map` lock of an inode shared. It belongs to no thread.
+/// Holds the `map` lock of an inode shared. Any thread can release the lock, by dropping this
+/// guard.
 #[derive(Debug)]
 pub(crate) struct StableMapping {
     _map: ArcRwLockReadGuard<RawRwLock, ()>,
-    // The last field: the inode stays in the table until the lock is released.
+    // This field must be the last. It is then dropped last, so the inode stays in the table until
+    // the lock is released.
     _in_use: InUse,
 }
 
-/// A use of an inode that outlasts the operation that began it.
+/// A use of an inode that can outlast the operation that began it.
 #[derive(Debug)]
 struct InUse {
     inodes: Arc<Inodes>,
@@ -389,7 +396,7 @@ impl Live<'_> {
         )?)
     }
 
-    /// Locks the mapping shared, so that it does not change.
+    /// Locks `map` shared, so that the mapping does not change.
     ///
     /// # Errors
     /// [`WouldWait`](larder_ext4::Error::WouldWait).
@@ -398,11 +405,12 @@ impl Live<'_> {
         Ok(MemoryOnly::lock(|| map.try_read(), || map.read())?)
     }
 
-    /// Locks the mapping for a change. The caller must hold what the change needs besides.
+    /// Locks `map` exclusively, for a change of the mapping. The caller must already hold the other
+    /// locks that the change requires.
     ///
     /// # Errors
-    /// [`Error::Deadline`](larder_block::Error::Deadline) if a read of the file does not end, and
-    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    /// [`Error::Deadline`](larder_block::Error::Deadline) if a read of the file does not end within
+    /// the device's timeout, and [`WouldWait`](larder_ext4::Error::WouldWait).
     pub(crate) fn change_mapping(&self) -> Result<RwLockWriteGuard<'_, ()>> {
         let map = &self.inode.map;
         let buffers = &self.inodes.caches.buffers;
@@ -436,7 +444,8 @@ impl Live<'_> {
     }
 
     /// Opens a handle with `credits`, calls `change` with the inode, writes the inode, and
-    /// publishes it. The caller must hold `rw` exclusively.
+    /// publishes it. If `change` needs a block that is not in memory, calls it again after the
+    /// block has been read. The caller must hold `rw` exclusively.
     pub(crate) fn change<R>(
         &self,
         credits: u32,
@@ -444,7 +453,8 @@ impl Live<'_> {
     ) -> Result<R> {
         let fs = &self.inodes.fs;
         let (handle, (inode, changed)) = fs.change(credits, |handle| -> Result<_> {
-            // Load the inode after the start: write-back can change it until then.
+            // Load the inode after the handle is opened: write-back can change the inode until
+            // then.
             let mut inode = self.inode()?;
             let changed = change(handle, &mut inode)?;
             fs.write_inode(handle, &inode)?;
@@ -474,7 +484,7 @@ impl Live<'_> {
     }
 
     /// Publishes a change of attributes like [`Live::publish`], except that fdatasync does not wait
-    /// for it. For a directory, fdatasync waits.
+    /// for the change. For a directory, fdatasync waits for it.
     pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
         if inode.is_directory() {
             return self.publish(handle, inode);
@@ -485,8 +495,8 @@ impl Live<'_> {
     }
 
     /// Publishes `inode` after write-back has mapped the blocks `mapped`. The caller must hold
-    /// `writeback`, and need not hold `rw`. Therefore sizes and times of writes that happen during
-    /// the write-back are kept.
+    /// `writeback`, and need not hold `rw`. Therefore other threads may write during the
+    /// write-back, and this function keeps the sizes and times of their writes.
     pub(crate) fn publish_written_back(
         &self,
         handle: &Handle<'_>,
@@ -522,8 +532,8 @@ impl Live<'_> {
         self.refresh(state);
     }
 
-    /// Inserts the present state into the inode cache. If it cannot be loaded, removes the inode
-    /// from the cache.
+    /// Inserts the present state into the inode cache. If the inode cannot be loaded, removes its
+    /// entry from the cache.
     pub(crate) fn refresh(&self, state: &mut LiveState) {
         let inodes = &self.inodes.caches.inodes;
         match self.present_in(state) {
@@ -532,10 +542,10 @@ impl Live<'_> {
         }
     }
 
-    /// Marks `blocks` of the file as dirty. Blocks that were `expected` become `delayed`. If
-    /// `end_bytes`, the end of the new content, exceeds the size of the file, the size becomes
-    /// `end_bytes`. The caller must have exclusive access to the pages, must hold `rw` exclusively,
-    /// and must call [`Live::record_write`] afterwards.
+    /// Marks `blocks` of the file as dirty. Blocks that were `expected` become `delayed`.
+    /// `end_bytes` is the end of the new content. If it exceeds the size of the file, the size
+    /// becomes `end_bytes`. The caller must have exclusive access to the pages, must hold `rw`
+    /// exclusively, and must call [`Live::record_write`] afterwards.
     pub(crate) fn mark_dirty(&self, blocks: Range<u64>, end_bytes: u64) {
         let mut state = self.state();
         let holes: Vec<_> = state.dirty.expected.runs_in(blocks.clone()).collect();
@@ -617,8 +627,8 @@ impl Live<'_> {
         !self.state().is_clean()
     }
 
-    /// Records that the commit of `tid` made the state durable, if the transaction was unknown
-    /// until now.
+    /// Records `tid`, a committed transaction, as the one that fsync and fdatasync wait for, unless
+    /// a transaction is already recorded. Until the inode changes again, they then need not wait.
     pub(crate) fn set_sync_tid(&self, tid: Tid) {
         let mut state = self.state();
         state.sync.get_or_insert(tid);
@@ -648,8 +658,8 @@ impl Live<'_> {
         self.table.begin_deletion(self.ino())
     }
 
-    /// Discards all pages, and all content that is only in memory. Called when a file is deleted,
-    /// before its blocks are freed. The caller must hold `rw` exclusively.
+    /// Discards all pages of the file, and its content that is only in memory. Called when a file
+    /// is deleted, before its blocks are freed. The caller must hold `rw` exclusively.
     pub(crate) fn discard_content(&self) {
         let _exclusive = self.inode.writeback.lock();
         self.discard_all_pages();
@@ -663,8 +673,8 @@ impl Live<'_> {
         self.inodes.caches.pages.discard_range(ino, pages);
     }
 
-    /// Discards the pages of a regular file. Pages past the end of the file are not discarded: they
-    /// contain only zeros.
+    /// Discards the pages of a regular file up to the end of the file. Pages past the end contain
+    /// only zeros, and are not discarded.
     fn discard_all_pages(&self) {
         let end_bytes = match self.peek() {
             Ok(inode) if inode.kind() == FileKind::Regular => inode.size_bytes(),
@@ -674,9 +684,10 @@ impl Live<'_> {
         self.discard_pages(0..end_bytes.div_ceil(self.inodes.page_bytes()));
     }
 
-    /// Drops all state of an inode that was deleted, or whose creation was undone. The caller must
-    /// have discarded the pages. A concurrent read may have filled pages again: if this is
-    /// possible, the caller must hold `map` exclusively.
+    /// Drops all state of an inode that was deleted, or whose deletion failed, and ends the
+    /// deletion. The caller must have discarded the content. Discards pages that a concurrent read
+    /// has filled since then. If the inode was deleted, the caller must hold `map` exclusively, so
+    /// that no further page is filled.
     pub(crate) fn drop_state(&self) {
         self.discard_all_pages();
         let mut state = self.state();
@@ -689,9 +700,9 @@ impl Live<'_> {
     }
 }
 
-/// Locks `rw` of all `lives` exclusively, in the order of their inode numbers. Therefore no two
-/// threads can deadlock, even if the directories of a damaged image form a cycle. The same inode
-/// may occur twice. The caller must not hold `rw` of any inode.
+/// Locks `rw` of all `lives` exclusively, in the order of their inode numbers. Because of this
+/// order, threads cannot deadlock, even if the directories of a damaged image form a cycle. The
+/// same inode may occur twice. The caller must not hold `rw` of any inode.
 ///
 /// # Errors
 /// [`WouldWait`](larder_ext4::Error::WouldWait).
@@ -711,7 +722,7 @@ impl Drop for Live<'_> {
 }
 
 /// Returns whether `ino` is reserved for the file system, so that no directory entry may refer to it. For
-/// example, a write to the journal inode through a file name would destroy the journal.
+/// example, a write to the journal inode through a name would destroy the journal.
 fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
     let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
     is_reserved
@@ -719,7 +730,8 @@ fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
         || sb.quota_inos.contains(&ino)
 }
 
-/// Checks that `present` and `before` are the same file, by comparing their generations.
+/// Checks that `present` and `before` are states of the same file, by comparing their generations.
+/// Returns `ESTALE` if they are not.
 pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
     if before.generation() != present.generation() {
         return Err(larder_ext4::Error::StaleInode(before.ino()).into());

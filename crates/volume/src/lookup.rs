@@ -1,8 +1,8 @@
-//! Lookups of names in the dentry cache and, after a miss, in the directory.
+//! Looks up names in the dentry cache and, after a miss, in the directory.
 //!
 //! An operation that changes names updates the dentry cache while it holds `rw` of the directory
 //! exclusively: a new name becomes a positive dentry, and a removed name becomes a negative dentry.
-//! A lookup that misses inserts its result while it holds the same lock shared.
+//! A lookup that misses the cache inserts its result while it holds the same lock shared.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -80,8 +80,8 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
     (inode.ino(), FileTypeByte::of(inode.kind()))
 }
 
-/// Returns an error if a name in `dir` refers to `dir` itself. Only corruption causes this. To lock
-/// the same directory again would deadlock.
+/// Returns an error if `ino`, to which a name in `dir` refers, is `dir` itself. Only corruption
+/// causes this. The caller would deadlock if it locked the same directory twice.
 pub(crate) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
         let what = "directory entry refers to its own directory";

@@ -6,7 +6,8 @@ use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Filesystem, Ino, Inode, Statfs};
 
-/// The attributes of a file that stat(2) reports, and some more.
+/// The attributes of a file: those that stat(2) reports, and the generation, the creation time, the
+/// flags and the project ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
@@ -111,8 +112,8 @@ pub enum JournalState {
 }
 
 impl JournalState {
-    /// Returns the journal state of a file system that was opened for writing. Recovery has written
-    /// the replayed blocks to their final locations on the image.
+    /// Returns the journal state of a file system that was opened for writing. If the journal was
+    /// replayed, the replayed blocks are at their final locations on the image.
     pub(crate) fn of_writable(fs: &Filesystem) -> Self {
         let recovered = fs.recovered();
         if recovered.transactions > 0 || recovered.fast_commits > 0 {

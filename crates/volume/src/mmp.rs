@@ -1,5 +1,5 @@
-//! Multiple-mount protection of a volume. It is acquired before the first write, renewed
-//! periodically by a thread, and released after the last write.
+//! Multiple-mount protection (MMP) of a volume. The volume acquires the protection before its first
+//! write and releases it after its last write. In between, a thread renews it periodically.
 //!
 //! Model: the kernel's `kmmpd`. If another host has acquired the image despite the protection, the
 //! journal is aborted, and nothing more is written to the image.
@@ -14,7 +14,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The device name that other hosts see in the protection block. An image file has no device name.
+/// The device name that other hosts see in the protection block. An image file has no device name
+/// of its own.
 const DEVICE: &[u8] = b"larder";
 
 /// The identity and the clock of this machine.
@@ -49,8 +50,8 @@ pub(crate) struct HeldImage {
 }
 
 impl HeldImage {
-    /// Acquires the image, or returns `None` if the image does not have the protection enabled.
-    /// Acquiring can take some seconds.
+    /// Acquires the image, or returns `None` if the protection is not enabled on the image. This
+    /// can take some seconds, because the host must wait to detect other hosts.
     pub(crate) fn acquire(
         sb: &Superblock,
         device: &Arc<dyn BlockDevice>,
@@ -104,8 +105,8 @@ fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
                 inodes.fs.abort(&error);
                 return;
             }
-            // Continue: the next renewal may succeed, because other hosts wait for longer than one
-            // interval.
+            // Continue: if the next renewal succeeds, it is in time, because another host observes
+            // the block for longer than one interval before it takes the image.
             Err(error) => tracing::error!(%error, "cannot renew the multiple-mount protection"),
         }
     }

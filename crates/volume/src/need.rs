@@ -10,8 +10,8 @@ pub(crate) struct Need {
     pub(crate) mapping: u64,
 }
 
-/// Returns the space that `blocks` of the file need. If `reserved` is given, leaves out the
-/// clusters and mapping blocks that its reservations already cover.
+/// Returns the space that must be reserved for `blocks` of the file. If `reserved` is given, leaves
+/// out the clusters and mapping blocks that its reservations already cover.
 pub(crate) fn need_of(
     fs: &Filesystem,
     inode: &Inode,
@@ -54,7 +54,7 @@ fn count_spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>)
         let is_unshared = reserved.is_none() || span_log2 == 0;
         count += if is_unshared {
             // No span contains a reserved block: either there are no reservations, or each span is
-            // a single block of `blocks`, which have none.
+            // a single block of `blocks`, and none of these blocks has a reservation.
             touched.end.saturating_sub(touched.start)
         } else {
             touched.filter(|span| !is_reserved(*span)).count() as u64

@@ -25,8 +25,8 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The limit of dirty metadata is the size of the caches divided by this number. Dirty metadata is
-/// kept in addition to the caches.
+/// Dirty metadata is limited to the size of the caches divided by this number. Its memory is in
+/// addition to the caches.
 const DIRTY_METADATA_DIVISOR: u64 = 4;
 
 /// Opens the file or block device at `path`, starting at `options.offset_bytes`.
@@ -56,16 +56,15 @@ pub(crate) struct Opened {
 /// The image of a volume, and the settings with which it was opened.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// The device with the image, without blocks that were replayed in memory.
+    /// The device with the image. Its reads do not return the blocks that were replayed in memory.
     pub(crate) image: Arc<CountingDevice>,
     /// The state of the journal when the image was opened.
     pub(crate) journal: JournalState,
-    /// The damage of the primary superblock, and the backup that was used instead, if the
-    /// superblock was damaged.
+    /// If the primary superblock was damaged: the damage, and the backup that was used instead.
     pub(crate) superblock_repair: Option<String>,
     pub(crate) cache_size_bytes: u64,
     pub(crate) tables: Tables,
-    /// The tape that receives the events of the caches.
+    /// The tape that records the events of the caches.
     pub(crate) tape: Option<Arc<dyn Tape>>,
 }
 
@@ -164,19 +163,19 @@ fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     }
 }
 
-/// A file system whose journal was replayed in memory, or was not replayed. Reads of `device`
-/// return replayed blocks. `overlay` contains the changes of fast commits.
+/// A file system after its journal was replayed in memory, if it was. Reads of `device` then return
+/// the replayed blocks, and `overlay` contains the changes of fast commits.
 struct Replayed {
     superblock: Superblock,
     device: Arc<dyn BlockDevice>,
     overlay: Option<Overlay>,
     journal: JournalState,
-    /// The repair of a damaged primary superblock.
+    /// The repair of the primary superblock, if it is damaged.
     repair: Option<SuperblockRepair>,
 }
 
 impl Replayed {
-    /// Returns the file system without replaying its journal.
+    /// Returns a file system whose journal is not replayed in memory.
     fn as_is(superblock: Superblock, device: Arc<dyn BlockDevice>, journal: JournalState) -> Self {
         Self {
             superblock,
@@ -189,8 +188,8 @@ impl Replayed {
 }
 
 /// Reads the superblock on `device`, and replays the journal in memory if the volume is opened for
-/// reading. If it is opened for writing, [`Filesystem::enable_writing`] replays the journal on the
-/// image later.
+/// reading. If the volume is opened for writing, [`Filesystem::enable_writing`] replays the journal
+/// on the image later.
 fn replayed(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Replayed> {
     let (superblock, repair) = Superblock::read_or_restore(&*device)?;
     if let Some(repair) = &repair {

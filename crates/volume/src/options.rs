@@ -24,27 +24,33 @@ pub struct OpenOptions {
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Whether to apply the readahead policy as the kernel that it models did. By default, Larder differs
-    /// in two ways: windows are limited so that the windows of all streams fit into the cache, and
-    /// concurrent reads through one open file share its readahead state. With `true`, only
-    /// `readahead_max_bytes` limits a window, and with `legacy` and `ondemand`, each read works on a
-    /// copy of the state and stores the copy at its end. Default: false.
+    /// Whether the readahead policy works exactly as in the kernel that it models. By default, Larder differs
+    /// in two ways:
+    ///
+    /// - Windows are limited so that the windows of all streams fit into the cache. With `true`, only
+    ///   `readahead_max_bytes` limits a window.
+    /// - Concurrent reads through one open file share its readahead state. With `true`, each read with
+    ///   `legacy` or `ondemand` works on a copy of the state, and stores the copy when the read ends.
+    ///
+    /// Default: false.
     pub readahead_exact: bool,
-    /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not cache data
-    /// a second time, and does not read ahead. Default: false.
+    /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not keep a
+    /// second copy of cached data, and does not read ahead. Default: false.
     pub direct_device: bool,
-    /// The time after which a thread stops waiting for the device, and its operation fails with
-    /// `EIO`. `None` means that threads wait as long as the host does. Default: `None`.
+    /// The time after which a thread stops waiting for the device. The operation of the thread then
+    /// fails with `EIO`. `None` means that threads wait as long as the host does. Default: `None`.
     ///
-    /// For a disk, Linux itself gives up after at most 3 minutes: 30 seconds for a command (SCSI and
-    /// `NVMe`), and for SCSI five more attempts. The option is useful where the host waits without limit, such
-    /// as a network file system or a process that serves the device. With it, each read is a request of its own
-    /// instead of a system call of its reader, which takes longer.
+    /// For a disk, Linux itself gives up after at most 3 minutes: a SCSI or `NVMe` command times out after 30
+    /// seconds, and a SCSI command is then tried up to five more times. The option is useful where the host
+    /// waits without limit, such as with a network file system or a process that serves the device. With a
+    /// timeout, a reader submits each read as a request to the device instead of making a system call. This
+    /// takes longer.
     ///
-    /// The limit applies to all reads, to write-back and checkpoints with `direct_device`, and to
-    /// the end of the volume, which waits for reads ahead. It does not apply to syncs and to writes
-    /// that the host caches: a slow disk may rightly need longer for them. It does not apply to a
-    /// device that has only blocking calls ([`BackEnd::Calls`](larder_block::BackEnd::Calls)).
+    /// The limit applies to all reads, and with `direct_device` to write-back and checkpoints. It
+    /// also applies when the volume is dropped, which waits for readahead to complete. It does not
+    /// apply to syncs or to writes that the host caches, because a slow disk may need longer for
+    /// them. It does not apply to a device that has only blocking calls
+    /// ([`BackEnd::Calls`](larder_block::BackEnd::Calls)).
     pub device_timeout: Option<Duration>,
     /// Whether to ignore a journal that needs recovery. No effect with `read_write`. Default:
     /// false.
@@ -54,46 +60,48 @@ pub struct OpenOptions {
     /// The time between commits of the journal, in seconds. 0 means the default. Default: 5, as in
     /// Linux.
     pub commit_seconds: u32,
-    /// The order in which content and metadata are written, which decides what a file can contain
-    /// after a crash. Default: [`DataMode::Ordered`].
+    /// The order in which content and metadata are written. The order determines what a file can
+    /// contain after a crash. Default: [`DataMode::Ordered`].
     pub data: DataMode,
     /// The action when an operation that changes the volume detects corruption. Default: the value
     /// in the superblock.
     pub errors: Option<ErrorsMode>,
-    /// Whether a background thread writes back and commits, periodically and when too many blocks
-    /// are dirty. If false, only the operations of callers write back and commit. Default: true.
+    /// Whether to start the flusher, a thread that writes back and commits periodically, and writes
+    /// back when too many blocks are dirty. If false, only the operations of callers write back and
+    /// commit. Default: true.
     pub background: bool,
-    /// The implementation of the cache that finds equal extended attributes, so that files can
-    /// share them on the image. Default: [`Variant::default`].
+    /// The implementation of the caches that find equal extended attributes, so that files can
+    /// share them on the image. No effect unless `read_write` is set. Default:
+    /// [`Variant::default`].
     pub mbcache: Variant,
-    /// The tables of the caches: their hash functions, their sizes, and when the dentry cache
-    /// shrinks. Default: [`Tables::LARDER`].
+    /// The configuration of the tables of the caches: their hash functions, their sizes, and when
+    /// the dentry cache shrinks. Default: [`Tables::LARDER`].
     pub tables: Tables,
     /// The clock for the timestamps of changes. Default: the system clock.
     pub clock: Arc<dyn Clock>,
-    /// The tape, which is a recorder of cache events. It receives every lookup, insertion and
-    /// removal of pages, buffers, dentries and inodes since the open. Default: none.
+    /// The tape, a recorder of cache events. It receives every lookup, insertion and removal of a
+    /// page, buffer, dentry or inode while the volume is open. Default: none.
     pub tape: Option<Arc<dyn Tape>>,
 }
 
-/// The order in which content and metadata are written, which decides what a file can contain after
-/// a crash (`data=`).
+/// The order in which content and metadata are written (`data=`). The order determines what a file
+/// can contain after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataMode {
     /// Content is written to the device before the metadata that refers to the content is
     /// committed.
     #[default]
     Ordered,
-    /// Content may be written after the metadata. Larder never uses this freedom, so the mode is
-    /// the same as `Ordered`.
+    /// Content may be written after the metadata. Larder never does this, so the mode is the same
+    /// as `Ordered`.
     Writeback,
     /// Content is written through the journal, like metadata.
     Journal,
 }
 
 /// The action when an operation that changes a volume detects corruption (`errors=`). In every
-/// mode, the operation fails. The time and, if known, the block and the inode are recorded in the
-/// superblock.
+/// mode, the operation fails, and the corruption is recorded in the superblock: the time and, if
+/// known, the block and the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorsMode {
     /// Only the operation fails.

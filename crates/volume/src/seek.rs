@@ -44,8 +44,8 @@ impl Inodes {
         })
     }
 
-    /// Returns the run of dirty blocks of `inode` that contains `block`, or otherwise the next run
-    /// after `block`.
+    /// Returns the run of dirty blocks of `inode` that contains `block`. If there is none, returns
+    /// the next run after `block`.
     fn dirty_run_from(&self, inode: &Inode, block: u64) -> Option<Range<u64>> {
         let live = self.in_use(self.live.as_ref()?, inode.ino());
         live.state().dirty.blocks.run_from(block)

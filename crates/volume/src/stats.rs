@@ -16,11 +16,11 @@ pub struct ReadaheadStats {
     pub policy: PolicyName,
     /// The configured maximum window in bytes, rounded to whole pages.
     pub max_bytes: u64,
-    /// Whether the policy is applied as the kernel that it models did
+    /// Whether the policy works exactly as in the kernel that it models
     /// ([`readahead_exact`](crate::OpenOptions::readahead_exact)).
     #[serde(default)]
     pub exact: bool,
-    /// The number of windows that were read ahead.
+    /// The number of windows of which at least one page was read ahead.
     pub windows: u64,
     /// The number of pages that were read ahead.
     pub pages_ahead: u64,
@@ -48,13 +48,13 @@ pub struct DeviceStats {
     pub flushes: u64,
 }
 
-/// The state of writing.
+/// The state and the statistics of writing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WritingStats {
-    /// Dirty content, which is not on the device yet, in bytes.
+    /// The size of the dirty content, which is not on the device yet, in bytes.
     pub dirty_bytes: u64,
-    /// Metadata that is not at its final location on the device yet, in bytes. It is kept in memory
-    /// in addition to the caches. The limit is about a quarter of the size of the caches.
+    /// The size of the metadata that is not at its final location on the device yet, in bytes. This
+    /// metadata takes memory in addition to the caches, at most about a quarter of their size.
     #[serde(default)]
     pub dirty_metadata_bytes: u64,
     /// The number of transactions that were committed. Without a journal, a commit writes the blocks
@@ -64,7 +64,8 @@ pub struct WritingStats {
     /// The number of metadata blocks in these transactions.
     #[serde(default)]
     pub committed_blocks: u64,
-    /// The total duration of the commits in nanoseconds, until the transactions were durable.
+    /// The total duration of the commits, in nanoseconds. A commit ends when its transaction is
+    /// durable.
     #[serde(default)]
     pub commit_ns: u64,
     /// The reason why all writing stopped, if the volume became read-only because of an error.
@@ -95,7 +96,7 @@ pub struct AttributeStats {
 pub struct Stats {
     /// The memory budget of all caches, in bytes.
     pub cache_size_bytes: u64,
-    /// The configured tables of the caches.
+    /// The configuration of the tables of the caches.
     #[serde(default)]
     pub tables: Tables,
     /// The statistics of the page cache.
@@ -125,7 +126,8 @@ pub struct Stats {
     /// How the kernel passes requests, if the volume is mounted: `io_uring` or `/dev/fuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// Whether the kernel collects written data before it sends the data, if the volume is mounted.
+    /// If the volume is mounted: whether the kernel collects written data in its page cache, and
+    /// sends the data to the server later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collects_writes: Option<bool>,
 }

@@ -1,7 +1,7 @@
 //! An open image: lookups of names, metadata, extended attributes and statistics.
 //!
-//! Model: the kernel's VFS with ext4. Dentries and inodes are looked up in their caches, and after
-//! a miss in the file system. [`crate::read`] reads content.
+//! Model: the kernel's VFS with ext4. A lookup of a dentry or inode searches the cache first and,
+//! after a miss, the file system. [`crate::read`] reads content.
 //!
 //! Locking: this module has no locks of its own. A lookup that hits the cache takes no lock.
 
@@ -26,19 +26,20 @@ use std::sync::atomic::AtomicBool;
 /// The maximum number of symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// The maximum number of directory entries that are read before the directory is unlocked, on a
-/// volume that is open for writing.
+/// On a volume that is open for writing: the maximum number of directory entries that are read each
+/// time the directory is locked.
 const PART_ENTRIES: usize = 256;
 
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
-    /// Dropped with the volume and the last open file, after the reads ahead are complete.
+    /// Shared with the open files. Dropped when the volume and all open files are dropped. The drop
+    /// waits until readahead is complete.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     origin: Origin,
-    /// The thread that writes back in the background.
+    /// The thread that writes back and commits in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
     /// The thread that renews the multiple-mount protection.
     pub(crate) keeper: Mutex<Option<MmpKeeper>>,
@@ -54,13 +55,13 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Opens the image at `path`, which is a regular file or a block device. By default, opens it
-    /// read-only with a shared lock, replays a journal that needs recovery in memory, and never
-    /// writes to the image. With `options.read_write`, takes an exclusive lock and recovers the
+    /// Opens the image at `path`, which is a regular file or a block device. By default, opens the
+    /// image read-only with a shared lock, and never writes to it. A journal that needs recovery is
+    /// then replayed in memory. With `options.read_write`, takes an exclusive lock, and replays the
     /// journal on the image.
     ///
     /// # Errors
-    /// Returns an error if the image, the file or the options are invalid.
+    /// An error if the file cannot be opened or locked, or if the image or an option is invalid.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         Self::open_device(open::file(path.as_ref(), options)?, options)
     }
@@ -136,8 +137,8 @@ impl Volume {
     }
 
     /// Returns the space in bytes that is available to ordinary requests. Unlike [`Volume::statfs`], reads
-    /// nothing from the image: the result can be based on the superblock. Returns 0 if the volume was not
-    /// opened for writing.
+    /// nothing from the image. The result may therefore be inexact, based on the free count in the
+    /// superblock. Returns 0 if the volume was not opened for writing.
     #[must_use]
     pub fn available_bytes(&self) -> u64 {
         self.fs().available_blocks() * self.inodes.block_bytes()
@@ -163,8 +164,8 @@ impl Volume {
     }
 
     fn walk(&self, path: &[u8], follow_last: bool) -> Result<Ino> {
-        // The remaining names of link targets, in reverse order. They are followed before the rest
-        // of `path`.
+        // The names in link targets that remain to be looked up, in reverse order. They precede the
+        // rest of `path`.
         let mut rest: Vec<Vec<u8>> = Vec::new();
         let mut names = components(path).peekable();
         let mut at = Ino::ROOT;
@@ -200,7 +201,7 @@ impl Volume {
         }
     }
 
-    /// Returns the inode of `name` in the directory `parent`.
+    /// Returns the number of the inode to which `name` in the directory `parent` refers.
     ///
     /// # Errors
     /// [`Error::NotFound`], or an error of the image.
@@ -244,8 +245,9 @@ impl Volume {
         OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
     }
 
-    /// Returns whether all pages of `bytes` of a file are cached, so that a read of them does not wait
-    /// for the device. They may be evicted at any time. Counts no lookup.
+    /// Returns whether all pages of `bytes` of a file are cached, so that a read of them does not wait for
+    /// the device. The pages may be evicted at any time. The call does not count as a lookup in the
+    /// statistics.
     #[must_use]
     pub fn is_cached(&self, ino: Ino, bytes: Range<u64>) -> bool {
         let page_bytes = self.inodes.page_bytes();
@@ -267,8 +269,8 @@ impl Volume {
         self.read(ino, buf, offset_bytes, Keep::All)
     }
 
-    /// Reads like [`Volume::read_at`], for callers that cache the data themselves: after a page has
-    /// been read completely for the first time, it is evicted from the page cache.
+    /// Reads like [`Volume::read_at`], for callers that cache the data themselves. The first read
+    /// that returns all of a page also evicts the page from the page cache.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].
@@ -278,8 +280,8 @@ impl Volume {
 
     /// Reads like [`Volume::read_once`], for callers that also read ahead themselves. Starting with
     /// the first page that is not cached, reads into `buf` directly, without caching and without
-    /// readahead. If the direct read would not start at a block boundary, would miss dirty content,
-    /// or fails, reads the remaining bytes like `read_once`.
+    /// readahead. Reads the remaining bytes like `read_once` if the direct read fails, would not
+    /// start at a block boundary, or would miss dirty content.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].
@@ -294,8 +296,9 @@ impl Volume {
     }
 
     /// Announces how `range` will be used, like [`OpenFile::advise`], for all reads of the file by
-    /// its inode number. All files share 1,024 readahead states. The advice and the detected access
-    /// pattern are lost when another file that uses the same state is read.
+    /// its inode number. All files that are read by inode number share 1,024 readahead states. The
+    /// advice and the detected access pattern are lost when another file with the same state is
+    /// read.
     ///
     /// # Errors
     /// The same as for [`Volume::open_file`].
@@ -308,11 +311,11 @@ impl Volume {
     }
 
     /// Calls `emit` for each entry of the directory, starting at `cookie`, until `emit` returns
-    /// `Break` or the directory ends. Cookie 0 is the start.
+    /// `Break` or the directory ends. Cookie 0 is the start of the directory.
     ///
     /// # Errors
-    /// An error of the image. A damaged block does not end a listing: the following entries are
-    /// emitted, and the error is returned at the end.
+    /// An error of the image. A damaged block does not end the listing: the entries in the
+    /// following blocks are emitted, and the error is returned at the end.
     pub fn read_dir(
         &self,
         ino: Ino,
@@ -335,8 +338,8 @@ impl Volume {
     }
 
     /// Lists the directory like [`Volume::read_dir`], on a volume that is open for writing. Reads
-    /// entries in parts, and calls `emit` while the directory is not locked, so that `emit` may
-    /// take locks.
+    /// the entries in parts. Calls `emit` only while the directory is not locked, so that `emit`
+    /// may take locks.
     fn read_changing_dir(
         &self,
         ino: Ino,
@@ -426,8 +429,8 @@ impl Volume {
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Returns the statistics since the volume was opened. Visits every bucket of the caches, or
-    /// every page of a cache that stores pages in trees.
+    /// Returns the statistics since the volume was opened. To find the longest chains, visits every
+    /// bucket of the caches, or every page if the page cache consists of trees.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counts();
@@ -486,16 +489,17 @@ impl Volume {
                 }
             }),
             recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
-            // The server of a mount sets it.
+            // The server of a mount sets both fields.
             transport: None,
             collects_writes: None,
         }
     }
 
-    /// Returns the histogram of the chain lengths in the buckets of a cache, or of the depths of
-    /// its trees. The report is displayed in the form of the histograms in Lever, "Linux Kernel
-    /// Hash Table Behavior" (2000). Visits every bucket, or every page in trees, and briefly locks
-    /// each bucket that is in use.
+    /// Returns the histogram of the chain lengths in the buckets of a cache. If the page cache
+    /// consists of trees instead, returns the histogram of the depths of its pages. The report is
+    /// displayed in the form of the histograms in Lever, "Linux Kernel Hash Table Behavior" (2000).
+    /// Visits every bucket, and briefly locks each bucket that is in use. In trees, visits every
+    /// page.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
         let caches = &self.inodes.caches;

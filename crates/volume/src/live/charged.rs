@@ -1,9 +1,10 @@
 //! The count of inodes with holds, and the cache memory that is given up for them.
 //!
-//! A hold is a reference to an inode from an open file or from the kernel. The memory of a hold
-//! cannot be evicted. Therefore the caches give up one frame (the memory of a page) for every group
-//! of inodes whose holds take as much memory as a frame, up to a limit that [`budget`] defines. The
-//! page cache shrinks by these frames, and the process does not grow.
+//! A hold is a reference to an inode from an open file or from the kernel. Until the hold is
+//! released, its memory cannot be freed. Therefore the caches give up one frame (the memory of a
+//! page) for every group of inodes whose holds take as much memory as a frame, up to a limit that
+//! [`budget`] defines. The page cache shrinks by these frames, so the memory of the process does
+//! not grow.
 //!
 //! [`budget`]: larder_cache::budget
 
@@ -12,22 +13,22 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of inodes with holds.
+/// Counts the inodes with holds, and takes frames from the caches accordingly.
 pub(crate) struct ChargedCount {
     charge: Arc<dyn Charge>,
     count: AtomicU64,
     /// The number of frames that the caches have given up.
     charged: Mutex<u64>,
     most: u64,
-    /// The number of inodes for each frame.
+    /// The number of inodes for which the caches give up one frame.
     per_frame: u64,
 }
 
 impl ChargedCount {
-    /// The maximum memory of an inode with holds: its entries in this crate's table and in the
-    /// mount's table of nodes. An entry has 8 bytes and a control byte, in a table that is filled
-    /// to between 7/16 and 7/8: 10 to 20 bytes. While a table grows, the old table takes another
-    /// 10, which makes 62 bytes for both.
+    /// The maximum memory of an inode with holds, in bytes: its entries in this crate's table and
+    /// in the mount's table of nodes. An entry consists of 8 bytes and a control byte. A table is
+    /// between 7/16 and 7/8 full, so an entry takes 10 to 20 bytes. While a table grows, its old
+    /// memory takes another 10 bytes for each entry. The two tables together then take 62 bytes.
     const HOLD_BYTES: u64 = 64;
 
     /// Creates a count of 0. `charge` gives up frames of `frame_bytes`, at most `most` of them.

@@ -1,4 +1,4 @@
-//! Adjusts the reservations of an inode in use to what its blocks need.
+//! Adjusts the reservations of an inode in use to the space that its blocks need.
 
 use super::{Live, LiveState};
 use crate::need::{Need, need_of};
@@ -54,8 +54,8 @@ impl Live<'_> {
         }
     }
 
-    /// Reserves space for delayed blocks that have none, because write-back claimed the blocks and
-    /// then failed to map them. Also releases surplus reservations. The caller must hold
+    /// Reserves space again for delayed blocks whose reservation write-back used for a claim, if it
+    /// then failed to map the claim. Also releases surplus reservations. The caller must hold
     /// `writeback`.
     pub(crate) fn settle_reservation(&self) {
         let mut state = self.state();

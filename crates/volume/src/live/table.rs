@@ -1,5 +1,5 @@
 //! The table of inodes in use, with the state of each inode. An inode is in use while an operation
-//! has a reference to it, or while it has state that must not be lost.
+//! refers to it, or while it has state that must not be lost.
 
 use super::charged::ChargedCount;
 use crate::dirty::Dirty;
@@ -16,20 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The number of shards of the table. Each shard has its own lock.
 const SHARDS: usize = 64;
 
-/// The maximum number of clean inodes that stay in the table while no operation uses them.
+/// The maximum number of idle inodes in the table. An inode is idle if no operation uses it, and it
+/// stays in the table only because fsync needs the number of its last transaction.
 pub(super) const MAX_IDLE: usize = 4096;
 
 /// A shard of the table.
 #[derive(Debug, Default)]
 struct Shard {
     inodes: HashMap<Ino, Arc<LiveInode>>,
-    /// The number of holds of each inode that has any: references by open files and the kernel,
-    /// which outlast an operation.
+    /// The number of holds of each inode that has any. A hold is a reference from an open file or
+    /// the kernel, which outlasts an operation.
     holds: HashMap<Ino, u32>,
     /// Inodes whose deletion has begun.
     deleting: HashSet<Ino>,
-    /// Inodes that became idle (clean, and without references by operations), oldest first. Some of
-    /// them may have references again.
+    /// Inodes that became idle, in the order in which they became idle. Operations may have begun
+    /// to use some of them again.
     idle: VecDeque<Ino>,
 }
 
@@ -47,14 +48,14 @@ pub(crate) struct LiveInodes {
 #[derive(Debug)]
 pub(crate) struct LiveInode {
     pub(super) ino: Ino,
-    /// For a directory, protects the names: shared for a lookup, exclusive for a change. For every
-    /// other file, held exclusively to change content or attributes, and shared for reads that
-    /// bypass the page cache.
+    /// Held exclusively to change the names in a directory, the content of a file, or attributes.
+    /// Held shared to read a directory, extended attributes, the target of a symbolic link, or
+    /// content that is stored in the inode. Other reads do not need this lock.
     pub(crate) rw: RwLock<()>,
     /// Held during a write-back, a truncation, or another change of the mapping.
     pub(crate) writeback: Mutex<()>,
-    /// Held shared while pages are filled, and exclusively for changes of the mapping. A request to
-    /// the device can hold it, without a thread.
+    /// Held shared while pages are filled, and exclusively to change the mapping. A request to the
+    /// device can hold the lock after the thread that took it has continued.
     pub(crate) map: Arc<RwLock<()>>,
     pub(super) state: Mutex<LiveState>,
     /// Whether the inode is in the `idle` list of its shard. Changed only with the shard locked.
@@ -68,7 +69,7 @@ pub(crate) struct LiveState {
     pub(super) image: Option<Inode>,
     /// The present size, if it differs from the size on the image.
     pub(super) size_bytes: Option<u64>,
-    /// Times of changes that no handle has written.
+    /// The times of the last change, if no handle has written them.
     pub(super) times: Option<Times>,
     /// The content that is not on the device yet.
     pub(crate) dirty: Dirty,
@@ -77,9 +78,9 @@ pub(crate) struct LiveState {
     pub(super) sync: Option<Tid>,
     /// The transaction that fdatasync must wait for. `None` has the same meaning as in `sync`.
     pub(super) data_sync: Option<Tid>,
-    /// Whether a file with content was truncated to zero and not synced since then. Each write to
-    /// such a file is written back before the write returns, so that the next commit contains the
-    /// new content instead of an empty file (`auto_da_alloc`).
+    /// Whether the file had content when it was truncated to zero, and has not been synced since
+    /// then. The content of each write to such a file is written back before the write returns. The
+    /// next commit then contains the new content instead of an empty file (`auto_da_alloc`).
     pub(crate) is_replaced: bool,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct Times {
 
 impl LiveInodes {
     /// Creates an empty table. For the memory of inodes with holds, `charge` gives up at most
-    /// `most_frames` frames of `frame_bytes`.
+    /// `most_frames` frames of `frame_bytes` bytes each.
     pub(crate) fn new(charge: Arc<dyn Charge>, most_frames: u32, frame_bytes: u64) -> Self {
         Self {
             renames: Mutex::default(),
@@ -101,7 +102,8 @@ impl LiveInodes {
         }
     }
 
-    /// Locks the directory tree against renames of directories and renames between directories.
+    /// Takes the lock for renames. While it is held, no other thread moves a directory, or moves a
+    /// file from one directory to another.
     ///
     /// # Errors
     /// [`WouldWait`](larder_ext4::Error::WouldWait).
@@ -190,8 +192,8 @@ impl LiveInodes {
         Arc::clone(inode)
     }
 
-    /// Ends a use of `inode`. If this was the last use, removes the inode from the table, unless it
-    /// has state to keep.
+    /// Ends a use of `inode`. If this was the last use, removes the inode from the table, unless
+    /// the inode has state that must be kept.
     pub(super) fn end_use(&self, inode: &Arc<LiveInode>) {
         let mut shard = self.shard(inode.ino);
         // The table and the caller have one reference each. No thread can get another reference
@@ -223,8 +225,8 @@ impl LiveState {
         self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
     }
 
-    /// Returns whether the whole state can be read from the image again, so that the inode need not
-    /// stay in the table.
+    /// Returns whether the inode has no state that must stay in the table, apart from the
+    /// transactions that fsync waits for. `is_held` specifies whether the inode has holds.
     fn is_idle(&self, is_held: bool) -> bool {
         // An inode without names must stay: on the image, it cannot be distinguished from a deleted
         // inode.
@@ -232,7 +234,7 @@ impl LiveState {
         self.is_clean() && !is_orphan && !(is_held && self.is_replaced)
     }
 
-    /// Returns whether the transactions that fsync waits for are known.
+    /// Returns whether a transaction is recorded that fsync or fdatasync must wait for.
     fn has_sync_tids(&self) -> bool {
         self.sync.is_some() || self.data_sync.is_some()
     }
@@ -258,9 +260,10 @@ impl LiveState {
 }
 
 impl Shard {
-    /// Appends `inode` to the list of idle inodes. If the list is too long, removes the oldest idle
-    /// inode from the table. A later fsync of that inode waits for the running transaction, instead
-    /// of the last transaction that changed the inode.
+    /// Appends `inode` to the list of idle inodes, unless it is in the list. If the list is then
+    /// too long, removes the first inode from the list, and also from the table if it is still
+    /// idle. A later fsync of that inode waits for the running transaction, instead of the last
+    /// transaction that changed the inode.
     fn keep_idle(&mut self, inode: &LiveInode) {
         if inode.is_listed.swap(true, Relaxed) {
             return;
@@ -275,7 +278,7 @@ impl Shard {
         let is_held = self.holds.contains_key(&first);
         if let Some(inode) = self.inodes.get(&first) {
             inode.is_listed.store(false, Relaxed);
-            // If only the table refers to the inode, no thread has locked its state.
+            // Only the table refers to the inode, so no thread has locked its state.
             if Arc::strong_count(inode) == 1 && inode.state.lock().is_idle(is_held) {
                 self.inodes.remove(&first);
             }

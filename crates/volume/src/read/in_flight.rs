@@ -1,18 +1,19 @@
-//! The number of pages whose requests are not complete.
+//! Counts the pages in flight: the pages whose requests to the device are not complete.
 //!
-//! Locking: `ending` is locked only while the count becomes 0, and by a thread that waits for that.
+//! Locking: a thread locks `ending` to wait until the count is 0, or to notify such threads after
+//! it has changed the count to 0.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The maximum number of pages in flight is the number of pages in the cache divided by this
-/// constant. Above the maximum, the device counts as congested, and asynchronous readahead stops.
-/// Otherwise, pages that are read ahead would evict pages that are in use.
+/// The device counts as congested if the number of pages in flight exceeds the number of pages in
+/// the cache divided by this constant. Asynchronous readahead then stops. If it continued, the
+/// pages that are read ahead would evict pages that are in use.
 const CACHE_SHARE: usize = 4;
 
-/// The pages of all requests that are not complete.
+/// The number of pages in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pages: AtomicUsize,
@@ -21,7 +22,7 @@ pub(super) struct InFlight {
     most_pages: usize,
 }
 
-/// The pages of one request. They count until this is dropped.
+/// The pages of one request. They count as in flight until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Counted {
     all: Arc<InFlight>,
@@ -39,7 +40,7 @@ impl InFlight {
         })
     }
 
-    /// Counts `pages` pages until the result is dropped.
+    /// Counts `pages` pages as in flight until the result is dropped.
     pub(super) fn count(self: &Arc<Self>, pages: usize) -> Counted {
         self.pages.fetch_add(pages, Relaxed);
         Counted {
@@ -48,7 +49,7 @@ impl InFlight {
         }
     }
 
-    /// Returns whether too many pages are in flight, so that asynchronous readahead must stop.
+    /// Returns whether so many pages are in flight that asynchronous readahead must stop.
     pub(super) fn is_congested(&self) -> bool {
         self.pages.load(Relaxed) > self.most_pages
     }
@@ -76,7 +77,8 @@ impl InFlight {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.all.pages.fetch_sub(self.pages, AcqRel) == self.pages {
-            // With the lock, so that a thread between its check and its wait is woken.
+            // Notify with the lock held. Otherwise, a thread that has checked the count and is
+            // about to wait would miss the notification.
             let _ending = self.all.ending.lock();
             self.all.none_left.notify_all();
         }

@@ -24,8 +24,8 @@ use stream::Streams;
 pub(crate) use stream::{Limits, Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
 
-/// Reads the content of files. If no page is free, the reader does not write back dirty pages, but
-/// reads without the cache.
+/// Reads the content of files. If no page is free, reads without the cache. A read never writes
+/// back dirty pages to free a page.
 #[derive(Debug)]
 pub(crate) struct Reader {
     inodes: Arc<Inodes>,
@@ -40,8 +40,8 @@ pub(crate) enum Keep {
     /// All pages stay cached until their memory is needed.
     All,
     /// A page is evicted if the read returned all of its content and the page was not used before.
-    /// The caller caches the content. The next page can then use the same frame, which is still in
-    /// the cache of the processor.
+    /// This is for callers that cache the content themselves. The next page can then use the same
+    /// frame, which is still in the cache of the processor.
     UsedAgain,
     /// Only pages that were cached before the read stay cached. Starting with the first page that
     /// is not cached, everything is read directly into the buffer, if possible.
@@ -67,7 +67,7 @@ impl Reader {
         }
     }
 
-    /// Returns the readahead states of all readers.
+    /// Returns the readahead policy, and the streams of files that are read by inode number.
     pub(crate) fn streams(&self) -> &Streams {
         &self.streams
     }
@@ -99,8 +99,9 @@ impl Reader {
 
     /// Applies `advice` to the stream, or to the pages of `range`.
     ///
-    /// Model: `posix_fadvise(2)` on Linux. `Normal`, `Sequential` and `Random` change the stream.
-    /// `WillNeed` and `DontNeed` change only the page cache, immediately.
+    /// Model: `posix_fadvise(2)` on Linux. `Normal`, `Sequential` and `Random` change how the
+    /// stream reads ahead from now on. `WillNeed` starts to read pages of `range`, and `DontNeed`
+    /// evicts pages. These two do not change the stream.
     pub(crate) fn advise(
         &self,
         inode: &Inode,
@@ -134,8 +135,8 @@ impl Reader {
         }
     }
 
-    /// Reads from `offset_bytes` of the file into `buf`. Returns the number of bytes, which is less
-    /// than the length of `buf` only at the end of the file.
+    /// Reads from `offset_bytes` of the file into `buf`. Returns the number of bytes read, which is
+    /// less than the length of `buf` only at the end of the file.
     pub(crate) fn read(
         &self,
         inode: &Inode,
@@ -193,7 +194,8 @@ impl Reader {
     /// newer content.
     ///
     /// # Errors
-    /// The device does not answer. Another read would wait as long again.
+    /// The device did not answer within its timeout. The caller must then not try another read,
+    /// because it would wait as long again.
     fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> Result<bool> {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
         let is_dirty =
@@ -263,7 +265,7 @@ impl Reader {
         done
     }
 
-    /// Copies the pages of `request` to `buf`, and reads the missing ones.
+    /// Copies the pages of `request` to `buf`, and reads the pages that are not cached.
     fn read_request(
         &self,
         inode: &Inode,
@@ -300,7 +302,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a part of page `index` without the cache.
+    /// Reads a part of page `index` without the cache. The part starts at byte `from` of the page.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
         let mut page = vec![0; self.filler.pages().page_bytes()];
         let start_bytes = index * self.inodes.page_bytes();

@@ -1,25 +1,26 @@
 //! Reads runs of consecutive pages into the page cache.
 //!
-//! Model: `mpage_readahead`, whose bios complete one by one. A run is divided into parts. A part is
-//! contiguous on the device, or consists of zeros. Each contiguous part is one request to the device,
-//! and all these requests are in flight at once. The pages of a part complete when its request
-//! completes, so a reader waits only for the part that contains its page.
+//! Model: `mpage_readahead`, whose bios complete independently. A run is divided into parts. The pages of a
+//! part are contiguous on the device, or consist of zeros. Each contiguous part is one request to the device,
+//! and all these requests are in flight at once. The pages of a part complete when its request completes, so
+//! a reader waits only for the part that contains its page.
 //!
-//! There is one exception: if blocks are smaller than pages, the blocks of one page can be in several
-//! places on the device. Such a page is a part of its own. Its places are read one after the other:
-//! when the request for one place completes, the request for the next place is submitted.
+//! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
+//! page is a part of its own, with one request for each place. These requests are not in flight at once: the
+//! request for a place is submitted when the request for the previous place completes.
 //!
 //! If a request for several pages fails, each page is requested on its own. Therefore an unreadable
 //! block affects only its own page. A page that cannot be read is removed from the cache. A reader
 //! that needs the page reads it again, and gets the error.
 //!
-//! If the device does not answer within its timeout, the reader fails. The request keeps the pages locked,
-//! because the device may still write to them. When the device answers late, the pages complete.
+//! If the device does not answer within its timeout, the reader stops waiting and returns an error. The
+//! request keeps the pages locked, because the device may still write to them. If the device answers later,
+//! the pages complete then.
 //!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
-//! the request completes. Therefore no block is freed while it is read. Readahead does not wait for this lock,
-//! because this could deadlock: the caller of readahead may have a page pinned, and a thread that holds the
-//! lock exclusively may wait until the page is unpinned.
+//! the request completes. Therefore no block is freed while it is read. Readahead does not wait for this
+//! lock, because the wait could deadlock: the thread that starts readahead may have a page pinned, and a
+//! thread that holds the lock exclusively may be waiting until the page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
 use crate::Result;
@@ -35,16 +36,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Reads runs of pages. Dropping this value waits until all requests are complete, at most for the timeout of
-/// the device. Requests that are still in flight then hold references to their pages, the pool, the inodes
-/// and the device. The last request to complete frees them.
+/// the device. After a timeout, the requests that are still in flight keep references to their pages, the
+/// pool, the inodes and the device. The last request to complete frees these.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
 }
 
-/// Bytes of a part that are contiguous on the device. `bytes` is relative to the start of the part's first
-/// page.
+/// Bytes of a part that are contiguous on the device, from `offset_bytes` on. `bytes` is relative to the
+/// start of the part's first page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     bytes: Range<usize>,
@@ -56,12 +57,12 @@ struct Place {
 struct Part {
     /// The number of pages.
     pages: usize,
-    /// The places, in the order of their bytes. Bytes outside all places are zeros. A part of several pages
-    /// has at most one place.
+    /// The places, in the order of their bytes in the part. Bytes outside all places are zeros. A part of
+    /// several pages has at most one place.
     places: VecDeque<Place>,
 }
 
-/// The pages of a part, which are locked.
+/// The locked pages of a part, and the places that have not been requested yet.
 struct PartPages {
     /// The offset of the first page in the file.
     start_bytes: u64,
@@ -76,16 +77,16 @@ struct Answer {
     result: larder_block::Result<()>,
 }
 
-/// The state of a request for which a reader waits.
+/// The state that a reader shares with the request for which it waits.
 enum Handover {
     /// The request is not complete.
     Expected,
     Answered(Answer),
-    /// The reader has stopped waiting. The request then completes the pages.
+    /// The reader has stopped waiting. When the request completes, it also completes the pages.
     Left(Counted),
 }
 
-/// The state that all reads of a run share.
+/// The state that the reads of all parts of a run share.
 #[derive(Clone, Debug)]
 struct PageReads {
     filler: PageFiller,
@@ -132,8 +133,8 @@ impl Runs {
     }
 
     /// Reads consecutive pages from page `first` on, and waits for page `first`. Passes this page to
-    /// `complete`, and returns the result of `complete`. The other pages may complete later. The caller
-    /// must not have a page pinned.
+    /// `complete`, and returns the result of `complete`. The other pages may complete later. Also waits for a
+    /// thread that is changing the mapping of the file. Therefore the caller must not have a page pinned.
     pub(super) fn read<R>(
         &self,
         inode: &Inode,
@@ -148,8 +149,9 @@ impl Runs {
         reads.read(first).map(complete)
     }
 
-    /// Divides a run into parts. If the mapping of the run cannot be read, drops all pages but the first.
-    /// Returns `None` if another thread is changing the mapping and `can_wait` is false.
+    /// Divides a run into parts. If the mapping of the run cannot be read, drops all pages but the first, and
+    /// reads the mapping of the first page only. Returns `None` if another thread is changing the mapping and
+    /// `can_wait` is false.
     fn divided(
         &self,
         inode: &Inode,
@@ -216,7 +218,7 @@ impl PageReads {
         }
     }
 
-    /// Returns a request for the next place of `part`. If no place is left, completes the
+    /// Returns a request for the next place of `part`. If all places have been read, completes the
     /// pages and returns `None`.
     fn request(self, mut part: PartPages) -> Option<Request> {
         let Some(place) = part.places.pop_front() else {
@@ -254,8 +256,8 @@ impl PageReads {
         })
     }
 
-    /// Handles the answer to a request for which no reader waits: requests the next place, or completes
-    /// the pages. If the request failed, requests each page on its own.
+    /// Handles the answer to a request for which no reader waits: requests the next place or, after the last
+    /// place, completes the pages. If the request failed, requests each page on its own.
     fn answered(self, answer: Answer, counted: Counted) {
         let device = Arc::clone(&self.filler.device);
         let requests = match answer.result {
@@ -290,8 +292,9 @@ impl PageReads {
         part.pages
     }
 
-    /// Reads `part`, completes all pages but the first, and returns the first. If the device does not
-    /// answer in time, the request keeps the pages, and completes them later.
+    /// Reads `part`, completes all pages but the first, and returns the first. If the device does not answer
+    /// within its timeout, returns an error. The request then keeps the pages, and completes them when the
+    /// device answers.
     fn read(&self, mut part: PartPages) -> Result<NewPage> {
         part.zero_gaps();
         while let Some(place) = part.places.pop_front() {
@@ -313,7 +316,8 @@ impl PageReads {
         Ok(first)
     }
 
-    /// Reads `place` of `part` from the device, and waits for the answer.
+    /// Reads `place` of `part` from the device, and waits for the answer. Fails if there is no
+    /// answer within the timeout of the device.
     fn perform(&self, part: PartPages, place: Place) -> Result<Answer> {
         let handover = Arc::new(Mutex::new(Handover::Expected));
         let (device, of_request) = (&self.filler.device, Arc::clone(&handover));
@@ -361,7 +365,8 @@ impl PartPages {
         slices(&mut self.pages, start..len).for_each(|gap| gap.fill(0));
     }
 
-    /// Divides this part into one part for each page. `place` must be the only place of this part.
+    /// Divides this part into one part for each page. `place`, which was removed from this part,
+    /// must have been its only place.
     fn each(self, place: &Place) -> VecDeque<Self> {
         let mut at = 0;
         let parts = self.pages.into_iter().map(|page| {

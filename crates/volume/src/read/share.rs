@@ -2,24 +2,24 @@
 //!
 //! A stream is the readahead state of one reader of a file. Linux has no counterpart to this limit:
 //! its windows grow to `read_ahead_kb` regardless of the number of streams that share the memory.
-//! With enough streams, pages are evicted before they are used (thrashing). Larder divides its
-//! cache equally among the active streams, and limits a window to a third of the share of a stream:
-//! one third for the window that the reader uses, one third for the next window, which is being
-//! read, and one third for pages that have been used already.
+//! With enough streams, Linux evicts pages before they are used (thrashing). Larder divides its
+//! cache equally among the active streams, and limits a window to a third of the share of a stream.
+//! The first third is for the window that the reader uses, the second for the next window, which is
+//! being read, and the last for pages that have been used already.
 //!
 //! Active streams are counted in periods called turns. A turn ends when as many pages have been
 //! read ahead as fit into the cache, because all pages from before the turn have then been evicted.
-//! A stream is counted in a turn when it first reads ahead in the turn. The number of active
+//! Each stream that reads ahead during a turn is counted once in that turn. The number of active
 //! streams is the count of the current turn or of the previous turn, whichever is larger. Files
 //! that are idle or are read at random are not counted.
 //!
-//! Locking: one lock protects the counts. It is held briefly when a window is read.
+//! Locking: one lock protects the counts. It is held briefly for each window that is read ahead.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The minimum of the limit, which is 16 KiB with pages of 4 KiB: the minimum window of Linux
-/// 2.6.20.
+/// The minimum of the limit, unless the configured maximum is lower. It is 16 KiB with pages of 4
+/// KiB: the minimum window of Linux 2.6.20.
 const MIN_PAGES: u32 = 4;
 
 /// The number of windows of the maximum size that fit into the share of a stream.
@@ -45,7 +45,7 @@ struct Turn {
     streams_before: u64,
 }
 
-/// The last turn in which a stream read ahead, or 0 if there is none.
+/// The number of the last turn in which a stream read ahead, or 0 if there is none.
 #[derive(Debug, Default)]
 pub(crate) struct LastTurn(AtomicU64);
 
@@ -73,8 +73,8 @@ impl Shares {
         self.limit_pages.load(Relaxed)
     }
 
-    /// Records that `pages` pages were read ahead for the stream with `last_turn`, and updates the
-    /// limit.
+    /// Records that `pages` pages were read ahead for the stream to which `last_turn` belongs, and
+    /// updates the limit.
     pub(crate) fn read_ahead(&self, last_turn: &LastTurn, pages: u32) {
         let mut turn = self.turn.lock();
         if turn.pages >= self.cache_pages {

@@ -1,15 +1,15 @@
 //! Streams: the readahead state of each reader, and the policy for all of them.
 //!
-//! Model: `struct file_ra_state`. An open file has its own stream. Readers that use only an inode
-//! number share one of [`STREAMS`] streams, which the inode number modulo [`STREAMS`] selects. If
-//! two files use the same stream, each file resets the window growth of the other. The data that is
-//! read is not affected.
+//! Model: `struct file_ra_state`. An open file has its own stream. There are [`STREAMS`] further
+//! streams for files that are read by inode number. The inode number modulo [`STREAMS`] selects the
+//! stream, so all such readers of a file share one. If two files use the same stream, a read of one
+//! file resets the window growth of the other. The data that is read is not affected.
 //!
-//! Locking: each stream has its own lock, which is taken on a miss and at a readahead marker (the
-//! page that starts the next window). A hit stores the end of the read in an atomic variable,
-//! without the lock. The next thread that locks the state copies this value into it. With a policy
-//! that observes every page, each hit also takes the lock. If reads work on copies of the state, a
-//! read takes the lock only at its start and at its end.
+//! Locking: each stream has a lock. A reader takes it on a miss, and at a readahead marker (the
+//! page that starts the next window). A read of cached pages stores its end in an atomic variable,
+//! without the lock. The next thread that locks the state copies this value into the state. With a
+//! policy that observes every page, each hit also takes the lock. If reads work on copies of the
+//! state, a read takes the lock only at its start and at its end.
 //!
 //! Cost: at most 144 bytes for each stream.
 
@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// The number of streams for files that are read by inode number.
 const STREAMS: usize = 1024;
 
-/// The state of one stream of reads.
+/// A stream: the readahead state of one reader of a file.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The inode number of the file that uses the stream, or 0 before the first use. Changes only
-    /// with `state` locked.
+    /// The inode number of the file that used the stream last, or 0 before the first use. It
+    /// changes only with `state` locked.
     ino: AtomicU32,
     /// The end of the last read, as [`End`] packs it.
     end: AtomicU64,
@@ -43,7 +43,8 @@ pub(crate) struct StreamRef<'s> {
 }
 
 impl StreamRef<'_> {
-    /// Records the end of a read without the lock, for the next readahead decision.
+    /// Records the end of a read for the next readahead decision, without taking the lock. Does
+    /// nothing if another file has used the stream since then.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {
             self.stream.end.store(end.packed(), Relaxed);
@@ -51,7 +52,7 @@ impl StreamRef<'_> {
     }
 }
 
-/// The end of a read: the last page, and whether the read ended before the end of this page.
+/// The end of a read: the last page, and whether the read ended inside this page, before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) page: PageIndex,
@@ -62,7 +63,7 @@ impl End {
     /// The packed value before the first read.
     const NONE: u64 = u64::MAX;
 
-    /// Packs the end into one word. A page index is small enough that no bit is lost, and that the
+    /// Packs the end into one word. Page indexes are so small that no bit is lost, and that the
     /// result never equals [`End::NONE`].
     fn packed(self) -> u64 {
         self.page.0 << 1 | u64::from(self.is_inside)
@@ -79,10 +80,10 @@ impl End {
 /// The configured limits of windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The maximum size of a window.
+    /// The configured maximum size of a window.
     pub(crate) max_pages: u32,
-    /// Whether the policy is applied as the kernel that it models did: without a limit for many
-    /// streams, and on copies of the state if the kernel used copies.
+    /// Whether the policy works exactly as in the kernel that it models: without the limit for many
+    /// streams, and on copies of the state if that kernel used copies.
     pub(crate) is_exact: bool,
 }
 
@@ -91,9 +92,10 @@ pub(crate) struct Limits {
 pub(crate) struct Streams {
     by_ino: Box<[Stream]>,
     driver: Driver,
-    /// The state of a stream before its first read.
+    /// The state of a stream before its first read, also used to reset a stream.
     initial: FileState,
-    /// The limit of windows for many streams. `None` if windows are not limited.
+    /// The limit of windows for many streams, or `None` if only the configured maximum limits
+    /// windows.
     shares: Option<Shares>,
     /// Whether a read works on a copy of the state of its stream.
     copies_state: bool,
@@ -164,7 +166,7 @@ impl Streams {
         *self.lock(of) = copy;
     }
 
-    /// Returns whether the policy is applied as the kernel that it models did.
+    /// Returns whether the policy works exactly as in the kernel that it models.
     pub(crate) fn is_exact(&self) -> bool {
         self.shares.is_none()
     }
@@ -181,8 +183,8 @@ impl Streams {
         self.driver.policy().name()
     }
 
-    /// Returns the maximum window of a stream without advice, and without the limit for many
-    /// streams.
+    /// Returns the configured maximum size of a window: that of a stream without advice, and
+    /// without the limit for many streams.
     pub(crate) fn max_pages(&self) -> u32 {
         self.initial.max_pages()
     }
@@ -192,7 +194,9 @@ impl Streams {
         self.windows.load(Relaxed)
     }
 
-    /// Locks the state of the stream. If another file used the stream last, resets the state.
+    /// Locks the state of the stream, and brings it up to date: resets it if another file used the
+    /// stream last, and otherwise copies the end of the last read into it. Then applies the current
+    /// limit of windows.
     pub(crate) fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();

@@ -1,11 +1,14 @@
-//! The page cache and the device of a file, as the readahead driver sees them.
+//! Implements [`CachedFile`], through which the readahead driver uses the page cache and the
+//! device, for one reader of a file.
 //!
 //! Model: `page_cache_ra_unbounded`. A window is the range of pages that one readahead decision
-//! reads. After a miss, the reader itself reads the window that contains the page: at most
-//! [`BATCH_PAGES`], up to the first page that is already cached. If the request extends into the
-//! next window, the reader also reads that part. The other pages of both windows are requested from
-//! the device before the reader waits. If the pages of the reader are in several places of the
-//! device, the reader waits only for the first.
+//! reads. After a miss, the reader itself reads pages of the window, from the missing page up to
+//! the first page that is already cached. If the request extends into the next window, the reader
+//! continues up to the end of the request. It reads at most [`BATCH_PAGES`].
+//!
+//! The other pages of both windows are requested from the device before the reader waits. If the
+//! pages that the reader reads itself are in several places of the device, the reader waits only
+//! for the first place.
 //!
 //! ```text
 //!   request:                 |-----------|
@@ -14,9 +17,9 @@
 //!   read by:                 |     reader      |    device ...        |
 //! ```
 //!
-//! Therefore the reader waits for some pages that it did not request. A separate request for these
-//! pages was tried and rejected, because it costs a second device read, and on a disk a second
-//! seek, for each miss.
+//! Therefore the reader also waits for pages after its request, which are part of the same device
+//! read. A separate read of these pages was tried and rejected: for each miss, it costs a second
+//! device read and, on a disk, a second seek.
 //!
 //! Locking: a reader never waits for a page while it has other pages locked. Therefore no two
 //! readers can wait for each other.
@@ -36,8 +39,8 @@ use std::time::Instant;
 /// The maximum number of pages that a reader reads with one device read.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// The pages that a reader has locked and reads itself: the requested page, and the pages that
-/// follow. Empty if the requested page is cached.
+/// The pages that a reader has locked and reads itself: the missing page, and pages that directly
+/// follow it. Empty if no page is missing.
 #[derive(Default)]
 struct OwnPages {
     first: u64,
@@ -73,12 +76,14 @@ pub(super) struct StreamedFile<'r> {
     streams: &'r Streams,
     pages: &'r PageCache,
     runs: &'r Runs,
-    /// The copy of the readahead state on which the read works, if it does not share the state.
+    /// The copy of the readahead state on which the read works. `None` if the read works on the
+    /// stream's own state.
     copy: Option<FileState>,
     own: OwnPages,
-    /// A page that is being read for another reader or ahead, and for which this reader waits.
+    /// A page for which this reader waits, and which another reader or readahead is reading.
     in_flight: Option<PageWait<'r>>,
-    /// When this reader stops waiting for a page, once it has begun to wait for one.
+    /// The time at which this reader stops waiting for a page. Set when the reader begins to wait,
+    /// if the device has a timeout.
     give_up_at: Option<Instant>,
 }
 
@@ -138,8 +143,9 @@ impl<'r> StreamedFile<'r> {
         start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
-    /// Extends `own` with the pages that follow and are in `pages`, up to the first page that is
-    /// cached. Returns the first page of `pages` that is not in `own`.
+    /// Extends `own` with the pages of `pages` that directly follow it, up to the first page that
+    /// cannot be inserted, for example because it is already cached. Returns the first page of
+    /// `pages` that is not in `own`.
     fn extend_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
         if !pages.contains(&self.own.indexes().end) {
             return self.own.indexes().end.clamp(pages.start, pages.end);
@@ -163,11 +169,13 @@ impl<'r> StreamedFile<'r> {
     }
 
     /// Starts to read the pages of `window` that are neither cached nor being read. Adds the pages
-    /// that directly follow `own` to `own`, and requests all other pages from the device.
-    /// Returns the number of these pages, and how many of them are read ahead of the request.
+    /// that directly follow `own` to `own`, and requests the other pages from the device. Returns
+    /// the number of all these pages, and the number of those that count as read ahead: all except
+    /// pages of the request that are in `own`.
     ///
-    /// If the window has no asynchronous part, the policy reads only the request, and is called
-    /// again at the next miss. In this case the pages of the request after `own` are not read.
+    /// After a miss, a window without an asynchronous part contains only pages of the request, and
+    /// the policy is called again at the next miss. Therefore the pages of such a window after
+    /// `own` are not requested now.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();
@@ -251,8 +259,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
                     self.give_up_at = None;
                     Some(found(page))
                 }
-                // If the read of the page failed, the page was removed. This reader then tries to read
-                // it.
+                // The read of the page failed, and the page was removed. This reader tries to read it again.
                 Ok(None) => None,
                 Err(StillBusy) => Some(Found {
                     page: Err(self.runs.timed_out()),
@@ -315,13 +322,13 @@ fn found(page: Page<'_>) -> Found<Result<Option<Page<'_>>>> {
     }
 }
 
-/// Returns the number of pages in `pages`, which must not be more than a window can have.
+/// Returns the number of pages in `pages`, a part of a window.
 fn count(pages: &Range<u64>) -> u32 {
     u32::try_from(pages.end - pages.start).unwrap_or(u32::MAX)
 }
 
 /// Returns the part of `pages` that is in `window`. If the ranges do not overlap, returns an empty
-/// range at the end of `window` that is nearer to `pages`.
+/// range at the start or the end of `window`, whichever is nearer to `pages`.
 fn overlap(pages: &Range<u64>, window: &Range<u64>) -> Range<u64> {
     let start = pages.start.clamp(window.start, window.end);
     start..pages.end.clamp(start, window.end)

@@ -1,8 +1,8 @@
 //! fallocate(2): allocates, removes and moves ranges of a file.
 //!
-//! Model: `ext4_fallocate` and its callees. The file is written back first, so that afterwards only
-//! the mapping changes. One difference: if space runs out, an operation is done either completely
-//! or not at all. To achieve this, an operation reserves its space before the first step, and
+//! Model: `ext4_fallocate` and its callees. The file is written back first. After that, only the
+//! mapping changes. One difference: if space runs out, an operation is either done completely or
+//! not done at all. To achieve this, an operation reserves its space before the first step, and
 //! allocates blocks before it removes any.
 
 use super::Fallocate;
@@ -18,8 +18,8 @@ use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind};
 use larder_ext4::{Privilege, Reservation};
 use std::ops::Range;
 
-/// The maximum number of blocks that are allocated in one step: the maximum length of an unwritten
-/// extent.
+/// The maximum number of blocks that are allocated in one step. It is the maximum length of an
+/// unwritten extent.
 const CLAIM_BLOCKS: u64 = 32767;
 
 impl Writer {
@@ -72,8 +72,8 @@ impl Writer {
     }
 
     /// Commits the move of content by `Collapse` or `Insert`. Later writes overwrite the moved
-    /// blocks in place. If such a write preceded the commit, it would appear at the old offset
-    /// after a crash. If the commit fails, all writing stops.
+    /// blocks in place. If such a write reached the device before the commit, a crash could make
+    /// its content appear at the old offset. If the commit fails, all writing stops.
     fn commit_shift(&self) -> Result<()> {
         Ok(self.fs().commit(self.fs().running_tid()?)?)
     }
@@ -87,7 +87,7 @@ impl Writer {
     }
 
     /// Allocates unwritten blocks for all holes in `blocks`, and returns the runs that were holes.
-    /// After an error, allocates none of them.
+    /// After an error, frees the blocks that it has allocated.
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
         self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
@@ -157,8 +157,8 @@ impl Writer {
                 Ok(())
             });
             if let Err(error) = unmapped {
-                // This does no harm: the blocks are unwritten, so they read as zeros, like the
-                // hole.
+                // This does no harm: the blocks are unwritten, so they read as zeros, as the hole
+                // did.
                 tracing::warn!(%error, "cannot undo a failed fallocate; its blocks stay allocated, unwritten");
                 return;
             }
@@ -299,8 +299,8 @@ impl Writer {
         Ok(boundaries)
     }
 
-    /// Checks that `bytes` consists of whole clusters. A move of the content after `bytes` requires
-    /// this.
+    /// Checks that `bytes` consists of whole clusters, which a move of the content after `bytes`
+    /// requires.
     fn check_whole(&self, live: &Live<'_>, bytes: &Range<u64>) -> Result<()> {
         let cluster_bytes = self.fs().superblock().cluster_size_bytes();
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
@@ -321,8 +321,8 @@ impl Writer {
         let boundaries = [blocks.start, blocks.end];
         let all = blocks.start..FILE_BLOCKS;
         self.remap(live, all, &boundaries, |handle, inode, left| {
-            // Until the first move, there may be content in the range. It is removed in one handle,
-            // unless it is too large.
+            // Before the first move, the range may still contain content. One handle removes the
+            // content, unless it is too large for one handle.
             let is_moving = left.start >= blocks.end;
             if !is_moving && !self.fs().unmap(handle, inode, blocks.clone())?.is_empty() {
                 return Ok(left);
@@ -334,7 +334,8 @@ impl Writer {
             }
             Ok(rest)
         })?;
-        // Since the shift, a reader may have filled the last page with content past the new end.
+        // A reader may have filled pages since the shift. Discard them: the last page may contain
+        // content past the new end.
         let _map = live.map.write();
         let pages = bytes.start / self.inodes.page_bytes()..u64::MAX;
         live.discard_pages(pages);

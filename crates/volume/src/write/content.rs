@@ -37,8 +37,9 @@ impl Volume {
         self.write_all(ino, Writing::new(buf, offset_bytes))
     }
 
-    /// Returns the number of bytes of free space that `bytes` of content in whole pages can need. Each page may
-    /// be in a hole of its own, where it needs a cluster, and without extents also a block that maps it.
+    /// Returns the maximum free space, in bytes, that a write of `bytes` of content in whole pages can need.
+    /// In the worst case, each page is in a hole of its own. It then needs a cluster, and without extents
+    /// also a block for the mapping.
     #[must_use]
     pub fn space_for_pages(&self, bytes: u64) -> u64 {
         let superblock = self.fs().superblock();
@@ -52,8 +53,8 @@ impl Volume {
         }
     }
 
-    /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Everything else that needs
-    /// space fails with `ENOSPC` if it would leave less. Replaces the number that was set aside before.
+    /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Any other operation fails with
+    /// `ENOSPC` if it would leave less free space than this. The value replaces that of an earlier call.
     ///
     /// # Errors
     /// `EROFS`.
@@ -62,11 +63,12 @@ impl Volume {
         Ok(self.fs().set_aside(blocks)?)
     }
 
-    /// Writes all of `buf` like [`Volume::write_all_at`], and may use the space that is set aside. It is meant
-    /// for content that a program has written earlier, and that a cache above the volume has kept.
+    /// Writes all of `buf` like [`Volume::write_all_at`], and may use the space that is set aside. For
+    /// content that a program wrote earlier, and that a cache above the volume, such as the kernel's page
+    /// cache, has accepted.
     ///
     /// # Errors
-    /// As [`Volume::write_all_at`].
+    /// The same as for [`Volume::write_all_at`].
     pub fn write_accepted_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
         self.write_all(ino, Writing::accepted(buf, offset_bytes))
     }
@@ -122,8 +124,9 @@ impl Volume {
         }
     }
 
-    /// Copies `len_bytes` from one file of the volume to a file of the same volume. Copies fewer
-    /// bytes if `from` ends earlier or if space runs out. Returns the number of bytes copied.
+    /// Copies `len_bytes` bytes from one file of the volume to another, or within one file. Copies
+    /// fewer bytes if `from` ends earlier, or if an error such as a lack of space ends the copy.
+    /// Returns the number of bytes copied.
     ///
     /// # Errors
     /// If nothing was copied: the same as for `copy_file_range(2)`, or an error of the image.
@@ -161,9 +164,9 @@ impl Volume {
         Ok(done)
     }
 
-    /// Makes the content and the inode of the file durable, like fsync(2). With `data_only`, only
-    /// makes durable what is needed to read the content, like fdatasync(2). For a directory, the
-    /// names are made durable in both cases.
+    /// Makes the content and the inode of the file durable, like fsync(2). With `data_only`, makes
+    /// durable only what is needed to read the content, like fdatasync(2). For a directory, makes
+    /// the names durable in both cases.
     ///
     /// # Errors
     /// `EIO`, an error of write-back, or the earlier error that stopped all writing.
@@ -207,7 +210,7 @@ impl Volume {
     }
 
     /// Writes back all content, commits, checkpoints, and marks the image as clean. After that,
-    /// nothing can be written. Dropping the volume also closes it, but cannot return an error.
+    /// nothing can be written. Dropping the volume also closes it, but can only log an error.
     ///
     /// # Errors
     /// The same as for [`Volume::sync_file`].
@@ -224,12 +227,12 @@ impl Volume {
         Ok(closed?)
     }
 
-    /// Discards the free space in the range `bytes` of the image, if the underlying file or device
-    /// supports this. Leaves out runs of free space that are shorter than `min_bytes`. Returns the
-    /// number of bytes discarded.
+    /// Discards the free space in the range `bytes` of the image, like `FITRIM`. Leaves out runs of
+    /// free space that are shorter than `min_bytes`. Returns the number of bytes discarded.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the device does not support this, or an error of the image.
+    /// `EOPNOTSUPP` if the file or device with the image does not support discards, or an error of
+    /// the image.
     pub fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Result<u64> {
         // Freed blocks can be discarded only after the transaction that freed them is committed.
         self.fs().commit(self.fs().running_tid()?)?;

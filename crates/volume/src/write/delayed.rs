@@ -36,9 +36,9 @@ struct NotWritten {
 }
 
 impl Writer {
-    /// Reserves space for the longest prefix of `blocks` for which there is space.
-    /// [`Writer::reserve_holes`] reserves all of `blocks` or none. Returns the end of the reserved
-    /// blocks. Fails if the space does not suffice even for the first block.
+    /// Reserves space for the longest prefix of `blocks` for which there is space. In contrast,
+    /// [`Writer::reserve_holes`] reserves all of `blocks` or none. Returns the end of the prefix.
+    /// Fails if the space does not suffice even for the first block.
     pub(super) fn reserve_first_holes(
         &self,
         live: &Live<'_>,
@@ -98,8 +98,8 @@ impl Writer {
     }
 
     /// Reserves space for the blocks that the mapping needs in the worst case if extents are split
-    /// at `blocks`. Called before the first step of a change that must not stop in the middle. The
-    /// file must have no dirty content.
+    /// at `blocks`. Called before the first step of a change that must not stop halfway for lack of
+    /// space. The file must have no dirty content.
     pub(super) fn reserve_remapping(
         &self,
         live: &Live<'_>,

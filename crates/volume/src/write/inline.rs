@@ -10,8 +10,8 @@ use crate::Result;
 use crate::live::Live;
 use larder_ext4::{Error, FileBlock, MemoryOnly, Privilege};
 
-/// The credits in addition to the credits for mapping a block: for the inode, its attributes and
-/// the superblock.
+/// The credits for the inode, its attributes and the superblock. Mapping a block needs further
+/// credits.
 const CREDITS: u32 = 8;
 
 impl Writer {
@@ -65,7 +65,7 @@ impl Writer {
     /// Moves the content from the inode to a block, which is allocated with `privilege`. The caller must
     /// hold `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>, privilege: Privilege) -> Result<()> {
-        // The content is written to the device.
+        // This function may write the content to the device.
         MemoryOnly::check_may_wait()?;
         let clusters = u64::from(!self.fs().inline_data(&live.inode()?)?.is_empty());
         let mut reservation = self
@@ -91,7 +91,8 @@ impl Writer {
         let empty = fs.without_inline_data(&inode);
         let claim = fs.claim_for(&empty, FileBlock(0), 1, Some(&mut reservation))?;
         if !fs.journals_content() {
-            // Like all content, it is written before it is mapped, and before the handle is opened.
+            // Like all content, this block is written before it is mapped, and before the handle is
+            // opened.
             let offset_bytes = claim.start().0 * block_bytes;
             self.write_back.write_to_device(&block, offset_bytes)?;
         }

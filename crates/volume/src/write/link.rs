@@ -1,7 +1,7 @@
-//! Adds a name to a file, or gives a file the name of another file.
+//! Adds a new name to a file, or transfers a name from another file to it.
 //!
-//! Model: `vfs_link`. Linux cannot link a file to a name that exists. A program on Linux must link
-//! the file to a temporary name and rename it. `AT_LINK_REPLACE` was proposed for this purpose, but
+//! Model: `vfs_link`. Linux cannot link a file to a name that exists: a program must link the file
+//! to a temporary name, and then rename it. `AT_LINK_REPLACE` was proposed for this purpose, but
 //! never merged.
 
 use super::names::{
@@ -95,8 +95,8 @@ impl Volume {
         self.change_name(dir, name, live, replaced)
     }
 
-    /// Adds or replaces the name in one handle, and deletes a replaced file that is not used any
-    /// more.
+    /// Adds or replaces the name in one handle. Deletes a replaced file that then has neither names
+    /// nor holds.
     fn change_name(
         &self,
         dir_live: &Live<'_>,

@@ -2,9 +2,9 @@
 //!
 //! Model: the kernel's VFS and ext4 above the journal. An operation locks the inodes that it uses,
 //! opens a handle, changes metadata, and stops the handle. Content is written to the page cache
-//! first, and to the device during write-back. Blocks are allocated during write-back (delayed
-//! allocation), and are mapped after the content is on the device. Therefore no commit exposes the
-//! previous contents of a block.
+//! first, and to the device during write-back. Large writes bypass the page cache. Blocks are
+//! allocated during write-back (delayed allocation), and are mapped after the content is on the
+//! device. Therefore no commit exposes the previous contents of a block.
 
 mod allocate;
 mod content;
@@ -30,12 +30,12 @@ pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
 
-/// Changes the content of files, and deletes files. Dirty content is in the page cache, where
-/// readers find it.
+/// Changes the content of files, and deletes files. Dirty content is in the page cache, where the
+/// reader finds it.
 #[derive(Debug)]
 pub(crate) struct Writer {
     inodes: Arc<Inodes>,
-    /// Fills a page before only a part of it is changed.
+    /// Fills a page from the device before a part of the page is changed.
     filler: PageFiller,
     write_back: Arc<WriteBack>,
     clock: Arc<dyn Clock>,
@@ -107,7 +107,7 @@ pub enum Make<'a> {
     },
     /// A file of any other type, as mknod(2) creates it.
     Node {
-        /// The type.
+        /// The type of the file.
         kind: FileKind,
         /// The device number of a device file, otherwise `None`.
         device: Option<DeviceNumber>,
@@ -136,8 +136,8 @@ impl Make<'_> {
 pub struct NewFile {
     /// The permission, set-id and sticky bits: the low 12 bits of the mode.
     pub permissions: u16,
-    /// The permissions that are removed from `permissions`. Ignored if the directory has a default
-    /// access control list.
+    /// The permission bits that are cleared in `permissions`. Ignored if the directory has a
+    /// default access control list.
     pub umask: u16,
     /// The owner.
     pub uid: u32,
@@ -146,8 +146,8 @@ pub struct NewFile {
     pub gid: u32,
 }
 
-/// The attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. `None` means no
-/// change.
+/// A change of the attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. A field
+/// that is `None` leaves its attribute unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// The permission, set-id and sticky bits.
@@ -165,12 +165,13 @@ pub struct SetAttributes {
     /// The time of the last change of the inode, for callers that maintain this time themselves.
     /// With `None`, any change of attributes sets it to the current time.
     pub ctime: Option<Timestamp>,
-    /// The rights of the caller. They decide which set-id bits are kept when the owner or the size
-    /// changes.
+    /// The rights of the process that makes the change. They determine which set-id bits are kept
+    /// when the owner or the size changes.
     pub by: ChangedBy,
 }
 
-/// The rights of the process that changes a file. They decide which set-id bits the change removes.
+/// The rights of the process that changes a file. They determine which set-id bits the change
+/// removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedBy {
     /// The process has `CAP_FSETID`. A change of the content or size keeps both set-id bits. A
@@ -225,7 +226,7 @@ pub enum Fallocate {
     },
     /// Removes the range. The content after the range moves to the start of the range.
     Collapse,
-    /// Inserts a hole at the range. The content from the start of the range on moves to the end of
-    /// the range.
+    /// Inserts a hole at the range. The content that begins at the start of the range moves to the
+    /// end of the range.
     Insert,
 }

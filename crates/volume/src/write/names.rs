@@ -20,13 +20,14 @@ pub(super) const NAME_CREDITS: u32 = 100;
 /// The maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The maximum length of the target of a link, in bytes.
+/// The maximum length of the target of a symbolic link, in bytes.
 const MAX_TARGET_BYTES: usize = 4095;
 
 /// The maximum link count of a file, and the largest link count that is stored for a directory.
 pub(super) const MAX_LINKS: u16 = 65_000;
 
-/// The link count of a directory that has had more subdirectories than can be counted.
+/// The link count of a directory that has, or once had, more subdirectories than the link count can
+/// represent.
 const UNCOUNTED_LINKS: u16 = 1;
 
 pub(super) const SET_GROUP_ID: u16 = 0o2000;
@@ -109,7 +110,7 @@ impl Volume {
         })
     }
 
-    /// Returns an error if `what` is invalid.
+    /// Returns an error if a file of the type `what` cannot be created in any directory.
     fn check_make(&self, parent: Ino, what: Make<'_>) -> Result<()> {
         match what {
             Make::Directory => Ok(()),
@@ -244,8 +245,8 @@ fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Resu
     Ok(())
 }
 
-/// Adds one subdirectory to the link count of `dir`. At [`MAX_LINKS`], counting of subdirectories
-/// stops for good.
+/// Adds one subdirectory to the link count of `dir`. At [`MAX_LINKS`], sets the count to
+/// [`UNCOUNTED_LINKS`]. From then on, subdirectories are not counted any more.
 pub(super) fn add_subdirectory(dir: &mut Inode) {
     match dir.links() {
         UNCOUNTED_LINKS => {}

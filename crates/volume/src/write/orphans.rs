@@ -1,10 +1,10 @@
-//! Orphans: files that have no names and are not deleted yet.
+//! Holds, and orphans: files that have no names and are not deleted yet.
 //!
 //! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that loses its last name is recorded
 //! as an orphan on the image until it is deleted. It is deleted immediately if it has no holds
 //! (references from open files and the kernel). Otherwise it is deleted when the last hold is
-//! released or, after a crash, at the next mount. The number of handles of a deletion depends on
-//! the number of blocks.
+//! released or, after a crash, at the next mount. The number of handles that a deletion needs
+//! depends on the number of its blocks.
 
 use super::Writer;
 use super::truncate::FILE_BLOCKS;
@@ -46,12 +46,12 @@ impl Writer {
         }
     }
 
-    /// Finishes the deletions and truncations that a crash interrupted. Called before any other
-    /// operation on a volume that was opened for writing.
+    /// Finishes the deletions and truncations that a crash interrupted. Called when a volume is
+    /// opened for writing, before any other operation.
     ///
-    /// A damaged orphan stays in the list of orphans, and its blocks stay allocated. e2fsck then
-    /// finds the orphan in the list, and its blocks are not lost. If the volume becomes read-only
-    /// because of the damage, the remaining orphans also stay in the list.
+    /// A damaged orphan stays in the list of orphans, and its blocks stay allocated. e2fsck finds
+    /// the orphan in the list, so its blocks are not lost. If the volume becomes read-only because
+    /// of the damage, the remaining orphans also stay in the list.
     ///
     /// # Errors
     /// An error of the device, or corruption of the list of orphans.
@@ -101,7 +101,7 @@ impl Writer {
         match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
                 // The number may belong to a new file now. If that file lost its last name during
-                // this hold, the release deletes the file.
+                // this hold, `release` deletes the file.
                 let _ = self.release(ino, 1);
                 Err(stale.into())
             }
@@ -125,7 +125,7 @@ impl Writer {
         let live = self.inodes.live(ino)?;
         let _exclusive = live.rw.write();
         let released = self.change_once(|| {
-            // Before `rw` was locked, the inode may have got a name or a hold.
+            // The inode may have received a name or a hold before `rw` was locked.
             if live.inode()?.links() == 0 && live.begin_deletion() {
                 self.delete(&live)?;
             }
@@ -150,7 +150,8 @@ impl Writer {
         deleted
     }
 
-    /// Deletes an orphan that has no cached pages. The caller must hold all locks of the inode.
+    /// Deletes an orphan that has no cached pages. The caller must hold `rw`, `writeback` and `map`
+    /// of the inode exclusively.
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
@@ -179,7 +180,7 @@ impl Writer {
     }
 }
 
-/// Returns whether `error` concerns only one file, so that the remaining orphans can be processed.
+/// Returns whether `error` affects only one orphan, so that the remaining orphans can be processed.
 fn is_damage(error: &Error) -> bool {
     use larder_ext4::Error as Ext4;
     !matches!(

@@ -22,11 +22,11 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Inode, MappingKind, MemoryOnly, Privilege};
 use std::ops::{Deref, DerefMut, Range};
 
-/// The minimum number of bytes in whole pages for which a write bypasses the page cache: about the
-/// minimum size at which a device write is efficient.
+/// A write bypasses the page cache if it contains at least this number of bytes in whole pages. A
+/// device write of about this size is efficient.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// The maximum number of times that all files are written back to free one page.
+/// The maximum number of times that a writer writes back all files to obtain one free page.
 const ROUNDS: u32 = 4;
 
 /// A page to which this thread has exclusive access.
@@ -63,7 +63,8 @@ impl<'b> Writing<'b> {
         }
     }
 
-    /// Creates a write of content that was accepted earlier. It may use the space that is set aside.
+    /// Creates a write of content that a cache above the volume accepted earlier. The write may use the space
+    /// that is set aside.
     pub(crate) fn accepted(buf: &'b [u8], offset_bytes: u64) -> Self {
         Self {
             privilege: Privilege::Accepted,
@@ -229,8 +230,8 @@ impl Writer {
     fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         while writing.at() < until {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
-            // If space runs out, this call writes back all files, which releases the surplus
-            // reservations of earlier iterations.
+            // If space runs out, `reserve_first_holes` writes back all files. This releases the
+            // surplus reservations of earlier iterations.
             let end = self.reserve_first_holes(live, blocks.clone(), writing.privilege)?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
@@ -241,7 +242,7 @@ impl Writer {
     }
 
     /// Writes the remaining bytes of `writing`, up to the file offset `until`, into pages. Space
-    /// for unmapped blocks must be reserved.
+    /// for the unmapped blocks must be reserved.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
@@ -351,7 +352,7 @@ impl Writer {
         }
     }
 
-    /// Waits until write-back of page `index`, if it is active, has ended.
+    /// If page `index` is being written back, waits until the write-back has ended.
     fn wait_written(&self, live: &Live<'_>, index: u64) -> Result<()> {
         if self.is_writing(live, index) {
             drop(live.lock_write_back()?);
@@ -368,7 +369,8 @@ impl Writer {
     }
 
     /// Sets `bytes` of the file to zero in the page cache, if their block is dirty or mapped as
-    /// written. Otherwise they already read as zeros. `bytes` must be within one block.
+    /// written. In any other block, the bytes already read as zeros. `bytes` must be within one
+    /// block.
     pub(crate) fn zero_in_block(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -390,7 +392,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the bytes of the last block after `size_bytes`, the end of the file, to zero.
+    /// Sets the bytes after `size_bytes`, the end of the file, to zero in the last block.
     /// Otherwise, old content would appear in the file when it grows.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let end = size_bytes.next_multiple_of(self.inodes.block_bytes());

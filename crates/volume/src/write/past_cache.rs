@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 
 impl Writer {
     /// Writes the remaining bytes of `writing`, up to the file offset `until`. The range must
-    /// consist of whole blocks, and no other block of the same pages may be dirty. The size of the
-    /// file becomes at least `size_bytes`.
+    /// consist of whole blocks. If it covers only a part of a page, no other block of that page may
+    /// be dirty. The size of the file becomes at least `size_bytes`.
     ///
     /// # Errors
     /// `NoSpace`, usually before anything is written. It occurs after a part was written only if
@@ -33,8 +33,9 @@ impl Writer {
         size_bytes: u64,
     ) -> Result<()> {
         if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
-            // The size on the image must not include content that is not on the device. Write back
-            // the content before the range first.
+            // This write will set the size on the image to at least the end of the range. The size
+            // must not include content that is not on the device, so write back the content before
+            // the range first.
             self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
@@ -77,8 +78,8 @@ impl Writer {
         let written = Written {
             live,
             pieces,
-            // This may be less than the present size of the file: content up to the present size
-            // may not be on the device.
+            // This may be less than the present size of the file, because content after this write
+            // may not be on the device yet.
             size_bytes,
             content: None,
         };

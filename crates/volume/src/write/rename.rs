@@ -7,7 +7,7 @@
 //! from one directory to another, so that the ancestors of a directory do not change during the
 //! rename. Then `rw` of both directories, of the moved inode and of the replaced inode is locked,
 //! in the order of the inode numbers. Both names are looked up before these locks are taken, and
-//! again after that. If a result differs, the operation starts again.
+//! again while they are held. If a result differs, the operation starts again.
 
 use super::names::{
     NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_project,
@@ -41,7 +41,8 @@ struct Rename<'v, 'a> {
     dirs: Vec<Live<'v>>,
 }
 
-/// The inodes that a rename changes, in the state that its handle writes.
+/// The inodes that a rename changes, in the state that its handle writes. `other` is the inode that
+/// has the new name before the rename, if there is one.
 struct Changed {
     dirs: Vec<Inode>,
     moved: Inode,
@@ -134,9 +135,9 @@ impl Volume {
 
 impl Rename<'_, '_> {
     /// Runs the rename and returns true. Returns false, without any change, if the caller must call
-    /// this function again with the lock for renames held, because a directory moves, or because a
-    /// name changed before the inodes were locked. `ancestors` contains the ancestors of both
-    /// directories.
+    /// this function again with the lock for renames held. This is the case if a directory moves
+    /// and the lock is not held, or if a name changed before the inodes were locked. `ancestors`
+    /// contains each of the two directories and, with the lock for renames held, its ancestors.
     fn run(&self, ancestors: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
         // The names are looked up here without locks, and again below with the locks held.
@@ -202,8 +203,8 @@ impl Rename<'_, '_> {
         Err(larder_ext4::Error::NotEmpty(other).into())
     }
 
-    /// Checks and runs the rename, and deletes a replaced file that has no other names. All inodes
-    /// must be locked.
+    /// Checks and runs the rename. Deletes a replaced file that then has neither names nor holds.
+    /// `rw` of all inodes must be held exclusively.
     fn run_locked(
         &self,
         from_dir: &Inode,
@@ -218,8 +219,8 @@ impl Rename<'_, '_> {
             && moved_inode.kind() == FileKind::Regular
             && !self.flags.contains(RenameFlags::EXCHANGE);
         if replaces_content {
-            // Write the content of the new file first. Otherwise a crash could leave an empty file
-            // instead of the old file.
+            // Write back the content of the moved file first. Otherwise, a crash could leave an
+            // empty file instead of the replaced file.
             self.volume.writer.write_back.write_file(moved)?;
         }
         let other_inode = self.change(moved, other)?;
@@ -269,8 +270,8 @@ impl Rename<'_, '_> {
         }
     }
 
-    /// Changes the names in one handle. Returns the inode that had the new name, in its changed
-    /// state.
+    /// Changes the names in one handle. Returns the changed state of the inode that had the new
+    /// name before, if there was one.
     fn change(&self, moved: &Live<'_>, other: Option<&Live<'_>>) -> Result<Option<Inode>> {
         let fs = self.volume.fs();
         let (handle, (changed, old_entry)) =
@@ -316,8 +317,8 @@ impl Rename<'_, '_> {
         Ok(changed.other)
     }
 
-    /// Gives the new name to the moved file. Returns the new entry of the old name: the whiteout,
-    /// or `None`.
+    /// Gives the new name to the moved file. Returns the entry of the old name after the rename:
+    /// the whiteout, or `None`.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());

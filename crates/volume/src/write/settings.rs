@@ -14,15 +14,16 @@ use larder_ext4::{Handle, Inode, XattrOffer};
 
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// The attribute with the capabilities that a program has in addition to the rights of its user. It
-/// is removed when the program file changes.
+/// The extended attribute with the capabilities that a program file grants in addition to the
+/// rights of its user. A change of the file's content or owner removes the attribute.
 const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u16 = 0o4000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
 
-/// The flags that chattr(1) can set on directories. On other files, it can set only some of them.
+/// The flags that chattr(1) can set on directories. On other files, chattr can set only some of
+/// these flags.
 const SETTABLE: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -44,8 +45,8 @@ const DIRECTORY_FLAGS: InodeFlags = InodeFlags::DIRSYNC
 const SPECIAL_FILE_FLAGS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
-    /// Sets the attributes in `set`, and returns all attributes. A change of the owner or size also
-    /// removes capabilities and, depending on `set.by`, set-id bits.
+    /// Sets the attributes that are given in `set`, and returns all attributes. A change of the
+    /// owner or size also removes capabilities and, depending on `set.by`, set-id bits.
     ///
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or an error of the image.
@@ -153,8 +154,8 @@ impl Volume {
         })
     }
 
-    /// Sets the extended attribute `name`, which includes the prefix. An access control list also
-    /// changes the mode.
+    /// Sets the extended attribute `name`, which includes the prefix. An access ACL
+    /// (`system.posix_acl_access`) also changes the mode.
     ///
     /// # Errors
     /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or an error of the image.
@@ -325,8 +326,9 @@ impl Volume {
             change(handle, &mut inode)?;
             Ok((before, inode))
         })?;
-        // A change may affect only an attribute block. The inode is then unchanged if the previous
-        // change had the same time. Compare the credits to detect such a change.
+        // If a change affects only an attribute block, the inode may be unchanged: even the time is
+        // the same if it was set within the resolution of the clock. Compare the credits to detect
+        // such a change.
         if inode != before || handle.credits() != credits {
             live.publish_attributes(&handle, &inode);
         }
@@ -346,9 +348,10 @@ fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     }
 }
 
-/// Returns an error if the flags of the file forbid a change in `set`.
+/// Returns an error if the flags of the file forbid one of the changes in `set`.
 fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
-    // A caller that sets `ctime` reports the times of changes that it has already made.
+    // A caller that sets `ctime` reports the times of earlier changes, which the flags did not
+    // forbid.
     let is_report = set.ctime.is_some();
     let now = Some(SetTime::Now);
     let touches = set.atime == now && set.mtime == now;

@@ -11,7 +11,7 @@ use crate::live::{Live, key};
 use larder_cache::page::Lock;
 use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind, MemoryOnly};
 
-/// The maximum number of blocks in a file.
+/// The maximum number of blocks in a file, including holes.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
 
 /// The credits of a handle that unmaps blocks, in addition to the credits for one block. With these
@@ -34,7 +34,9 @@ impl Writer {
         }
         let kept_bytes = size_bytes.min(inode.size_bytes());
         if !kept_bytes.is_multiple_of(self.inodes.block_bytes()) {
-            // The rest of a block is set to zero. This may take a device write after the change.
+            // The operation sets the rest of a block to zero in the page cache, and may then have
+            // to wait for a device write. The change of the page cannot be undone, so check before
+            // it.
             MemoryOnly::check_may_wait()?;
         }
         if size_bytes >= inode.size_bytes() {

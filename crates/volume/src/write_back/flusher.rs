@@ -1,5 +1,5 @@
-//! The flusher: the thread that writes back and commits periodically, and when too many blocks are
-//! dirty.
+//! The flusher: a thread that writes back and commits periodically. It also writes back when too
+//! many blocks are dirty.
 //!
 //! Model: `wb_workfn` and `balance_dirty_pages`, and jbd2's commit timer.
 //!
@@ -28,7 +28,8 @@ enum Action {
     Commit,
     /// Write back all files, because too many blocks are dirty.
     WriteBack,
-    /// Commit if the transaction is old, and free space in the log.
+    /// Commit the transaction if it is old or nearly full, and checkpoint if the log or the memory
+    /// for dirty metadata is short.
     Check,
 }
 
@@ -45,7 +46,7 @@ impl Schedule {
         Self { interval, due }
     }
 
-    /// Returns the time until which the flusher may wait for a signal.
+    /// Returns the time at which the flusher must stop waiting for a signal.
     fn deadline(&self, now: Instant) -> Instant {
         self.due.min(now + CHECK_INTERVAL)
     }
@@ -74,7 +75,7 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts a flusher that commits every `commit_seconds`; 0 means the default, as in Linux.
+    /// Starts a flusher that commits every `commit_seconds`. 0 means the default, as in Linux.
     pub(crate) fn start(write_back: &Arc<WriteBack>, commit_seconds: u32) -> Result<Self> {
         let seconds = match commit_seconds {
             0 => 5,
@@ -106,7 +107,7 @@ fn run(write_back: &WriteBack, interval: Duration) {
             Action::Check => check(),
         };
         if let Err(error) = done {
-            // The next fsync of the file returns the error to its caller.
+            // There is no caller to return the error to. The next fsync of an affected file fails.
             write_back.background_failed(&error);
             if !write_back.inodes.fs.is_writable() {
                 return;

@@ -1,9 +1,10 @@
 //! Write-back of dirty pages to the device.
 //!
-//! Model: `ext4_writepages`. Dirty pages are written back in batches. A batch contains pages of
-//! several files, in the order of the inode numbers, because files that were created together are
-//! often allocated and mapped together. Pages that are contiguous on the device are written with
-//! one device write, even if they belong to different files. The bytes are not copied.
+//! Model: `ext4_writepages`. Dirty pages are written back in batches. A batch can contain pages of
+//! several files, in the order of the inode numbers. Files that were created together often have
+//! adjacent inode numbers and adjacent blocks. Pages that are contiguous on the device are written
+//! with one device write, even if they belong to different files. The device reads the bytes from
+//! the pages; they are not copied first.
 //!
 //! ```text
 //!   dirty blocks     -> pinned pages    a pinned page cannot change
@@ -17,11 +18,11 @@
 //! mapped blocks, or a claim.
 //!
 //! # Locking
-//! Write-back holds the `writeback` lock of each file from start to end, and locks several files in
-//! the order of their inode numbers. A thread that truncates a file or changes its mapping also
+//! Write-back holds the `writeback` lock of each of its files from start to end. It locks the files
+//! in the order of their inode numbers. A thread that truncates a file or changes its mapping also
 //! holds `writeback`. Therefore write-back can read the mapping without the `map` lock, and never
-//! writes a page that a truncation removes. The handle that changes the mapping runs with `map`
-//! held exclusively.
+//! writes a page that a truncation removes. Write-back holds `map` exclusively while a handle
+//! changes the mapping.
 
 pub(crate) mod flusher;
 pub(crate) mod place;
@@ -44,14 +45,15 @@ use wakeup::{FlusherSignal, FlusherWakeup};
 /// The maximum number of pages in one batch. The limit is lower if the page cache is small.
 const BATCH_PAGES: u32 = 1024;
 
-/// The maximum number of files that are written back together, and so the maximum in one batch.
+/// The maximum number of files that are locked and written back together. A batch contains at most
+/// these files.
 const BATCH_FILES: usize = 64;
 
 /// The maximum number of bytes in one device write.
 const WRITE_BYTES: usize = 4 << 20;
 
 /// Writes back dirty pages, and limits the number of dirty blocks. Write-back changes no page
-/// content, and uses nothing of `crate::write`, whose operations change content.
+/// content, and does not depend on `crate::write`, whose operations change content.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     inodes: Arc<Inodes>,
@@ -61,7 +63,7 @@ pub(crate) struct WriteBack {
     wakeup: FlusherWakeup,
 }
 
-/// Whether write-back writes an inode in which only times changed.
+/// Whether write-back writes an inode in which only the times changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
     /// The times are written.
@@ -75,22 +77,24 @@ pub(crate) enum Times {
 pub(crate) enum Balance {
     /// The writer writes back itself.
     Write,
-    /// The writer must not wait. It wakes the flusher, and the next writer waits.
+    /// The writer must not wait. It wakes the flusher. If the flusher is too slow, a later writer
+    /// must wait.
     Wake,
 }
 
-/// A file, and the range of its blocks to write back. Only dirty blocks in the range are written.
+/// A file, and the range of its blocks to write back. Only the dirty blocks in the range are
+/// written.
 type Part<'r> = (&'r Live<'r>, Range<u64>);
 
 /// The file ranges that a batch has started to write back. Dropping the guard ends the write-back
-/// of these files, also after a panic.
+/// of these files, even if the thread panics.
 struct BatchGuard<'b, 'r>(&'b mut Vec<Part<'r>>);
 
 impl Drop for BatchGuard<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
             live.state().dirty.writing = None;
-            // Blocks that were claimed but not mapped stay dirty, and need a reservation again.
+            // Blocks that were claimed but not mapped stay dirty, and need a new reservation.
             live.settle_reservation();
         }
     }
@@ -128,10 +132,12 @@ impl WriteBack {
         }
     }
 
-    /// Must be called before a write. Returns what [`WriteBack::balance_dirty`] needs.
+    /// Must be called before a write. Returns the argument for [`WriteBack::balance_dirty`] after
+    /// the write.
     ///
     /// # Errors
-    /// [`WouldWait`](larder_ext4::Error::WouldWait) if too many blocks are dirty.
+    /// [`WouldWait`](larder_ext4::Error::WouldWait) if this thread must not wait and so many blocks
+    /// are dirty that writers must write back.
     pub(crate) fn begin_balance(&self) -> Result<Balance> {
         if !MemoryOnly::is_active() {
             return Ok(Balance::Write);
@@ -142,8 +148,8 @@ impl WriteBack {
         Ok(Balance::Wake)
     }
 
-    /// Writes back, or wakes the flusher, if too many blocks are dirty. Writers call this after a
-    /// write, when they hold no locks.
+    /// If too many blocks are dirty, writes back or wakes the flusher. A writer calls this after a
+    /// write, when it holds no locks.
     pub(crate) fn balance_dirty(&self, balance: Balance) {
         let dirty = self.inodes.dirty_files.blocks();
         if dirty > self.limits.writer_blocks && balance == Balance::Write {
@@ -154,15 +160,15 @@ impl WriteBack {
     }
 
     /// Writes back all files to reduce the number of dirty blocks and to release surplus
-    /// reservations. Errors are logged and not returned: content that could not be written stays
-    /// dirty, and the next fsync of the file reports the error.
+    /// reservations. Errors are logged and not returned. Content that could not be written stays
+    /// dirty, and the next fsync of the file writes it again and returns the error if there is one.
     pub(crate) fn write_for_room(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);
         }
     }
 
-    /// Calls `run`. If `run` finds no space, writes back all files, which releases surplus
+    /// Calls `run`. If `run` fails for lack of blocks, writes back all files to release surplus
     /// reservations, and then calls `run` again through [`retry_after_commit`]. The caller must not
     /// hold `writeback` of any file.
     pub(crate) fn retry_after_write_back<R>(
@@ -221,8 +227,8 @@ impl WriteBack {
         self.write_files(std::slice::from_ref(live), Times::Written)
     }
 
-    /// Writes content to the device. A failed write aborts the journal, so that no metadata that
-    /// refers to the unwritten content can be committed.
+    /// Writes content to the device, at `offset_bytes` of the device. A failed write aborts the
+    /// journal, so that no metadata that refers to the unwritten content can be committed.
     pub(crate) fn write_to_device(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let written = self.device.write_at(bytes, offset_bytes);
         written.map_err(|error| self.content_failed(error))
@@ -234,9 +240,10 @@ impl WriteBack {
         error.into()
     }
 
-    /// Writes back the files `lives`, each up to the block that is the last dirty one at the start
-    /// of the call. Without this limit, a program that appends to one file without pause would
-    /// delay the write-back of the other files forever.
+    /// Writes back the files `lives`, which must be in the order of their inode numbers. Writes
+    /// back each file up to the block that is its last dirty block at the start of the call.
+    /// Without this limit, a program that continuously appends to one file could delay the
+    /// write-back of the other files forever.
     ///
     /// # Errors
     /// Returns the first error. The other files are still written. Content that could not be
@@ -259,8 +266,8 @@ impl WriteBack {
                 Ok(Some(next)) => queue.push_front(next),
                 Ok(None) => {}
                 Err(error) if !self.inodes.fs.is_writable() => return result.and(Err(error)),
-                // A file of this batch cannot be written. Write each file on its own, so that the
-                // other files are written.
+                // At least one file of this batch cannot be written. Write each file on its own, so
+                // that the other files are written.
                 Err(_) => {
                     for (live, blocks) in begun {
                         result = result.and(self.write_single_file(live, blocks, times));
@@ -271,9 +278,9 @@ impl WriteBack {
         result
     }
 
-    /// Writes back one batch from the front of `queue`. If the last file does not fit completely,
-    /// returns the range of that file that remains. The ranges that were removed from the queue are
-    /// appended to `begun`, even on an error.
+    /// Writes back one batch from the front of `queue`. If the last file of the batch does not fit
+    /// completely, returns the remaining range of that file. Appends the ranges that it removes
+    /// from the queue to `begun`, even if it fails.
     fn write_next_batch<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
@@ -299,8 +306,8 @@ impl WriteBack {
         Ok(rest)
     }
 
-    /// Writes back `blocks` of one file. If there is no space, tries again after a commit that
-    /// makes freed blocks available.
+    /// Writes back `blocks` of one file. If space runs out, commits to make freed blocks available,
+    /// and tries again.
     fn write_single_file(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
         while let Some(part) = next {
@@ -313,7 +320,7 @@ impl WriteBack {
     }
 
     /// Pins at most `room` pages of the file that have dirty blocks in `blocks`, and assigns device
-    /// blocks to the dirty blocks. If the limit was reached, also returns the block at which the
+    /// blocks to the dirty blocks. If some of `blocks` remain, also returns the block at which the
     /// next batch must continue.
     fn gather<'r>(
         &'r self,
@@ -327,8 +334,8 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // The present size is written only with the last dirty blocks. Until then, the end of
-            // the written content is written as the size.
+            // The present size is written only together with the last dirty blocks. Before that,
+            // the size that is written is at most the end of the written content.
             let is_last = next.is_none() && !is_dirty_after;
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
@@ -368,9 +375,9 @@ impl WriteBack {
         Ok((file, stopped_at.or(next)))
     }
 
-    /// Assigns device blocks to `runs`. A block in a cluster that an earlier piece has claimed
-    /// cannot be assigned before that claim is mapped. In this case stops before the block, and
-    /// also returns the block.
+    /// Assigns device blocks to `runs`. If an earlier piece has claimed the cluster that contains a
+    /// block, the block cannot be assigned until that claim is mapped. In this case, stops before
+    /// the block, and also returns it.
     fn place_runs(
         &self,
         live: &Live<'_>,
@@ -394,13 +401,14 @@ impl WriteBack {
         Ok((pieces, None))
     }
 
-    /// Returns the dirty page, pinned. A pinned page cannot change.
+    /// Pins and returns the dirty page `index`. A pinned page cannot change.
     pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Result<Page<'_>> {
         let page = loop {
             match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
                 Entry::Uptodate(page) => break page,
                 Entry::Busy(wait) => {
-                    // A writer changes it, which does not wait for the device.
+                    // A writer has locked the page to change it. The writer does not wait for the
+                    // device meanwhile, so the wait needs no timeout.
                     if let Ok(Some(page)) = wait.wait(None) {
                         break page;
                     }
@@ -433,11 +441,11 @@ impl WriteBack {
         for file in &mut batch {
             let live = file.live;
             if !journals_content {
-                // The pins are not needed any more: a thread that changes one of these pages first
-                // waits for the end of the write-back.
+                // The pages need no pins any more: a thread that is about to change one of them
+                // first waits for the end of the write-back.
                 file.pages.clear();
-                // Blocks that were overwritten in place need no new mapping, so they are already
-                // clean.
+                // Blocks that were overwritten in place need no new mapping, so they can be marked
+                // as clean now.
                 for piece in file.pieces.iter().filter(|piece| piece.is_mapped()) {
                     live.mark_written_back(piece.blocks.clone())?;
                 }
@@ -466,6 +474,7 @@ impl WriteBack {
     }
 
     /// Returns the device writes for the pieces of `batch`, in the order of their device offsets.
+    /// Pieces that are contiguous on the device are joined, up to `WRITE_BYTES`.
     fn device_writes(&self, batch: &[FileBatch<'_>]) -> Result<Vec<DeviceWrite>> {
         let block_bytes = self.inodes.block_bytes();
         let mut writes: Vec<DeviceWrite> = Vec::new();
@@ -563,9 +572,9 @@ mod tests {
         gid: 0,
     };
 
-    /// Creates a durable file and a dirty file, and passes the dirty file to `violate`, which
-    /// violates an invariant. Asserts that `what` is then reported, that all writing stops, and
-    /// that the durable content is preserved.
+    /// Creates a durable file and a dirty file. Passes the dirty file to `violate`, which violates
+    /// an invariant. Asserts that the error contains `what`, that all writing stops, and that the
+    /// durable content is preserved.
     fn assert_stops_writing(what: &str, violate: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
         if skip(&["mke2fs"].map(Requirement::Tool)) {
             return;

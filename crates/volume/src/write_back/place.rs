@@ -15,11 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The maximum credits of a handle that maps several pieces. A piece that needs more credits gets
-/// its own handle. The limit is far below the size of a transaction in the smallest journal.
+/// The maximum credits of a handle that maps several pieces. A piece that needs more credits is
+/// mapped by a handle of its own. The limit is far below the size of a transaction in the smallest
+/// journal.
 const HANDLE_CREDITS: u32 = 128;
 
-/// The approximate number of blocks in a piece whose content is written through the journal.
+/// The maximum number of blocks in a piece whose content is written through the journal, before the
+/// piece is extended to the end of a cluster.
 const JOURNAL_BLOCKS: u64 = 16;
 
 /// A run of a file's blocks that is contiguous on the device.
@@ -60,15 +62,16 @@ impl Piece {
     }
 }
 
-/// The part of a file that must be mapped, because its content is on the device or is written
-/// through the journal.
+/// The part of a file that must be mapped. Its content is already on the device, or is written
+/// through the journal by the same handles.
 #[derive(Debug)]
 pub(crate) struct Written<'r> {
     pub(crate) live: &'r Live<'r>,
     pub(crate) pieces: VecDeque<Piece>,
     /// The size of the file on the image after all pieces are mapped.
     pub(crate) size_bytes: u64,
-    /// The pages by index, if content is written through the journal. Otherwise `None`.
+    /// The pages with the content, by index, if content is written through the journal. Otherwise
+    /// `None`.
     pub(crate) content: Option<&'r BTreeMap<u64, Arc<OwnedPage>>>,
 }
 
@@ -86,8 +89,8 @@ struct Change<'r> {
 }
 
 /// Divides `blocks` of the file into pieces: runs that `inode` already maps, and runs for which
-/// free device blocks are claimed. Claims use up `reservation`, if there is one. The caller must
-/// hold `writeback`.
+/// free device blocks are claimed. If there is a `reservation`, the claims take their space from
+/// it. The caller must hold `writeback`.
 pub(crate) fn place(
     inodes: &Inodes,
     inode: &Inode,
@@ -149,8 +152,9 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
 }
 
 /// Returns the upper limit for the end of a piece that starts with block `at`. If content is
-/// written through the journal, a piece has about `JOURNAL_BLOCKS` blocks, and ends at the end of a
-/// cluster: a claim in a cluster must be mapped before the next claim in the same cluster.
+/// written through the journal, the limit is `JOURNAL_BLOCKS` blocks after `at`, or the end of the
+/// cluster there. No two pieces then share a cluster: a claim in a cluster would have to be mapped
+/// before the next claim in the same cluster.
 fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     if !inodes.fs.journals_content() {
         return end;
@@ -203,7 +207,7 @@ pub(crate) fn map_written<'r>(
     Ok(())
 }
 
-/// Returns the credits of the next handle: for as many of the first `files` as fit into
+/// Returns the credits of the next handle: for as many files from the front of `files` as fit into
 /// [`HANDLE_CREDITS`], and at least for one piece.
 fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     let mut credits = 0;
@@ -263,7 +267,7 @@ fn map_some<'r>(
     file: &Written<'r>,
 ) -> Result<Option<Change<'r>>> {
     let mut inode = file.live.inode()?;
-    // The inode and the superblock are written last, so their credits are kept until then.
+    // The inode and the superblock are written last. Keep credits for them until then.
     let kept = inodes.fs.map_credits(&inode, 1) + 1;
     if handle.credits() < kept {
         return Ok(None);

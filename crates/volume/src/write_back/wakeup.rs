@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::time::Instant;
 
-/// The last request to the flusher.
+/// The last request to the flusher that it has not taken yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FlusherSignal {
     #[default]
@@ -29,8 +29,8 @@ impl FlusherWakeup {
         }
     }
 
-    /// Waits for a signal, at most until `deadline`, and returns it. Resets the signal, except for
-    /// `Stop`.
+    /// Waits for a signal, at most until `deadline`, and returns it, or `None` after the deadline.
+    /// Resets the signal, except for `Stop`.
     pub(crate) fn wait(&self, deadline: Instant) -> FlusherSignal {
         let mut current = self.signal.lock();
         while *current == FlusherSignal::None {
