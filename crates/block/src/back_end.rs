@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum BackEnd {
     /// By `io_uring`.
     IoUring,
-    /// By blocking calls of a number of threads.
+    /// By blocking calls on several threads of the device.
     Threads,
     /// One after the other, on the thread that submits them.
     #[default]
@@ -19,7 +19,7 @@ impl BackEnd {
     /// All back ends.
     pub const ALL: [Self; 3] = [Self::IoUring, Self::Threads, Self::Calls];
 
-    /// Returns the name.
+    /// Returns the name that [`FromStr`] parses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Display for BackEnd {
     }
 }
 
-/// An error for a name that no back end has.
+/// The error for an unknown name of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown back end; the back ends are io_uring, threads and calls")]
 pub struct UnknownBackEnd;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// The buffers of a read: one or more slices, filled in order.
 ///
 /// # Safety
-/// Each call returns the same slices: the same addresses and lengths, even if the value was moved in
-/// between. The memory stays valid until the value is dropped, or for ever if the value is leaked. Only the
-/// owner of the value accesses it.
+/// Each call returns the same slices: the same addresses and lengths, even if the value was moved in between.
+/// The memory stays valid until the value is dropped, or for ever if the value is leaked. Only the owner of
+/// the value accesses the memory.
 pub unsafe trait ReadBuffers: Send + 'static {
     /// Returns the slices.
     fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>>;
@@ -58,7 +58,10 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Returns `len` zeros at a multiple of `align`.
+    /// Returns `len` zeros at an address that is a multiple of `align`.
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
     #[must_use]
     pub fn zeroed(len: usize, align: usize) -> Self {
         let memory = vec![0; len + align];
@@ -110,7 +113,7 @@ pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// Copies `bytes` to `bufs`, in order, after the first `skip` bytes.
+/// Copies `bytes` to `bufs`, in order. Skips the first `skip` bytes of `bufs`.
 pub fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
     for buf in bufs {
         let skipped = skip.min(buf.len());

@@ -1,4 +1,4 @@
-//! System calls on the file of a device, which wait for their end.
+//! Blocking system calls on the file of a device.
 
 use crate::buffers::{gathered_bytes, total_bytes};
 use crate::engine::Calls;
@@ -53,9 +53,9 @@ impl FileCalls {
         Ok(())
     }
 
-    /// Reads `len` bytes at `offset_bytes` into `buf`, starting at index `ahead` of `buf`. The
-    /// bytes of `buf` before and after them align the read. Those past the end of the file are left
-    /// unchanged.
+    /// Reads `len` bytes at `offset_bytes` into `buf`, starting at index `ahead` of `buf`. To be
+    /// aligned, the read covers all of `buf`. Bytes of `buf` that are past the end of the file are
+    /// left unchanged.
     pub(crate) fn read_direct(
         &self,
         buf: &mut [u8],
@@ -79,8 +79,8 @@ impl FileCalls {
         Ok(())
     }
 
-    /// Writes all of `buf`, whose byte at index `ahead` belongs at `offset_bytes`, without copying
-    /// it.
+    /// Writes all of `buf`. The byte at index `ahead` is written at `offset_bytes`, and the earlier
+    /// bytes before it.
     pub(crate) fn write_direct(&self, buf: &[u8], ahead: usize, offset_bytes: u64) -> Result<()> {
         let failed = |errno| write_error(offset_bytes, (buf.len() - ahead) as u64, errno);
         let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
@@ -177,8 +177,8 @@ impl Calls for FileCalls {
     }
 }
 
-/// Returns an error if nothing was written. Otherwise a writer that makes no progress would loop
-/// forever.
+/// Returns an error if nothing was written. Without this check, a writer that makes no progress
+/// would loop forever.
 fn nonzero(written: usize) -> rustix::io::Result<usize> {
     if written == 0 {
         Err(Errno::IO)

@@ -1,13 +1,14 @@
 //! A device whose reads time out.
 //!
 //! Model: the timeout of a command to a SCSI or `NVMe` device. Linux aborts a command that times out. If that
-//! fails, Linux resets the device, so that the memory of the command is free. A program cannot do this: when
-//! a reader stops waiting, the device may still write to the memory of the read. Therefore a request owns its
-//! memory, and keeps it until the device answers, if ever.
+//! fails, Linux resets the device, so that the memory of the command can be reused. A program cannot do this:
+//! when a reader stops waiting, the device may still write to the memory of the read. Therefore a request
+//! owns its memory, and keeps it until the device answers, if ever.
 //!
-//! A read by a blocking call fills the memory of the caller, which a request cannot own. Therefore it is
-//! performed as a request with its own memory, and the result is copied. Callers that read much data pass
-//! requests with their own buffers to [`BlockDevice::perform`], with the timeout of [`BlockDevice::timeout`].
+//! A blocking read call fills the memory of its caller, which a request cannot own. Therefore the call is
+//! performed as a request with its own memory, and the result is copied to the caller. Callers that read much
+//! data pass requests with their own buffers to [`BlockDevice::perform`], with the timeout of
+//! [`BlockDevice::timeout`].
 //!
 //! These calls have no timeout here, and wait as long as the inner device does:
 //!
@@ -45,7 +46,7 @@ impl DeadlineDevice {
     /// Returns `len_bytes` bytes at `offset_bytes`.
     fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
         waiting::check();
-        // Checked before the memory is allocated.
+        // The range is checked before the memory is allocated.
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
         // The memory is aligned, so that direct I/O needs no bounce memory.
         let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);

@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 /// Two reads of the same range must return the same bytes unless the range was written in between:
 /// the caches above assume that only they write.
 ///
-/// Written bytes can be read back at once. They are durable only after a
-/// [`flush`](BlockDevice::flush) has returned that began after the write returned. If power is lost
-/// during a write, any of its 512-byte sectors may have been written. Writes between two flushes
-/// may become durable in any order.
+/// Written bytes can be read back at once. A write is durable when a [`flush`](BlockDevice::flush) that began
+/// after the write returned has succeeded. If power is lost during a write, any of its 512-byte sectors may
+/// have been written. Writes between two flushes may become durable in any order.
 pub trait BlockDevice: Debug + Send + Sync {
     /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
@@ -44,23 +43,26 @@ pub trait BlockDevice: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Starts `requests` and returns. Each is completed exactly once, in any order, possibly before this
-    /// returns. A failed request completes with the error of the corresponding call.
+    /// Starts `requests` and returns. Each request completes exactly once, in any order, and possibly before
+    /// this method returns. A failed request completes with the error that the corresponding blocking call
+    /// would return.
     ///
-    /// The default performs them one after the other, and returns when all are complete.
+    /// The default implementation performs the requests one after the other, and returns when all are
+    /// complete.
     fn submit(&self, requests: Vec<Request>) {
         perform_blocking(self, requests);
     }
 
     /// Performs `requests` and returns when all are complete. If none of them completes for `timeout`,
-    /// returns an error. Requests that the device has not started are then cancelled, if possible. The others
-    /// complete later, if at all.
+    /// returns an error. Requests that the device has not started are then cancelled, if possible. Requests
+    /// in flight complete later, if at all.
     ///
-    /// The default submits them and waits. A device that performs requests in [`BlockDevice::submit`]
-    /// disregards the timeout.
+    /// The default implementation submits the requests and waits. If [`BlockDevice::submit`] itself performs
+    /// the requests, the timeout has no effect.
     ///
     /// # Errors
-    /// [`Error::Deadline`], [`Error::Wait`]. The result of a request is passed to its own `done`.
+    /// [`Error::Deadline`], [`Error::Wait`]. The result of each request is not returned here, but passed to
+    /// the `done` of that request.
     fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let countdown = Countdown::of(&mut requests);
         self.submit(requests);
@@ -73,7 +75,8 @@ pub trait BlockDevice: Debug + Send + Sync {
         None
     }
 
-    /// Returns when a wait that begins now ends, by [`BlockDevice::timeout`].
+    /// Returns the time at which a wait that begins now must end, or `None` if [`BlockDevice::timeout`] sets
+    /// no limit.
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.timeout()?)
     }
@@ -150,8 +153,9 @@ pub fn perform_blocking(
     }
 }
 
-/// Completes those of `requests` that `check` refuses, with its error, and returns the others.
-/// `check` gets the offset and the length in bytes, and whether the request is a write.
+/// Returns the requests that `check` accepts. Completes each of the others with the error that `check`
+/// returned for it. The arguments of `check` are the offset and the length in bytes, and whether the request
+/// is a write.
 pub fn accepted(
     requests: Vec<Request>,
     check: impl Fn(u64, u64, bool) -> Result<()>,
@@ -169,8 +173,8 @@ pub fn accepted(
     checked.collect()
 }
 
-/// Divides `requests` into those for which `is_first` returns true, and the others. `is_first` gets the
-/// offset and the length in bytes.
+/// Divides `requests` into those for which `is_first` returns true, and the others. The arguments of
+/// `is_first` are the offset and the length in bytes.
 pub fn divided(
     requests: Vec<Request>,
     is_first: impl Fn(u64, u64) -> bool,
@@ -186,11 +190,12 @@ pub fn divided(
     (first, others)
 }
 
-/// Writes each of `writes`, an offset in bytes and the buffers, to `device`. Submits all of them at once,
-/// and returns when all are complete.
+/// Performs `writes` on `device`. Each is an offset in bytes, and the buffers to write there. All are
+/// submitted at once, and the function returns when all are complete.
 ///
 /// # Errors
-/// The first error, or [`Error::Deadline`] if no write completes for [`BlockDevice::timeout`]. Any of the bytes may then have been written.
+/// The first error of a write, or [`Error::Deadline`] if no write completes for [`BlockDevice::timeout`]. Any
+/// of the bytes may then have been written.
 pub fn write_all<B: WriteBuffers>(
     device: &dyn BlockDevice,
     writes: impl IntoIterator<Item = (u64, B)>,

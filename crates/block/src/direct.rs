@@ -4,15 +4,16 @@
 //! so exactly the requested ranges reach the device. A small read costs a full trip to the device, which the
 //! page cache would have avoided.
 //!
-//! Direct I/O requires offsets, lengths and memory that are aligned to [`ALIGN_BYTES`]. Pages and buffers
-//! are. Other requests go through aligned bounce memory, in pieces. A thread that waits for its requests has
-//! at most [`BATCH_BYTES`] of it at a time, however large a checkpoint is. If a block is written in part, the rest of it is
-//! read first. If the file ends inside its last block, direct I/O on that block would extend the file.
-//! Therefore that block always goes through the page cache.
+//! Direct I/O requires offsets, lengths and memory that are aligned to [`ALIGN_BYTES`]. Requests for whole
+//! pages and buffers are aligned. Other requests go through aligned bounce memory, in pieces. A thread that
+//! waits for its requests uses at most [`BATCH_BYTES`] of bounce memory at a time, even for a large
+//! checkpoint. If a block is written in part, the rest of the block is read first. If the device ends inside
+//! a block, direct I/O could write past this end and extend the file. Therefore writes to that block go
+//! through the page cache.
 //!
-//! Locking: `edges` is held while partial blocks are read and written back, so that two writers of different
-//! parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block
-//! and a write of a part of it touch the same bytes, so the callers must serialize them.
+//! Locking: `edges` is locked while partial blocks are read and written back, so that two writers of
+//! different parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a
+//! whole block and a write of a part of it touch the same bytes, so the callers must serialize them.
 
 use crate::buffers::{AlignedBytes, scatter};
 use crate::lock::Access;
@@ -43,7 +44,7 @@ pub struct DirectDevice {
     tail: Option<Tail>,
 }
 
-/// The last block, if the file contains only a part of it.
+/// The last block, if the device ends inside it.
 #[derive(Debug)]
 struct Tail {
     /// The same device without direct I/O.
@@ -96,8 +97,8 @@ impl DirectDevice {
         self
     }
 
-    /// Writes `bytes`, which end before the tail, through aligned memory. The remaining bytes of partial
-    /// blocks are read first.
+    /// Writes `bytes`, which must end before the tail, through aligned memory. If the first or last block is
+    /// written in part, its other bytes are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         waiting::check();
         let position_bytes = self.file.position_bytes(offset_bytes);
@@ -134,11 +135,11 @@ impl DirectDevice {
 
 /// Requests, divided by how they are performed.
 struct Divided {
-    /// Those that direct I/O can perform.
+    /// Aligned requests, which direct I/O performs without a copy.
     direct: Vec<Request>,
-    /// Those that direct I/O can perform in aligned memory, in pieces.
+    /// Requests that direct I/O can perform in aligned memory, in pieces.
     bounced: Vec<Request>,
-    /// Writes of partial blocks, and requests for the last block, if the file ends inside it.
+    /// Writes of partial blocks, and requests for a block that is only partly on the device.
     others: Vec<Request>,
 }
 
@@ -176,8 +177,8 @@ impl DirectDevice {
         usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
     }
 
-    /// Returns whether `request` touches only blocks before the tail that are completely on the device, and
-    /// writes none of them in part.
+    /// Returns whether all blocks that `request` touches are completely on the device and before the tail. If
+    /// it is a write, it must also cover each of them completely.
     fn can_bounce(&self, request: &mut Request) -> bool {
         let ahead_bytes = self.ahead(request) as u64;
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
@@ -190,16 +191,17 @@ impl DirectDevice {
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
-    /// Returns the pieces of `bounced`. Each piece is allocated, and filled for a write, when it is taken.
+    /// Returns the pieces of `bounced`. The memory of a piece is allocated (and for a write, filled) when the
+    /// iterator returns the piece.
     fn pieces(&self, bounced: Vec<Request>) -> impl Iterator<Item = Request> {
         let pieces = |request: Request| pieces(self.ahead(&request), request);
         bounced.into_iter().flat_map(pieces)
     }
 }
 
-/// A request that is performed in pieces, in aligned memory. When the last piece ends, it completes.
+/// A request that is performed in pieces, in aligned memory. The request completes when its last piece ends.
 struct Bounced {
-    /// `None` once it was completed.
+    /// `None` after the request was completed.
     request: Option<Request>,
     /// The number of pieces that have not succeeded.
     left: usize,
@@ -219,8 +221,8 @@ impl Drop for Bounced {
     }
 }
 
-/// Returns requests in aligned memory that together perform `request`, whose first byte has the index
-/// `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of [`ALIGN_BYTES`].
+/// Returns requests in aligned memory that together perform `request`. The first byte of `request` has the
+/// index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of [`ALIGN_BYTES`].
 fn pieces(ahead: usize, mut request: Request) -> impl Iterator<Item = Request> {
     let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
     let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
@@ -278,7 +280,8 @@ impl Bounced {
     }
 }
 
-/// Calls `perform` with `direct` and `pieces`, in batches whose pieces have at most [`BATCH_BYTES`].
+/// Calls `perform` with `direct` and `pieces`, in batches. The pieces of a batch have at most [`BATCH_BYTES`]
+/// in total.
 fn perform_in_batches(
     direct: Vec<Request>,
     mut pieces: impl Iterator<Item = Request>,
@@ -287,7 +290,7 @@ fn perform_in_batches(
     let mut batch = direct;
     let mut batch_bytes = 0;
     loop {
-        // Before the next piece is allocated.
+        // This check precedes the allocation of the next piece.
         if batch_bytes + PIECE_BYTES > BATCH_BYTES {
             perform(std::mem::take(&mut batch))?;
             batch_bytes = 0;
@@ -300,7 +303,7 @@ fn perform_in_batches(
     }
 }
 
-/// Copies `bufs`, in order, after the first `skip` bytes, to `bytes`.
+/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
 fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
     for buf in bufs {
         let skipped = skip.min(buf.len());
@@ -415,8 +418,8 @@ mod tests {
     use std::io::Write;
     use std::sync::mpsc::channel;
 
-    /// Returns a device in this crate's folder, or `None` if direct I/O is not supported there. Many
-    /// folders for temporary files do not support it.
+    /// Returns a device whose file is in this crate's folder, or `None` if direct I/O is not supported there.
+    /// The default folder for temporary files often does not support it.
     fn device(len: usize, offset_bytes: u64) -> Option<(tempfile::NamedTempFile, DirectDevice)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();

@@ -15,7 +15,7 @@
 //! ends when the requests are complete. If the device never answers, this thread never ends.
 //!
 //! A dropped engine waits at most [`CLOSE_TIMEOUT`] for its threads. Requests that are still in flight after
-//! this time keep the file open, and therefore locked.
+//! this time keep the file open.
 //!
 //! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
@@ -322,7 +322,7 @@ fn abandon(mut ring: Ring) {
             finished.drain(..).for_each(Finished::complete);
         }
     };
-    // If no thread can be created, the ring is dropped here.
+    // If no thread can be created, the ring is dropped here, which waits for the requests for a limited time.
     let _ = std::thread::Builder::new()
         .name("device-late".to_owned())
         .spawn(finish);
@@ -330,7 +330,7 @@ fn abandon(mut ring: Ring) {
 
 /// Performs the requests of `queue` on `ring` until the queue is closed. If the system call that waits for
 /// completions fails, cancels all requests that have not been started, and returns. The next request that is
-/// submitted then starts a new thread.
+/// submitted starts a new thread.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
     let queue = CloseOnPanic(queue);
     let mut waiting = Waiting::default();
@@ -447,8 +447,8 @@ impl Queue {
         }
     }
 
-    /// Returns the number of threads to start, so that each queued request has an idle or new thread. The
-    /// total is at most `most` threads. Counts the new threads as started.
+    /// Returns the number of threads to start, so that each queued request has an idle or a new thread. The
+    /// engine has at most `most` threads in total. Counts the new threads as started.
     fn missing_threads(&self, most: usize) -> usize {
         let mut state = self.state.lock();
         let wanted = state.waiting.len().saturating_sub(state.idle);
@@ -557,7 +557,7 @@ impl<C> Drop for Engine<C> {
         if self.queue.wait_ended(count - threads.len(), CLOSE_TIMEOUT) {
             // After the join, the threads no longer keep the file open.
             for thread in threads {
-                // If the thread panicked, it has already reported the panic.
+                // If the thread panicked, the panic was already reported.
                 let _ = thread.join();
             }
         }
@@ -566,7 +566,7 @@ impl<C> Drop for Engine<C> {
 
 /// Wakes the background thread.
 fn wake(event: &OwnedFd) {
-    // A failure means that the event is already signalled.
+    // The write fails only if the event is already signalled.
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
 

@@ -73,7 +73,7 @@ pub enum Error {
     /// The device did not complete the request in time. It may still do so. Errno: `EIO`.
     #[error("the device did not answer within {0:?}")]
     Deadline(std::time::Duration),
-    /// The kernel does not allow to wait for requests. Errno: `EIO`.
+    /// The kernel refused to wait for requests. Errno: `EIO`.
     #[error("cannot wait for the device: {0}")]
     Wait(io::Error),
     /// The device was opened for reading only. Errno: `EROFS`.
@@ -82,8 +82,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the same error again, for another caller that needs the same failed read. The
-    /// system's error keeps its errno, or its kind and text.
+    /// Returns a copy of the error, for another caller that needs the same failed read. The copy of
+    /// a system error has the same errno, or if it has none, the same kind and text.
     #[must_use]
     pub fn again(&self) -> Self {
         let again = |source: &io::Error| match source.raw_os_error() {

@@ -1,14 +1,15 @@
 //! A device in a regular file or on a kernel block device.
 //!
-//! A device that is opened for reading may be on read-only storage. Its lock is shared, so other
-//! readers are allowed and writers are not. A device that is opened for writing has an exclusive
-//! lock. A block device that the system has mounted is refused then.
+//! A device that is opened for reading may be on read-only storage. Its lock is shared, so other readers are
+//! allowed and writers are not. A device that is opened for writing has an exclusive lock. A block device
+//! that is mounted cannot be opened for writing.
 //!
 //! A write never extends the file: a range that is not inside the device is refused.
 //!
-//! The kernel's own readahead on the file stays enabled. The page cache above reads ahead within
-//! each file, but only the kernel can detect that small, adjacent files are read one after the
-//! other. With advice of random reads, a cold `tar` of 54,000 files took up to twice as long.
+//! The kernel's own readahead on the file stays enabled. Larder's own readahead works within each file of the
+//! image. Only the kernel can detect that small, adjacent files are read one after the other. When the
+//! kernel's readahead was disabled (`POSIX_FADV_RANDOM`), a cold `tar` of 54,000 files took up to twice as
+//! long.
 
 use crate::calls::{FileCalls, write_error};
 use crate::engine::{Calls, Engine};
@@ -34,7 +35,8 @@ pub struct FileDevice {
     engine: Engine<FileCalls>,
     access: Access,
     size_bytes: u64,
-    /// The lock, which ends after the requests of `engine`. It is `None` if another device has it.
+    /// The lock. It is declared, and so dropped, after `engine`, which waits a limited time for its requests.
+    /// `None` if another device holds the lock.
     lock: Option<Lock>,
 }
 
@@ -132,8 +134,9 @@ impl FileDevice {
         }
     }
 
-    /// Makes `back_end` perform requests, instead of the one that was chosen when the device was opened:
-    /// `io_uring` if the kernel allows it, else threads.
+    /// Selects the back end that performs requests. Without this call, it is `io_uring` if the kernel allows
+    /// it, and threads otherwise. A file device has no [`BackEnd::Calls`]: threads are used instead, and also
+    /// if `io_uring` is not available.
     #[must_use]
     pub fn with_back_end(mut self, back_end: BackEnd) -> Self {
         let (calls, fd) = (Arc::clone(&self.calls), Arc::clone(&self.calls.fd));
@@ -163,7 +166,7 @@ impl FileDevice {
         }
     }
 
-    /// Returns the offset in the file of `offset_bytes` of the device.
+    /// Returns the offset in the file that corresponds to `offset_bytes` on the device.
     pub(crate) fn position_bytes(&self, offset_bytes: u64) -> u64 {
         self.calls.position_bytes(offset_bytes)
     }
@@ -173,7 +176,7 @@ impl FileDevice {
         &self.calls
     }
 
-    /// Checks a request: its range, and for a write the access.
+    /// Checks that a request is inside the device, and that a write is to a writable device.
     pub(crate) fn check_request(
         &self,
         offset_bytes: u64,
@@ -187,7 +190,7 @@ impl FileDevice {
         }
     }
 
-    /// Returns what performs requests.
+    /// Returns the engine that performs requests.
     pub(crate) fn engine(&self) -> &Engine<FileCalls> {
         &self.engine
     }
@@ -288,8 +291,8 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
     let file = open(flags).map_err(|errno| failed(errno.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
     let (file, stat) = match FileType::from_raw_mode(stat.st_mode) {
-        // `O_EXCL` without `O_CREAT` is defined for block devices only. It fails while one is
-        // mounted.
+        // `O_EXCL` without `O_CREAT` is defined for block devices only. It makes open(2) fail if the device
+        // is mounted.
         FileType::BlockDevice if access == Access::Write && is_read_only(stat.st_rdev) => {
             Err(failed(Errno::ROFS.into()))
         }
@@ -307,12 +310,12 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
             "neither a regular file nor a block device",
         ))),
     }?;
-    // io_uring would fail with `EAGAIN` on a file system that has to block.
+    // Clears `O_NONBLOCK`: with it, io_uring fails with `EAGAIN` on a file system that has to block.
     rustix::fs::fcntl_setfl(&file, more).map_err(|errno| failed(errno.into()))?;
     Ok((file, stat))
 }
 
-/// Returns true if the block device rejects writes although it can be opened for writing.
+/// Returns true if the block device is read-only. The kernel may still allow opening it for writing.
 fn is_read_only(device: rustix::fs::Dev) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let read_only = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
@@ -519,7 +522,7 @@ mod tests {
         let file = file(10);
         let open = || FileDevice::open_writable(file.path(), FileRange::default());
         let device = open().unwrap();
-        // As after fork(2), another descriptor refers to the same open file.
+        // As after fork(2), a second descriptor refers to the same open file.
         let shared = device.calls.fd.try_clone().unwrap();
         drop(device);
         open().unwrap();

@@ -10,11 +10,11 @@
 //! | [`DirectDevice`] | the same, bypassing the kernel's page cache | mounts with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
-//! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without requests of their own |
-//! | [`DeadlineDevice`] | another device; a wait for it ends after a time | every mount |
+//! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without asynchronous requests |
+//! | [`DeadlineDevice`] | another device, with a timeout for reads and asynchronous requests | every mount |
 //! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
 //!
-//! [`mounts`] lists the devices that the kernel has mounted, and where.
+//! [`mounts`] lists the mounts of the process's mount namespace.
 
 mod back_end;
 mod buffers;

@@ -1,8 +1,8 @@
 //! Locks on images, which prevent one process from changing an image while another uses it.
 //!
-//! Model: flock(2) on the image: shared for reading, exclusive for writing. The lock ends
-//! when the device that owns it is dropped, or when the process ends in any way. It is advisory: losetup, the kernel's mount
-//! and e2fsck ignore it.
+//! Model: flock(2) on the image, shared for reading and exclusive for writing. The lock ends when the device
+//! that owns it is dropped, or when the process ends in any way. The lock is advisory: losetup, the kernel's
+//! mount and e2fsck ignore it.
 
 use crate::retry::retry;
 use crate::{Error, Result};
@@ -68,7 +68,7 @@ impl Drop for Lock {
     }
 }
 
-/// Returns a process that has locked the file at `path`, if the system reports one.
+/// Returns a process that has locked the file at `path`, or `None` if `/proc/locks` shows none.
 #[must_use]
 pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     let metadata = fs::metadata(path).ok()?;
@@ -92,9 +92,9 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     })
 }
 
-/// Parses a line such as `7: FLOCK  ADVISORY  WRITE 1234 08:02:131 0 EOF`, whose device number is
-/// in hexadecimal. Returns the process ID if the line is about the file `ino` on `device`, unless the ID is 0:
-/// the process is then in another PID namespace.
+/// Parses a line of `/proc/locks`, such as `7: FLOCK ADVISORY WRITE 1234 08:02:131 0 EOF`. The device number
+/// in it is hexadecimal. Returns the process ID if the line is about the file `ino` on `device`. Returns
+/// `None` if the ID is 0, which means that the process is in another PID namespace.
 fn holder_in(line: &str, device: (u32, u32), ino: u64) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     if fields.next()? != "FLOCK" {
@@ -133,7 +133,7 @@ mod tests {
     fn process_that_writes_an_image_is_its_holder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
-        // On some file systems, stat(2) reports another device number than the lock has.
+        // On some file systems, the device number from stat(2) differs from that in `/proc/locks`.
         if let Some(holder) = lock_holder(file.path()) {
             assert_eq!(holder.pid, std::process::id());
         }

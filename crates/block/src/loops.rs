@@ -1,7 +1,8 @@
-//! Loop devices of the system to which an image is attached. Locks do not show them.
+//! Finds loop devices that are attached to an image. They do not lock the image, so locks do not
+//! show them.
 //!
-//! Each has the path of its file under `/sys/block`. An image is not found if it was deleted, or if
-//! the path leads nowhere in this mount namespace.
+//! `/sys/block` contains the path of the file of each loop device. An image is not recognized if it
+//! was deleted, or if its path does not exist in this mount namespace.
 
 use rustix::fs::Stat;
 use std::ffi::OsStr;
@@ -10,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Returns a loop device that is attached to the file, if there is one.
+/// Returns the path of a loop device that is attached to the file, if there is one.
 pub(crate) fn attached_to(file: &Stat) -> Option<PathBuf> {
     let devices = fs::read_dir("/sys/block").ok()?;
     devices.flatten().find_map(|device| {

@@ -27,7 +27,7 @@ impl MemoryDevice {
     }
 }
 
-/// Returns the index in the vector of an offset that is inside it.
+/// Returns `offset_bytes`, which must be inside the vector, as an index.
 fn index(offset_bytes: u64) -> usize {
     usize::try_from(offset_bytes).expect("the offset is inside the vector")
 }

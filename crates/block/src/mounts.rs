@@ -32,7 +32,7 @@ impl MountEntry {
         self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")
     }
 
-    /// Returns the ID of the user who mounted, or `None` if this is not a FUSE mount.
+    /// Returns the ID of the user who created the mount, or `None` if this is not a FUSE mount.
     #[must_use]
     pub fn owner(&self) -> Option<u32> {
         self.super_options
@@ -42,7 +42,8 @@ impl MountEntry {
     }
 }
 
-/// Returns all mounts of this mount namespace. If mounts are stacked at a mount point, the topmost is the last.
+/// Returns all mounts of this mount namespace. If mounts are stacked at a mount point, the topmost comes
+/// last.
 pub fn list() -> io::Result<Vec<MountEntry>> {
     fs::read("/proc/self/mountinfo").map(|list| parse(&list))
 }
@@ -55,7 +56,7 @@ pub fn parse(list: &[u8]) -> Vec<MountEntry> {
 }
 
 /// Parses a line of the list: `id parent major:minor root mountpoint options [tags] - type source
-/// super-options`. Blanks in names are written as octal escapes.
+/// super-options`. Spaces in names are written as octal escapes.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
@@ -75,7 +76,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     })
 }
 
-/// Replaces the octal escapes, such as `\040`, with which the kernel writes blanks, tabs, newlines and
+/// Replaces the octal escapes, such as `\040`, with which the kernel writes spaces, tabs, newlines and
 /// backslashes.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());

@@ -1,10 +1,10 @@
-//! A device that redirects reads of some blocks. It shows the result of a journal replay without
-//! writing.
+//! A device that redirects reads of some blocks. It shows an image as it would be after a journal
+//! replay, without writing to the image.
 //!
 //! Model: when jbd2 recovers, it copies a block from the journal to its home. Here the home is
-//! redirected to the copy in the journal instead, so the image can stay read-only. The journal
-//! blanks the first four bytes of a block if they look like one of its own. The redirection then
-//! records those bytes.
+//! redirected to the copy in the journal instead, so the image can stay read-only. A block that
+//! begins with the magic number of the journal is stored there with its first four bytes set to
+//! zero. The redirect then records the original bytes.
 //!
 //! Invariants: redirects are sorted by home, and each home occurs once. Homes and sources are
 //! inside the device. A source is read without translation, even if it is the home of another
@@ -120,8 +120,8 @@ impl RemapDevice {
         }
     }
 
-    /// Stores the first bytes of redirected blocks in `buf`, which was read at `offset_bytes`, as
-    /// far as it covers them.
+    /// Stores [`Redirect::first_bytes`] of `patches` in `buf`, which was read at `offset_bytes`.
+    /// Bytes outside `buf` are skipped.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64, patches: std::ops::Range<usize>) {
         for redirect in &self.redirects[patches] {
             let Some(first_bytes) = redirect.first_bytes else {

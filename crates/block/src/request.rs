@@ -182,7 +182,7 @@ impl Request {
         self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
-    /// Returns the total length of the buffers.
+    /// Returns the total length of the buffers, in bytes.
     pub fn len_bytes(&mut self) -> u64 {
         self.with_slices(|slices| total_bytes(slices), gathered_bytes)
     }
@@ -206,9 +206,9 @@ impl Request {
         }
     }
 
-    /// Calls `read` or `write`, depending on the direction, with the buffers and the offset, and completes
-    /// the request with the result. The call may block. If the request is cancelled, completes it without
-    /// a call.
+    /// Calls `read` or `write`, depending on the direction, with the buffers and the offset. Completes the
+    /// request with the result of the call, which may block. If the request is cancelled, completes it
+    /// without a call.
     pub fn perform(
         mut self,
         read: impl FnOnce(&mut [IoSliceMut<'_>], u64) -> Result<()>,
@@ -256,8 +256,8 @@ impl Request {
         self.countdown.as_ref().is_some_and(is_same)
     }
 
-    /// Calls `done`. If it panics, the thread continues with the next request: the panic is a bug of
-    /// the function, not a failure of the device.
+    /// Calls `done`. If `done` panics, the thread continues with the next request: the panic is a bug in
+    /// `done`, not a failure of the device.
     fn finish(&mut self, result: Result<()>) {
         let operation = self.operation.take();
         let done = AssertUnwindSafe(|| match operation {

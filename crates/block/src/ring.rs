@@ -1,19 +1,20 @@
-//! Requests to one file through `io_uring`: the last place with unsafe code of this crate.
+//! Requests to one file through `io_uring`. This module passes pointers to the kernel, so it needs unsafe
+//! code.
 //!
 //! Invariants:
 //! 1. A submission refers to the buffers and to the array of parts of an [`InFlight`]. Both stay in place
-//!    until its completion is taken from the ring: the buffers by the contract of
+//!    until the completion of the submission is taken from the ring: the buffers by the contract of
 //!    [`ReadBuffers`](crate::ReadBuffers) and [`WriteBuffers`](crate::WriteBuffers), the array because it is
 //!    not changed while the kernel may read it.
 //! 2. An [`InFlight`] is in `in_flight` from before its submission until its completion. A ring that is
-//!    dropped earlier waits for its requests; if they do not complete, it leaks them.
+//!    dropped while requests are in flight waits for them. It leaks those that do not complete in time.
 //! 3. At most one submission for each [`InFlight`] exists, so the submission queue has room for all.
-//! 4. A ring that has failed is not entered again. Therefore the kernel never reads the submissions that it
-//!    has not taken, whose requests have ended.
+//! 4. A ring that has failed makes no further `io_uring_enter` call. Therefore the kernel never reads the
+//!    submissions that it had not taken when the ring failed. Their requests have ended.
 //!
 //! If the kernel refuses to wait, the ring has failed. The head of the submission queue shows which
-//! submissions the kernel has taken. The requests of the others end with the error. Those that it has taken
-//! stay in flight until their completions appear in the ring, which is then polled.
+//! submissions the kernel has taken. The requests whose submissions it has not taken end with the error. The
+//! other requests stay in flight. From then on, [`Ring::wait`] polls the ring for their completions.
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
 
 use crate::request::Request;
@@ -35,7 +36,7 @@ const WAKE_KEY: u64 = u64::MAX;
 /// The time for which a dropped ring waits for the next completion of a request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The time between two looks at the completions of a ring that has failed.
+/// The interval at which a ring that has failed is polled for completions.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A ring whose requests are all for one file. One thread uses it at a time.
@@ -60,13 +61,15 @@ struct Wake {
 /// A request that the kernel performs.
 struct InFlight {
     request: Request,
-    /// The buffers that are not complete yet.
+    /// The buffers. Those before `next` are complete, and the one at `next` starts at the first byte that was
+    /// not transferred yet.
     parts: Vec<libc::iovec>,
-    /// The first of them.
+    /// The index of the first buffer that is not complete.
     next: usize,
     /// The position in the file at which the next submission starts.
     position_bytes: u64,
-    /// Whether the kernel refused to perform it without blocking. A thread of the kernel then performs it.
+    /// Whether the kernel refused to perform the request without blocking. If so, a thread of the kernel
+    /// performs it.
     would_block: bool,
 }
 
@@ -93,7 +96,8 @@ impl Ring {
     /// Creates a ring for at most `depth` requests to `file` at a time.
     ///
     /// # Errors
-    /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
+    /// If the kernel has no `io_uring`, or is older than Linux 5.11, or does not allow `io_uring`, or a limit
+    /// is reached.
     pub(crate) fn new(file: &Arc<OwnedFd>, depth: u32) -> io::Result<Self> {
         let uring = IoUring::builder()
             .setup_clamp()
@@ -186,8 +190,8 @@ impl Ring {
     /// occurs, or `timeout` has passed), and appends the completed ones to `finished`.
     ///
     /// # Errors
-    /// The kernel refuses to wait. The requests that it has not taken are then in `finished` with this error.
-    /// All later calls succeed, and return after a short time.
+    /// If the kernel refuses to wait. The requests that the kernel has not taken are then in `finished` with
+    /// this error. All later calls succeed, and return after a short time.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -264,7 +268,7 @@ impl Ring {
             if key == WAKE_KEY {
                 if let Some(wake) = &mut self.wake {
                     wake.is_armed = false;
-                    // A failure leaves the event set: the next wait ends at once.
+                    // If the read fails, the event stays set, and the next wait ends at once.
                     let _ = rustix::io::read(&wake.event, &mut [0; 8]);
                 }
                 continue;
@@ -283,11 +287,13 @@ impl Ring {
 }
 
 impl InFlight {
-    /// Accounts for a completion. Returns the result of the request, or `None` if a part is left.
+    /// Accounts for a completion. Returns the result of the request, or `None` if the request must be
+    /// submitted again.
     fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
         let Ok(mut done) = usize::try_from(result) else {
             let errno = Errno::from_raw_os_error(-result);
-            // A file system that cannot read without blocking returns EAGAIN, but only once.
+            // A file system that cannot read without blocking returns EAGAIN. The second submission may
+            // block, so EAGAIN is then a failure.
             let again = errno == Errno::INTR || errno == Errno::AGAIN && !self.would_block;
             self.would_block |= errno == Errno::AGAIN;
             return (!again).then(|| Err(errno.into()));
@@ -346,7 +352,7 @@ impl Drop for Ring {
                 break;
             }
             let before = finished.len();
-            // A ring that has failed still passes on the completions.
+            // A ring that has failed still returns completions.
             let _ = self.wait(Some(left), &mut finished);
             if finished.len() > before {
                 end = Instant::now() + CLOSE_TIMEOUT;

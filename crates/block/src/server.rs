@@ -23,6 +23,6 @@ pub struct ServerCounts {
     pub latency_p50_us: Option<u64>,
     /// The same for the 99th percentile.
     pub latency_p99_us: Option<u64>,
-    /// Why the last attempt failed that failed. It contains no secret.
+    /// Why the most recent failed attempt failed. The text contains no secret.
     pub last_failure: Option<String>,
 }

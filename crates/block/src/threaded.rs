@@ -8,8 +8,9 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device that performs the requests of [`BlockDevice::submit`] on its own threads, by the blocking calls of
-/// another device. The other device need not support such requests. Blocking calls are passed to it directly.
+/// A device that performs the requests of [`BlockDevice::submit`] on its own threads, by the blocking calls
+/// of another device. The other device need not support asynchronous requests. Blocking calls are passed to
+/// it directly.
 #[derive(Debug)]
 pub struct ThreadedDevice {
     inner: Arc<dyn BlockDevice>,

@@ -1,8 +1,9 @@
-//! The check that a thread does not wait for a device while it must not.
+//! A debug check that a thread does not wait for a device while this is forbidden.
 //!
-//! A thread that holds a lock which many others need forbids itself to wait: a journal handle of
-//! `larder-ext4` is such a lock. The devices at the bottom of a stack ([`FileDevice`],
-//! [`MemoryDevice`]) check it in debug builds, so every test of the layers above does.
+//! While a thread holds a lock that many others need, it forbids itself to wait for a device. A
+//! journal handle of `larder-ext4` is such a lock. The devices at the bottom of a stack
+//! ([`FileDevice`], [`MemoryDevice`]) check this in debug builds, so every test of the layers above
+//! checks it too.
 //!
 //! Cost: none in release builds.
 //!
@@ -16,13 +17,13 @@ thread_local! {
     static IS_FORBIDDEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A part of a thread's work in which waiting for a device is forbidden, or allowed again. It ends
-/// when this is dropped.
+/// A part of a thread's work in which waiting for a device is forbidden, or allowed again. The part
+/// ends when this value is dropped.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct Waiting {
     was_forbidden: bool,
-    /// It belongs to one thread.
+    /// Makes the type `!Send`: a part belongs to one thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -32,13 +33,13 @@ impl Waiting {
         Self::set(true)
     }
 
-    /// Allows this thread to wait for a device, also where it was forbidden: the last actions after
-    /// a failure.
+    /// Allows this thread to wait for a device, even inside a part that forbids it. This is meant
+    /// for the last actions after a failure.
     pub fn allow() -> Self {
         Self::set(false)
     }
 
-    /// Ends the present part early, so that this thread may wait for a device.
+    /// Ends the current part early, so that this thread may wait for a device.
     pub fn end() {
         IS_FORBIDDEN.set(false);
     }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 const PAGE: usize = 4096;
-/// More than any back end has in flight.
+/// More pages than any back end has requests in flight.
 const PAGES: usize = 600;
 
 fn byte(at: usize) -> u8 {

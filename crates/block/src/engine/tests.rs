@@ -5,7 +5,7 @@ use crate::CancelToken;
 use std::io::IoSliceMut;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-/// A time that a device that does not answer lets pass.
+/// A timeout that passes because the device does not answer.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// More requests than an engine has in flight.
@@ -26,7 +26,7 @@ impl PipeCalls {
         }
     }
 
-    /// Waits until all bytes that were written are read.
+    /// Waits until all bytes that were written have been read.
     fn wait_until_empty(&self) {
         while rustix::io::ioctl_fionread(&self.0).unwrap() > 0 {
             std::thread::yield_now();
@@ -87,7 +87,7 @@ fn give_up(engine: &Engine<PipeCalls>) -> Receiver<Outcome> {
             "{performed:?}"
         );
         match receiver.try_recv() {
-            // No thread has started the read in this time.
+            // The read was not started within the timeout.
             Ok((_, Err(Error::Cancelled))) => timeout *= 2,
             outcome => {
                 outcome.unwrap_err();
@@ -124,7 +124,7 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
         for (_, result) in cancelled {
             assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
         }
-        // Completes the others.
+        // These bytes complete the other requests.
         rustix::io::write(&writer, &[b'x'; MANY]).unwrap();
         assert!(receiver.iter().all(|(_, result)| result.is_ok()));
     });
