@@ -14,7 +14,7 @@ use support::{
     text,
 };
 
-/// Returns a place in the fixture's image.
+/// Returns `IMAGE:PATH` for a path in the fixture's image.
 fn place(fixture: &Fixture, path: &str) -> String {
     format!("{}:{path}", fixture.image().display())
 }
@@ -355,7 +355,7 @@ fn copy_with_too_large_attribute_changes_nothing() {
     }
     let fixture = Fixture::new();
     make_small_image(&fixture);
-    // In memory, attributes may be larger than on many disks.
+    // On tmpfs, attributes may be larger than on many file systems of disks.
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let source = memory.path().join("source");
     fs::write(&source, "new\n").unwrap();
@@ -435,7 +435,7 @@ fn killed_put_changes_nothing() {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&support::content(4 << 20)).unwrap();
-    // The content is written to the image when it is old enough, and the metadata with it.
+    // When the content is old enough, the content and its metadata are written to the image.
     support::wait_until("content on the image", || {
         stored() > before_bytes + (2 << 20)
     });
@@ -523,7 +523,7 @@ fn put_keeps_owner_permissions_and_attributes() {
     }
     let fixture = Fixture::new();
     make_small_image(&fixture);
-    // New files inherit the flag against access times from the directory; `/conf` does not have it.
+    // New files inherit the flag `noatime` from the directory. `/conf` does not have this flag.
     let changes = [
         "sif / flags 0x80080",
         "mkdir /etc",

@@ -409,7 +409,7 @@ fn cp_to_dev_stdout_writes_to_pipe() {
         return;
     }
     let fixture = Fixture::new();
-    // A private link: a failure must not remove the system's /dev/stdout.
+    // The test uses a link of its own, so that a failure cannot remove the system's /dev/stdout.
     let stdout = fixture.path("stdout");
     symlink("/proc/self/fd/1", &stdout).unwrap();
     for to in [stdout.as_path(), Path::new("/proc/self/fd/1")] {
@@ -545,7 +545,8 @@ fn cp_of_image_with_duplicate_name_stays_in_destination() {
     fs::write(fixture.path("tree/real/file"), "content").unwrap();
     symlink(&outside, fixture.path("tree/evil")).unwrap();
     fixture.make_image("ext2", "-O ^dir_index");
-    // The directory gets a second name, which then becomes the name of the link.
+    // The directory gets a second name, `evik`. The test then changes this name to `evil`, the name
+    // of the link.
     debugfs_write(&fixture.image(), &["link real evik"]).unwrap();
     let mut image = fs::read(fixture.image()).unwrap();
     let at = image.windows(4).position(|bytes| bytes == b"evik").unwrap();

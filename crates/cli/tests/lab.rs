@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{assert_fails, binary, text};
 use tempfile::TempDir;
 
-/// One test runs at a time: a child that another test forks while a copy is written has the copy open,
-/// and the copy could not be executed (`ETXTBSY`).
+/// Only one test runs at a time. If another test forks a child while a copy of the program is written,
+/// the child has the copy open, and the copy cannot be executed (`ETXTBSY`).
 static EXCLUSIVE: Mutex<()> = Mutex::new(());
 
-/// A directory with a copy of larder, and another one that is the whole PATH.
+/// A directory with a copy of larder, and a second directory, the only one in PATH.
 struct Installed {
     _exclusive: MutexGuard<'static, ()>,
     beside: TempDir,

@@ -314,7 +314,8 @@ fn missing_fusermount_is_reported() {
     if !can_mount(User::Nobody) || !has_root() || !support::in_own_namespace(name) {
         return;
     }
-    // Without PATH, the usual directories are searched.
+    // Hides fusermount3, because the usual directories are searched even if PATH does not contain
+    // them.
     support::sh(
         "for dir in /usr/bin /bin /usr/local/bin; do
              test ! -f $dir/fusermount3 || mount --bind /dev/null $dir/fusermount3

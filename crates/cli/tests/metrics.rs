@@ -17,7 +17,8 @@ use support::{
 /// How long a scraper waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts a foreground server, and returns it with the address of its metrics, which it reports.
+/// Starts a foreground server. Returns the server, and the address of its metrics from the note that it
+/// prints.
 fn serve_metrics(fixture: &Fixture, mountpoint: &Path) -> (Server, SocketAddr) {
     let mut server = serve(fixture, mountpoint, "ro,metrics=0");
     let mut note = String::new();
@@ -161,7 +162,8 @@ fn hostile_clients_do_not_block_metrics() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let (_server, address) = serve_metrics(&fixture, &mountpoint.0);
-    // More clients than the server admits at once, silent or with half a request.
+    // More clients than the server admits at once. Half of them send nothing, and half of them an
+    // incomplete request.
     let slow: Vec<TcpStream> = (0..100)
         .map(|at| {
             let mut stream = connect(address);
@@ -180,7 +182,8 @@ fn hostile_clients_do_not_block_metrics() {
         let mut endless = connect(address);
         endless.write_all(request.as_bytes()).unwrap();
         let more = vec![b'x'; 64 << 10];
-        // The server closes the connection after a while: data in the sockets' buffers is still sent.
+        // Writing succeeds for a while after the server has closed the connection, because of the
+        // sockets' buffers.
         let closed = (0..100_000).any(|_| endless.write_all(&more).is_err());
         assert!(closed, "the server accepts 6 GB");
         scrape(address);

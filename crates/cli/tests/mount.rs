@@ -39,7 +39,7 @@ fn mounted_tree_equals_the_source() {
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     mount(User::Same, &fixture, &mountpoint.0, "ro");
     compare(&fixture.path("tree"), &mountpoint.0);
-    // The second time, the kernel's caches answer.
+    // In the second comparison, the kernel answers from its caches.
     compare(&fixture.path("tree"), &mountpoint.0);
     assert_eq!(fs::metadata(&mountpoint.0).unwrap().ino(), 2);
     umount(User::Same, &mountpoint.0);
@@ -332,7 +332,7 @@ fn server_ends_when_the_system_unmounts() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let mut server = serve(&fixture, &mountpoint.0, "ro");
-    // A server whose mount ends before it is served fails.
+    // A server fails if its mount ends before it is served, so this waits for a reply.
     assert!(mountpoint.0.join("hello").exists());
     wait_until("an unmount", || {
         rustix::mount::unmount(&mountpoint.0, rustix::mount::UnmountFlags::empty()).is_ok()

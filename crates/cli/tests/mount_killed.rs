@@ -44,7 +44,7 @@ impl Drop for Control {
     }
 }
 
-/// Returns whether `error` says that the server has ended. The kernel cancels requests in rings.
+/// Returns whether `error` says that the server has ended. `ECANCELED` is the error of a request in a ring.
 fn is_without_server(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(
@@ -80,7 +80,7 @@ fn requests_that_wait_for_a_killed_server_fail_and_synced_content_survives() {
         .open(path("synced"))
         .unwrap();
     synced.sync_all().unwrap();
-    // No two of them need the same lock of the kernel.
+    // No two of the requests need the same lock of the kernel.
     let requests: [&(dyn Fn() -> io::Result<()> + Sync); 5] = [
         &|| fs::metadata(path("absent")).map(drop),
         &|| fs::read(path("dir/large")).map(drop),
@@ -90,10 +90,11 @@ fn requests_that_wait_for_a_killed_server_fail_and_synced_content_survives() {
     ];
     fs::metadata(path("dir/large")).unwrap();
     let control = Control::mount(&fixture);
-    // A stopped server answers nothing, so all requests wait, in its rings if it has any.
+    // A stopped server answers nothing, so all requests wait. If the server has rings, the requests wait
+    // there.
     stop(&server);
     thread::scope(|scope| {
-        // If this panics, the server is killed before the threads are joined.
+        // If this closure panics, dropping the server kills it before the threads are joined.
         let mut server = server;
         let programs = requests.map(|request| scope.spawn(request));
         wait_until("the requests", || {
@@ -133,8 +134,8 @@ fn record(writer: usize, number: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Appends records to a file of its own, each followed by fsync(2), and changes names meanwhile, until the
-/// server ends. Returns the number of synced records, and adds each to `synced`.
+/// Appends records to a file until the server ends. Calls fsync(2) after each record, and then changes
+/// names. Returns the number of synced records, and adds 1 to `synced` for each of them.
 fn append_records(directory: &Path, writer: usize, synced: &AtomicUsize) -> usize {
     let path = |name: &str| directory.join(format!("{writer}-{name}"));
     let append = |file: &mut File, number: usize| -> io::Result<()> {
@@ -164,7 +165,7 @@ fn append_records(directory: &Path, writer: usize, synced: &AtomicUsize) -> usiz
             }
         }
         synced.fetch_add(1, Ordering::Relaxed);
-        // This fails if the server has ended; so does the next record.
+        // If this fails because the server has ended, appending the next record fails as well.
         let _ = change_names(number);
     }
     unreachable!("the server is killed");
@@ -219,11 +220,12 @@ fn records_that_many_writers_synced_survive_a_killed_server() {
 const PROCESSES: usize = 64;
 /// The number of files that each process creates.
 const FILES: usize = 100;
-/// The environment variable with the directory of a process that [`create_files`] runs in.
+/// The environment variable that is set only in processes that run [`create_files`]. It contains the
+/// directory for the files.
 const DIRECTORY: &str = "LARDER_TEST_DIRECTORY";
 
-/// Creates files one after the other, with requests that a queue's thread answers and requests that workers
-/// answer.
+/// Creates files one after the other. A queue's thread answers some of the requests, and workers answer the
+/// others.
 fn create_files(directory: &OsStr) {
     for number in 0..FILES {
         let file = File::create_new(Path::new(directory).join(number.to_string())).unwrap();
@@ -232,8 +234,9 @@ fn create_files(directory: &OsStr) {
     }
 }
 
-/// Requests that wait when the server continues must be answered before any process has had many requests
-/// answered. The server's clock, in the change times of the files, gives the order of the answers.
+/// While the server is stopped, each process waits for its first request. When the server continues, it
+/// must answer the first request of every process before any process has finished. The order of the answers
+/// is known from the change times of the files, which are from the server's clock.
 #[test]
 fn each_of_64_processes_makes_progress() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {

@@ -92,7 +92,7 @@ fn mount_without_options(user: User, image: &Path, mountpoint: &Path) -> Output 
     )
 }
 
-/// Asserts that a mount succeeded, is read-only, and that a warning gave the reason.
+/// Asserts that a mount succeeded and is read-only, and that a warning gave the reason.
 #[track_caller]
 fn assert_read_only(output: &Output, mountpoint: &Path, why: &str) {
     let stderr = text(&output.stderr);

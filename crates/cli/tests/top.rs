@@ -22,7 +22,8 @@ impl Terminal {
     /// Runs `larder top` with `args` between two lines of text. The second line contains its exit code
     /// and whether the terminal echoes.
     fn watching(fixture: &Fixture, args: &str) -> Self {
-        // A server that must end keeps its socket for a while.
+        // Each terminal has a socket of its own, because a tmux server that must end keeps its socket
+        // for a while.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
         let terminal = Self {
@@ -91,7 +92,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The server may have ended.
+        // The tmux server may have ended already.
         let _ = Command::new(tool("tmux"))
             .arg("-S")
             .arg(&self.socket)

@@ -103,7 +103,7 @@ fn recording_is_complete_after_ctrl_c_and_salvaged_after_kill() {
     let trace = fixture.path("killed.trace");
     let mut server = record(&fixture, &mountpoint.0, &trace);
     walk(&mountpoint.0);
-    // A row group is written every few seconds, and ends in this mark.
+    // A row group is written every few seconds, and ends with the mark `larderRG`.
     wait_until("a row group", || {
         fs::read(&trace).unwrap().ends_with(b"larderRG")
     });
@@ -119,8 +119,8 @@ fn recording_is_complete_after_ctrl_c_and_salvaged_after_kill() {
     assert_eq!(info["info"]["is_cut_short"], true);
 }
 
-/// Starts a background server that records, and that may not write files larger than 2 KiB: no row
-/// group, but a footer.
+/// Starts a background server that records, and that may not write files larger than 2 KiB. A
+/// footer fits into such a file, but a row group does not.
 fn record_with_size_limit(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
     let mounted = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""])

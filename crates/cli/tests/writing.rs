@@ -1,5 +1,5 @@
-//! Writable mounts: what programs can do, the image afterwards, and exclusion of other users of the
-//! image.
+//! Writable mounts: what programs can do, the state of the image afterwards, and the exclusion of
+//! other programs that open the image.
 
 mod support;
 
@@ -84,7 +84,7 @@ fn second_mount_of_a_written_image_is_refused_and_names_the_first() {
     }
     umount(User::Same, &mountpoint.0);
     drop(server);
-    // Readers share an image, and exclude a writer.
+    // Readers share the image. While it is mounted by readers, no program can open it for writing.
     mount(User::Same, &fixture, &mountpoint.0, "ro");
     mount(User::Same, &fixture, &second.0, "ro");
     let put = command("larder", User::Same)
@@ -135,7 +135,7 @@ fn removed_file_is_kept_while_open() {
     file.write_all(&content(1 << 20)).unwrap();
     fs::remove_file(&path).unwrap();
     assert_eq!(file.metadata().unwrap().nlink(), 0);
-    // Other files use the name and the free space.
+    // Another file uses the name and the free space.
     fs::write(&path, "another").unwrap();
     let mut read = Vec::new();
     file.seek(SeekFrom::Start(0)).unwrap();
@@ -159,7 +159,7 @@ fn deleted_file_frees_space_while_mounted() {
     File::open(&path).unwrap().sync_all().unwrap();
     let before = free();
     fs::remove_file(&path).unwrap();
-    // The kernel forgets the file at a time of its choice; then it is deleted.
+    // The file is deleted when the kernel forgets it, which is at a time of the kernel's choice.
     wait_until("free space", || free() > before);
     umount(User::Same, &mountpoint.0);
     assert_clean(&fixture.image());
@@ -246,7 +246,7 @@ fn synchronous_mount_has_names_and_attributes_durable_when_the_call_returns() {
         ("rmdir", "mkdir \"$1/removed\"; rmdir \"$1/removed\""),
         ("unlink", "rm \"$1/second\""),
     ] {
-        // The interval is so long that nothing is committed for its age.
+        // The interval is so long that no transaction is committed because of its age.
         let mut server = serve(&fixture, &mountpoint.0, "rw,sync,commit=900");
         sh(change, &[&mountpoint.0]);
         signal(&server, Signal::KILL);
@@ -330,7 +330,7 @@ fn journal_cannot_be_changed_through_a_name() {
         fs::remove_file(&path),
     ] {
         let error = result.unwrap_err();
-        // `EUCLEAN`, which the kernel replaces by `EIO` if it had collected the write.
+        // The errno is `EUCLEAN`. If the kernel had collected the write, it replaces this by `EIO`.
         assert!(matches!(error.raw_os_error(), Some(117 | 5)), "{error}");
     }
     umount(User::Same, &mountpoint.0);

@@ -48,7 +48,8 @@ fn hash_of_generated_keys_prints_a_row_for_each_function_and_chance() {
     assert!(text.contains("dentry cache: 10000 lookups, 80.0% hit, up to 2000 objects"));
     assert_eq!(text.matches("\n chance ").count(), 2, "{text}");
     assert!(text.matches("\n*").count() >= 1, "{text}");
-    // Eight published functions for dentries, in both words, and Larder's own, in two sizes.
+    // The four published functions for dentries, each for words of 32 and of 64 bits, and with two
+    // table sizes.
     assert_eq!(text.matches("dentry-").count(), 16, "{text}");
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{text}");
@@ -176,7 +177,7 @@ fn sweep_on_a_cluster_equals_a_local_sweep() {
     };
     let (dir, trace) = traced();
     let output = dir.path().join("sweep.csv");
-    // Its first argument is "lab", as for `larder`.
+    // The script takes the place of `larder`: its first argument is `lab`, which it removes.
     let larder = dir.path().join("larder");
     let script = format!("#!/bin/sh\nshift\nexec '{}' \"$@\"\n", binary().display());
     fs::write(&larder, script).unwrap();

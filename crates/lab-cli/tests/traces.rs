@@ -199,8 +199,8 @@ fn can_record(dir: &TempDir) -> bool {
     output.status.success()
 }
 
-/// Starts a recording of `script` to `trace`. Returns the recording, its process ID, and its output
-/// after the script's "begun", which means that everything is set up.
+/// Starts a recording of `script` to `trace`, and waits until the script prints `begun`. Returns
+/// the recording, its process ID, and the rest of its output.
 fn begin(trace: &str, script: &str) -> (Child, Pid, Lines<BufReader<ChildStdout>>) {
     let mut recording = Command::new(binary())
         .args(["record", "--kernel", "--output", trace, "--"])
@@ -241,7 +241,7 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
 #[test]
 fn empty_recording_lists_possible_reasons() {
     let dir = TempDir::new().unwrap();
-    // No program is executed from there.
+    // The recorded program `true` accesses no file in this directory.
     let elsewhere = "/dev/shm";
     if !can_record(&dir) || !Path::new(elsewhere).exists() {
         return;
@@ -267,7 +267,7 @@ fn command_that_ignores_signals_is_killed_at_the_second_one() {
         return;
     }
     let trace = path(&dir, "kernel.parquet");
-    // It continues to print.
+    // `_lines` keeps the pipe open, because the recording prints a summary at the end.
     let (mut recording, pid, _lines) =
         begin(&trace, "trap '' INT TERM; echo begun; exec sleep 1000");
     // Two different signals, since two of the same kind may be merged.
@@ -314,7 +314,7 @@ fn keys_of_a_table_are_recorded_without_names_and_replayed() {
     let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
     assert!(summary["scans"].as_u64() >= Some(1), "{summary}");
     assert_eq!(summary["events"]["page"], 0);
-    // An insertion and a lookup of each key.
+    // Each key has an insertion and a lookup.
     assert!(
         summary["events"]["inode"].as_u64().unwrap() >= 2 * summary["keys"].as_u64().unwrap(),
         "{summary}"

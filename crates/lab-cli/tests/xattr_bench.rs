@@ -201,7 +201,7 @@ fn directory_of_a_larder_mount_keeps_values_and_is_cleaned_up() {
     assert_clean(&fixture.image());
 }
 
-/// A bench on a directory that does not end by itself, whose processes are setting attributes.
+/// A bench on a directory. It does not end by itself, and its processes are setting attributes.
 struct Endless {
     bench: Child,
     dir: TempDir,
@@ -230,7 +230,7 @@ impl Endless {
         endless
     }
 
-    /// Returns the processes that it has started.
+    /// Returns the processes that the bench has started.
     fn processes(&self) -> Vec<Pid> {
         let id = self.bench.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
