@@ -6,7 +6,8 @@
 //! can be measured. It has an effect only after a call of
 //! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Without this call, folios are
 //! single pages. The public items of the module are hidden from the documentation and are not stable,
-//! because only the tests that replay recordings of a kernel use them.
+//! because only the tests that replay recordings of a kernel use them. In the drawing, "12+12" is a window
+//! of 12 pages that starts at page 12.
 //!
 //! ```text
 //!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |

@@ -32,8 +32,8 @@
 //! - If the device is congested, an ahead window is opened only if the request reaches it. The next
 //!   request tries again.
 //! - If a page that a decision has covered is missing at its lookup, it was reclaimed before the reader
-//!   used it (thrashing). The page is read alone. The next ahead window is two pages smaller than the
-//!   current window instead of larger, but has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
+//!   used it (thrashing). The page is read alone. The next ahead window is not larger than the current
+//!   window, but two pages smaller. It has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
 //!   opened to read other reclaimed pages again.
 //! - If readahead finds [`CACHED_PAGES`](windows::CACHED_PAGES) resident pages in a row, readahead is
 //!   switched off for the open file until a page is missing.

@@ -1,5 +1,5 @@
-//! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`]
-//! that reads what they decide.
+//! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`], which
+//! reads the pages that the policies select.
 //!
 //! When a reader finds that a page is missing, or that a page carries the marker described below, the driver
 //! passes a [`Read`] to the [`Policy`]. The policy returns [`Windows`], which are runs of pages to read. The
@@ -7,7 +7,7 @@
 //! generic over the page cache and the device, so the same code runs in a mount, in a simulator and in the
 //! tests of this crate.
 //!
-//! | policy | model | what a read consults it about | state |
+//! | policy | model | consulted about | state |
 //! |---|---|---|---|
 //! | [`Off`] | | missing pages | none |
 //! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |

@@ -372,7 +372,7 @@ mod tests {
         for _ in 0..2000 {
             assert!(fault_on(&mut state, Trigger::Miss, &Nothing).is_empty());
         }
-        // At most 1000 misses are remembered, and the next one counts too.
+        // The count of misses is at most 1000. After 900 hits it is 100, and the next miss makes it 101.
         for _ in 0..900 {
             assert!(fault_on(&mut state, Trigger::Access, &Everything).is_empty());
         }

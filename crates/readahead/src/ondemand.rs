@@ -1,4 +1,4 @@
-//! On-demand readahead as introduced in Linux 2.6.23 in 2007 (Fengguang Wu).
+//! On-demand readahead by Fengguang Wu, as introduced in Linux 2.6.23 in 2007.
 //!
 //! Model: there is one window for each open file, and a marker inside the window takes the place of a second
 //! window. The policy is consulted only on demand: for a missing page, and for a page that carries the marker.
