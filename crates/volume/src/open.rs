@@ -25,8 +25,8 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Dirty metadata is limited to the size of the caches divided by this number. Its memory is in
-/// addition to the caches.
+/// Dirty metadata takes memory in addition to the caches. It is limited to the size of the caches
+/// divided by this number.
 const DIRTY_METADATA_DIVISOR: u64 = 4;
 
 /// Opens the file or block device at `path`, starting at `options.offset_bytes`.

@@ -122,8 +122,8 @@ impl Volume {
         );
         info.superblock_repair
             .clone_from(&self.origin.superblock_repair);
-        // The label can be changed while the volume is open. The other fields keep their values
-        // from the open.
+        // The values in the superblock of `fs` are from the open, but the label can be changed
+        // while the volume is open.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
         }
@@ -137,7 +137,7 @@ impl Volume {
     }
 
     /// Returns the space in bytes that is available to ordinary requests. Unlike [`Volume::statfs`], reads
-    /// nothing from the image. The result may therefore be inexact, based on the free count in the
+    /// nothing from the image. The result may therefore be inexact: it may be based on the free count in the
     /// superblock. Returns 0 if the volume was not opened for writing.
     #[must_use]
     pub fn available_bytes(&self) -> u64 {

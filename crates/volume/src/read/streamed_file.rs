@@ -259,7 +259,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
                     self.give_up_at = None;
                     Some(found(page))
                 }
-                // The read of the page failed, and the page was removed. This reader tries to read it again.
+                // The read of the page failed, and the page was removed. This reader tries again.
                 Ok(None) => None,
                 Err(StillBusy) => Some(Found {
                     page: Err(self.runs.timed_out()),

@@ -136,8 +136,8 @@ impl Make<'_> {
 pub struct NewFile {
     /// The permission, set-id and sticky bits: the low 12 bits of the mode.
     pub permissions: u16,
-    /// The permission bits that are cleared in `permissions`. Ignored if the directory has a
-    /// default access control list.
+    /// The permission bits to clear in `permissions`. Ignored if the directory has a default access
+    /// control list.
     pub umask: u16,
     /// The owner.
     pub uid: u32,

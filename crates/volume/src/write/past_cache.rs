@@ -33,9 +33,9 @@ impl Writer {
         size_bytes: u64,
     ) -> Result<()> {
         if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
-            // This write will set the size on the image to at least the end of the range. The size
-            // must not include content that is not on the device, so write back the content before
-            // the range first.
+            // This write may set the size on the image to the end of the range. The size must not
+            // include content that is not on the device, so write back the content before the range
+            // first.
             self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));

@@ -161,7 +161,8 @@ impl WriteBack {
 
     /// Writes back all files to reduce the number of dirty blocks and to release surplus
     /// reservations. Errors are logged and not returned. Content that could not be written stays
-    /// dirty, and the next fsync of the file writes it again and returns the error if there is one.
+    /// dirty, and the next fsync of the file tries to write it again, and returns the error if that
+    /// fails.
     pub(crate) fn write_for_room(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);

@@ -153,7 +153,7 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
 
 /// Returns the upper limit for the end of a piece that starts with block `at`. If content is
 /// written through the journal, the limit is `JOURNAL_BLOCKS` blocks after `at`, or the end of the
-/// cluster there. No two pieces then share a cluster: a claim in a cluster would have to be mapped
+/// cluster there. The limit does not divide a cluster, because a claim in a cluster must be mapped
 /// before the next claim in the same cluster.
 fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     if !inodes.fs.journals_content() {
