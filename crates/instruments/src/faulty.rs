@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A device that forwards all calls to another device, except the calls that its plan fails. These return
-/// `EIO`, or the errno set by [`with_errno`](FaultyDevice::with_errno).
+/// A device that forwards all calls to another device, except those that must fail according to its plan.
+/// Failed calls return `EIO`, or the errno set by [`with_errno`](FaultyDevice::with_errno).
 ///
-/// The plan is fixed when the device is created. Reads, writes (including discards) and flushes are
-/// numbered from 0 in the order of the calls. Each kind has a sequence of numbers of its own, and all calls
-/// together have another sequence. A request counts as a call when it is submitted. A single-threaded test
-/// therefore has the same faults in every run. A failed write writes the first half of its first buffer to
-/// the other device.
+/// The plan is fixed when the device is created. Calls are numbered from 0. Each kind (reads, writes
+/// including discards, flushes) has a sequence of numbers of its own, and all calls together have another
+/// sequence. A request counts as a call when it is submitted. A single-threaded test therefore has the same
+/// faults in every run. A failed write writes the first half of its first buffer to the other device.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
@@ -48,7 +47,8 @@ enum Call {
 }
 
 impl FaultyDevice {
-    /// Creates a device that forwards all calls to `inner`. The other functions add faults.
+    /// Creates a device that forwards all calls to `inner`. The functions `fail_*` and `shorten_to` add
+    /// faults.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -129,13 +129,13 @@ impl FaultyDevice {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of calls that the plan failed so far.
+    /// Returns the number of calls that have failed so far because of the plan.
     #[must_use]
     pub fn failed_count(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Counts the call, and returns whether the plan fails it.
+    /// Counts the call, and returns whether it must fail according to the plan.
     fn fails(&self, call: Call, bytes: &Range<u64>) -> bool {
         let counter = match call {
             Call::Read => &self.reads,
@@ -164,7 +164,8 @@ impl FaultyDevice {
         io::Error::from_raw_os_error(self.errno.raw_os_error())
     }
 
-    /// Counts the call. Fails if its bytes are not within the device, or if the plan fails the call.
+    /// Counts the call. Returns an error if its bytes are not within the device, or if it must fail according
+    /// to the plan.
     fn check(&self, call: Call, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         let end_bytes = offset_bytes.saturating_add(len_bytes);
         let fails = self.fails(call, &(offset_bytes..end_bytes));
@@ -209,7 +210,8 @@ impl FaultyDevice {
         accepted
     }
 
-    /// Writes what a real device may have written when a write failed with `error`: a part of the bytes.
+    /// If `error` is that of a write, writes a part of the bytes, as a real device may do before a write
+    /// fails.
     fn write_half(&self, error: &Error, bufs: &[IoSlice<'_>], offset_bytes: u64) {
         if let (Error::Write { .. }, Some(first)) = (error, bufs.first()) {
             let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
@@ -325,7 +327,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         device.flush().unwrap();
-        // Half of the failed write is on the device.
+        // The first half of the failed write is on the device.
         let mut buf = [0; 8];
         device.read_at(&mut buf, 0).unwrap();
         assert_eq!(buf, [2, 2, 2, 2, 5, 5, 5, 5]);

@@ -1,14 +1,15 @@
-//! Devices and images for experiments and tests. All but the simulated device implement the interface of `larder-block`.
+//! Devices and images for experiments and tests. All devices except the simulated one implement `BlockDevice`
+//! of `larder-block`.
 //!
 //! | device | content | use |
 //! |---|---|---|
 //! | [`SimulatedDevice`](simulated::SimulatedDevice) | none: only the virtual time of requests is simulated | the lab's simulator |
 //! | [`OverlayDevice`] | shared memory; written pages are copied | many states of one image |
-//! | [`RecordingDevice`] | another device's; all calls are logged | tests of which bytes are read, and of power cuts |
-//! | [`ReorderingDevice`] | another device's; requests complete out of order, or never | tests of requests in flight |
-//! | [`FaultyDevice`] | another device's; some calls fail, as planned or at random | tests of failing devices |
+//! | [`RecordingDevice`] | that of another device; all calls are logged | tests of which bytes are read, and of power cuts |
+//! | [`ReorderingDevice`] | that of another device; requests complete out of order, or never | tests of requests in flight |
+//! | [`FaultyDevice`] | that of another device; some calls fail, as planned or at random | tests of failing devices |
 //!
-//! [`mke2fs`] creates images, and [`tool`] runs it and other programs.
+//! [`mke2fs`] creates images. [`tool`] runs mke2fs and other programs.
 //!
 //! [`PowerCuts`] derives from the log of a [`RecordingDevice`] the contents that the device can have after a
 //! loss of power. Only the lab and tests use this crate.

@@ -22,8 +22,8 @@ pub enum Error {
     },
 }
 
-/// Returns mke2fs with `arguments`, separated by spaces. The caller adds the image, and its size unless
-/// it exists.
+/// Returns a run of mke2fs with `arguments`, which are separated by spaces. The caller adds the path of the
+/// image, and the size if the image does not exist yet.
 #[must_use]
 pub fn mke2fs(arguments: &str) -> Tool {
     let arguments = arguments.split_whitespace();

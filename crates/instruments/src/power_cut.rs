@@ -32,8 +32,8 @@ pub struct PowerCuts<'a> {
 }
 
 impl<'a> PowerCuts<'a> {
-    /// Creates an instance whose position is before the first of `changes`. `device` has the content before
-    /// these changes.
+    /// Creates an instance whose position is before the first of `changes`. `device` is the device with its
+    /// content before these changes.
     #[must_use]
     pub fn new(device: &OverlayDevice, changes: &'a [ChangeRecord]) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl<'a> PowerCuts<'a> {
         self
     }
 
-    /// Advances to the point at which `position` changes had returned, or to the end of the log if it is
+    /// Advances to the point at which `position` changes had returned, or to the end of the log if the log is
     /// shorter. Does nothing if that point is before the current position.
     ///
     /// # Errors
@@ -75,14 +75,14 @@ impl<'a> PowerCuts<'a> {
         Ok(())
     }
 
-    /// Returns the content if all changes that had returned are on the medium.
+    /// Returns the content of a device on which all changes that had returned are on the medium.
     #[must_use]
     pub fn all_written(&self) -> OverlayDevice {
         self.written.clone()
     }
 
-    /// Returns one of the other possible contents, which `seed` determines. If the change after the position
-    /// is a write, its sectors can be on the medium although the write had not returned.
+    /// Returns another possible content, which `seed` selects. It may contain a part of the change after the
+    /// position, which had not returned when power was lost.
     ///
     /// # Errors
     /// Returns an error if a change is not within the device.
@@ -127,8 +127,8 @@ enum Survival {
     AllBut(usize),
     /// Only this write.
     Only(usize),
-    /// Each write, with this probability in eighths. A quarter of the writes are torn instead: any of their
-    /// sectors may be on the medium.
+    /// Each write as a whole, with this probability in eighths. A quarter of the writes are torn instead: any
+    /// of their sectors may be on the medium.
     Eighths(u64),
 }
 

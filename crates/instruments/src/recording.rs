@@ -7,8 +7,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device that forwards all calls and requests to another device. It logs a read before forwarding it, and
-/// a change (a write, discard or flush) after it succeeded, before its end is reported.
+/// A device that forwards all calls and requests to another device. A read is logged before it is forwarded.
+/// A change (a write, discard or flush) is logged after it succeeded, and before the caller is notified.
 ///
 /// The logs grow without bound, so this device is only for tests.
 #[derive(Debug)]
@@ -83,7 +83,8 @@ impl RecordingDevice {
         std::mem::take(&mut *self.changes.lock())
     }
 
-    /// Logs the reads of `requests`. Returns requests that log the writes when they are complete.
+    /// Logs the reads of `requests`. Returns the requests to forward. Those that are writes log themselves
+    /// when they are complete.
     fn logged(&self, requests: Vec<Request>) -> Vec<Request> {
         let logged = requests.into_iter().map(|mut request| {
             if request.is_write() {
@@ -105,8 +106,8 @@ impl RecordingDevice {
         });
     }
 
-    /// Returns a write of a copy of the buffers, which logs the write and completes `request` when it is
-    /// complete.
+    /// Returns a write of a copy of the buffers. When it completes, it is logged if it succeeded, and
+    /// `request` completes with the same result.
     fn logged_write(&self, mut request: Request) -> Request {
         let changes = Arc::clone(&self.changes);
         let offset_bytes = request.offset_bytes();

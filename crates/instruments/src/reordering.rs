@@ -56,16 +56,15 @@ impl ReorderingDevice {
         }
     }
 
-    /// Does not answer requests whose first byte is in `bytes`, until [`ReorderingDevice::answer`] or
-    /// until the device is dropped.
+    /// Does not answer requests whose first byte is in `bytes`, until [`ReorderingDevice::answer`] is called
+    /// or the device is dropped.
     #[must_use]
     pub fn with_silence(self, bytes: Range<u64>) -> Self {
         self.silence(bytes);
         self
     }
 
-    /// Does not answer later requests whose first byte is in `bytes`, as
-    /// [`ReorderingDevice::with_silence`].
+    /// Does the same as [`ReorderingDevice::with_silence`] for requests that are submitted later.
     pub fn silence(&self, bytes: Range<u64>) {
         self.shared.state.lock().silent.push(bytes);
     }
@@ -79,8 +78,8 @@ impl ReorderingDevice {
         self.shared.changed.notify_all();
     }
 
-    /// Holds all requests if `is_held` is true. Otherwise releases the held requests, and performs
-    /// all later ones.
+    /// If `is_held` is true, starts no further requests until the next call. If it is false, performs the
+    /// requests that were held and all later ones.
     pub fn hold(&self, is_held: bool) {
         self.shared.state.lock().is_held = is_held;
         self.shared.changed.notify_all();
@@ -168,7 +167,7 @@ impl Drop for ReorderingDevice {
         self.shared.state.lock().is_closed = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If the thread panicked, it has already reported the panic.
+            // If the thread panicked, the panic was already reported.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
 //! Execution of external tools: mke2fs, debugfs, tune2fs, losetup, …
 //!
-//! They are started directly, without a shell, with a fixed clock, a fixed configuration and a fixed
-//! language, so that two runs produce the same image.
+//! They are started directly, without a shell. Their clock, time zone and language are fixed, so that the
+//! host's settings do not affect the result.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -449,7 +449,7 @@ fn request_past_the_end_is_refused() {
     device.submit(VirtualTime(0), read_at(model.size_bytes.value - 511, 512));
 }
 
-/// The specification of the disk has 52.2 s for 4096 reads of a sector, which includes a margin of 5%.
+/// The specification of the disk states 52.2 s for 4096 reads of one sector. This includes a margin of 5%.
 #[test]
 fn random_reads_of_the_disk_of_1998_take_as_long_as_specified() {
     let model = named("scsi-1998");

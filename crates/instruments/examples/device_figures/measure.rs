@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// Reads or writes `len_bytes` at each of `offsets` of the file, with `depth` requests in flight.
+/// Reads or writes `len_bytes` at each of `offsets` in the file, with up to `depth` requests in flight.
 fn run(
     model: &DeviceModel,
     kind: RequestKind,
@@ -204,7 +204,7 @@ pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
     out
 }
 
-/// Returns the results of the devices without an arm as a table.
+/// Returns a table of the results of the parallel devices, which have no arm.
 pub fn parallel_figures() -> String {
     let mut out = String::from(
         "| device | size of random reads | in flight | MB/s | reads/s |\n|---|---|---|---|---|\n",

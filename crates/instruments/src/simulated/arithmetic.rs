@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub(super) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Converts a span to nanoseconds, saturating after several centuries.
+/// Converts a duration to nanoseconds. A duration of more than about 580 years is cut to the maximum.
 pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -21,7 +21,7 @@ pub(super) fn earliest<const N: usize>(times_ns: [Option<u64>; N]) -> Option<u64
 
 /// Returns `value * times / over`, rounded down.
 pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
-    // The wide division is many times slower, and seldom needed.
+    // The 128-bit division below is many times slower, and seldom needed.
     if let Some(product) = value.checked_mul(times) {
         return product / over;
     }

@@ -1,22 +1,24 @@
-//! Simulates CFQ, completely fair queueing: the disk serves one process after the other, each for a time slice.
+//! Simulates CFQ, completely fair queueing: the elevator serves one process after the other, each for a time
+//! slice.
 //!
-//! Model: `cfq-iosched` of Linux 2.6.20. The reads of each process are in a queue of their own, and the writes of
-//! all processes are in one queue (asynchronous writes). The queues that have commands take turns. A turn (slice)
-//! begins at the first completion of one of its commands. It ends after `slice_sync` or `slice_async`; for writes
-//! also after `slice_async_commands`. If the queue of a process becomes empty, the disk waits for its commands in
-//! the device, and then up to `slice_idle` for its next request, because this is probably near the previous one.
-//! It does not wait for a process whose mean pause between requests is longer. If the device queues commands,
-//! it also does not wait for a process whose mean distance between requests is large. A read ends the turn of
-//! writes immediately.
+//! Model: `cfq-iosched` of Linux 2.6.20. The reads of each process are in a queue of their own, and the
+//! writes of all processes are in one queue (asynchronous writes). The queues that have commands take turns.
+//! A turn (slice) begins at the first completion of one of its commands. It ends `slice_sync` (for reads) or
+//! `slice_async` (for writes) later. A turn of writes also ends after `slice_async_commands`. If the queue of
+//! a process becomes empty, the elevator first waits until the commands of the process in the device are
+//! done. Then it waits up to `slice_idle` for the next request of the process, because that request is
+//! probably near the previous one. It does not wait for a process whose mean pause between requests is longer
+//! than `slice_idle`. If the device queues commands, it also does not wait for a process whose mean distance
+//! between requests exceeds [`FAR_BYTES`]. A read ends the turn of writes immediately.
 //!
-//! Within a queue, the oldest command is served first if it has expired at the begin of the turn. Otherwise the
-//! command nearest to the last one is served, with a penalty for going back. `quantum` commands are chosen at
-//! once.
+//! Within a queue, the oldest command is served first if it has expired when the turn begins. All other
+//! commands are chosen by their distance from the last one: the nearest is next, and distances backwards
+//! count more. `quantum` commands are chosen at once.
 //!
 //! Deliberate differences: all processes have the same priority. A turn that ends early leaves no credit for
 //! the next one.
 //!
-//! Invariants: 1. A queue with waiting commands is `active` or in `round` exactly once. 2. `dispatched` of a
+//! Invariants: 1. A queue with waiting commands is either `active`, or in `round` once. 2. `dispatched` of a
 //! queue is the number of its commands in `batch` and in the device.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,13 +28,13 @@ use super::command::Command;
 use super::lane::Lane;
 use super::parameters::CfqModel;
 
-/// The mean distance above which a process reads at random places, in bytes.
+/// If the mean distance between the requests of a process is larger than this, its reads count as random.
 const FAR_BYTES: u64 = 64 << 20;
-/// The time for which the disk waits for such a process if the device does not queue commands.
+/// The maximum time for which the elevator waits for such a process if the device does not queue commands.
 const FAR_IDLE_NS: u64 = 2_000_000;
-/// The number of commands in the device above which it is known to queue commands.
+/// A device that had more commands than this at one time is known to queue commands.
 const QUEUEING_COMMANDS: usize = 4;
-/// The number of requests after which the means of a process are used.
+/// A mean is used only when it has at least this many samples.
 const MEAN_SAMPLES: u32 = 3;
 
 /// The owner of a queue: a process, or `None` for the writes of all.
@@ -70,11 +72,11 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     owner: Owner,
-    /// The end, which is known after the first completion.
+    /// The time at which the turn ends. It is known after the first completion.
     end_ns: Option<u64>,
     commands: u32,
     has_checked_age: bool,
-    /// The end of waiting for the next request.
+    /// The time at which the elevator stops waiting for the next request, if it waits.
     idle_until_ns: Option<u64>,
 }
 
@@ -114,7 +116,7 @@ impl Cfq {
         }
     }
 
-    /// Returns the waiting commands of the queue for a request of `process`.
+    /// Returns the waiting commands of the queue to which a request of `process` belongs.
     pub fn lane(&mut self, is_write: bool, process: u32) -> &mut Lane {
         &mut self.queue((!is_write).then_some(process)).lane
     }
@@ -213,7 +215,8 @@ impl Cfq {
         self.active = Some(turn);
     }
 
-    /// Returns the turn whose queue has a command to serve now. Ends a turn that is over, and begins the next.
+    /// Returns the active turn if its queue has a command to serve now. Ends a turn that is over, and begins
+    /// the next one.
     fn choose_turn(&mut self, now_ns: u64) -> Option<Turn> {
         if let Some(turn) = self.active {
             let is_over = turn.end_ns.is_some_and(|end_ns| end_ns <= now_ns);
@@ -263,7 +266,7 @@ impl Cfq {
         }
     }
 
-    /// Returns how long the disk waits for the next request of this owner, if it does.
+    /// Returns how long the elevator waits for the next request of this owner, or `None` if it does not wait.
     fn idle_ns(&self, owner: Owner) -> Option<u64> {
         let queue = &self.queues[&owner];
         let idle_ns = nanos(self.model.slice_idle.value);
@@ -295,7 +298,7 @@ impl Cfq {
         }
     }
 
-    /// Returns when the disk stops to wait for a request.
+    /// Returns the time at which the elevator stops waiting for a request, or `None` if it does not wait.
     pub fn timer_ns(&self) -> Option<u64> {
         self.active?.idle_until_ns
     }
@@ -362,7 +365,7 @@ mod tests {
         tested.read(0, 1, &[50, 10, 90]);
         tested.read(0, 2, &[20, 60]);
         assert_eq!(tested.serve_all(0), [10, 50, 90]);
-        // The disk waits for the first process.
+        // The elevator waits for the first process.
         assert_eq!(tested.cfq.timer_ns(), Some(8 * MS));
         // The nearest command is first, here backwards.
         assert_eq!(tested.serve_all(8 * MS), [60, 20]);
@@ -425,7 +428,7 @@ mod tests {
             far.read(number * MS, 1, &[number % 2 * 1000 * MIB]);
             far.serve_all(number * MS);
         }
-        // Without queueing in the device, it waits a short time.
+        // If the device does not queue commands, the elevator waits a short time.
         assert_eq!(far.cfq.timer_ns(), Some(9 * MS));
         far.cfq.is_queueing = true;
         far.read(8 * MS, 1, &[0]);

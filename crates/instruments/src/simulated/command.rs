@@ -9,7 +9,7 @@ use super::RequestId;
 pub(super) struct Command {
     /// The slot of [`CommandTable`] that lists the requests in this command.
     pub slot: usize,
-    /// A sequence number: the older of two commands has the smaller number.
+    /// A sequence number in order of creation: the older of two commands has the smaller number.
     pub number: u64,
     pub is_write: bool,
     pub start_bytes: u64,

@@ -1,4 +1,5 @@
-//! The interface of a simulated device: accepts requests and returns completions, both in order of time.
+//! The interface of a simulated device. Requests must be submitted in order of time, and completions are
+//! returned in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -120,8 +121,8 @@ impl SimulatedDevice {
     }
 
     /// Submits a request and returns its id. Ids are consecutive numbers from 0. `now` must not be earlier
-    /// than in any previous call. The device accepts any number of requests: a caller that models Linux must
-    /// not submit readahead while [`Self::is_congested`].
+    /// than in any previous call. The device accepts any number of requests. A caller that models Linux must
+    /// not submit readahead while [`Self::is_congested`] returns true.
     ///
     /// # Panics
     /// Panics if the request is empty or not within the device.
@@ -156,7 +157,7 @@ impl SimulatedDevice {
     }
 
     /// Returns the time of the next event if no further request is submitted, or `None` if the device is
-    /// idle. The caller should call [`Self::complete`] at that time, which may still return `None`, since not
+    /// idle. The caller should call [`Self::complete`] at that time. This call may return `None`, since not
     /// every event completes a request.
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
@@ -219,7 +220,8 @@ impl SimulatedDevice {
         }
     }
 
-    /// Returns the time at which the scheduler may have another command, if it can be sent to the device then.
+    /// Returns the time at which the scheduler may have another command. Returns `None` if the device could
+    /// not accept that command now.
     fn timer_ns(&self) -> Option<u64> {
         let is_ready = self.has_room() && self.plugged_at_ns.is_none();
         self.scheduler.timer_ns().filter(|_| is_ready)

@@ -12,12 +12,13 @@
 //! ```
 //!
 //! Model: native command queueing. Of the waiting commands, the drive next serves the one whose first byte
-//! passes under a head soonest, unless a command has waited longer than the age limit. When the head has
-//! reached the track of a read, the drive also caches the bytes that pass before the requested ones. After a
-//! read, the drive continues to read the following bytes while it is idle (read-on). Reads that the cache can
-//! serve do not wait for the arm. A write is done when its bytes are in the write cache.
+//! passes under a head soonest. A command that has waited longer than the age limit is served first. When the
+//! head has reached the track of a read, the drive also caches the bytes that pass before the requested
+//! bytes. After a read, the drive continues to read the following bytes while it is idle (read-on). Reads
+//! that the cache can serve do not wait for the arm. A write is done when its bytes are in the write cache.
 //!
-//! The bytes that the idle drive has read on are computed at the next event, so reading on needs no events.
+//! The bytes that the idle drive reads on are computed at the next event. Reading on needs no events of its
+//! own.
 //!
 //! Invariants:
 //! 1. From `accept` until `step` returns its slot, a command is in exactly one of `arriving`, `waiting`,
@@ -86,7 +87,7 @@ struct Waiting {
     spot: Spot,
 }
 
-/// The state of reading on: `next_byte` passes under the head at `at_ns`, and reading stops at `limit_byte`.
+/// The state of reading on. `next_byte` passes under the head at `at_ns`. Reading stops at `limit_byte`.
 #[derive(Clone, Copy, Debug)]
 struct ReadingOn {
     next_byte: u64,
@@ -104,7 +105,7 @@ struct Work {
     end_at_ns: u64,
     /// The time at which the byte at `end_byte` passes under the head.
     next_at_ns: u64,
-    /// The bytes that are inserted in the read cache at the end: up to two ranges, which include the
+    /// The bytes that are inserted in the read cache when this work ends: up to two ranges, which include the
     /// requested bytes.
     passed: [(u64, u64); 2],
 }
@@ -164,8 +165,8 @@ impl Drive {
         earliest([arriving, work, done, self.decide_at_ns])
     }
 
-    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot of
-    /// the command that is done, if the event completes one.
+    /// Handles one event that is due at `now_ns`, the time that `next_event_ns` returned. Returns the slot of
+    /// the command that is done, if the event completes a command.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(slot) = self.pop_done(now_ns) {
             return Some(slot);
@@ -239,7 +240,7 @@ impl Drive {
         }
     }
 
-    /// Inserts the bytes that the idle drive has read on until now in the read cache.
+    /// Inserts the bytes that the idle drive has read on until `now_ns` in the read cache.
     fn update_read_on(&mut self, now_ns: u64) {
         let Some(reading) = self.reading_on else {
             return;
@@ -337,7 +338,8 @@ impl Drive {
     }
 
     /// Starts a write if the drive has been idle for `write_delay_ns`. Otherwise sets the time at which the
-    /// drive will have been idle that long. Called when no read waits and the write cache has room.
+    /// drive will have been idle that long. Called when no read waits, and no write waits for room in the
+    /// write cache.
     fn decide_write_later(&mut self, now_ns: u64) {
         let idle_since_ns = self
             .interface_free_at_ns
@@ -384,8 +386,8 @@ impl Drive {
             .map(|(begin_at_ns, (_, index))| (begin_at_ns, index))
     }
 
-    /// Returns the time at which a run in the write cache begins to pass under the head, and the start of
-    /// the run. Selects the run that begins soonest.
+    /// Returns the time at which a run in the write cache begins to pass under the head, and the start of the
+    /// run. Of the runs near the head, selects the one that begins soonest.
     fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
         if self.writes.is_empty() {
             return None;

@@ -65,7 +65,7 @@ impl ReadCache {
         (byte < self.segments[index].end_bytes).then_some(index)
     }
 
-    /// Marks the segment that contains a byte as the most recently used one.
+    /// Marks the segment that contains `byte`, if there is one, as the most recently used.
     pub fn touch(&mut self, byte: u64) {
         if let Some(index) = self.index_of(byte) {
             self.uses += 1;

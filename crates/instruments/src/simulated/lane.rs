@@ -1,9 +1,9 @@
-//! The waiting commands of one queue of a scheduler, in order of offset and in order of arrival.
+//! The waiting commands of one queue of a scheduler, sorted both by offset and by arrival.
 //!
 //! Invariants:
 //! 1. `sorted` and `keys` contain the same commands: all that wait.
-//! 2. `arrivals` contains each of these commands once, in order of deadline. It may also contain commands that
-//!    were sent to the device.
+//! 2. `arrivals` contains each of these commands once, in order of deadline. It may also contain commands
+//!    that were already sent to the device.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::arithmetic::nanos;
 use super::command::Command;
 
-/// The first byte and the number of a command, which define the order of commands in a batch.
+/// The first byte and the number of a command. Commands of a batch are served in this order.
 pub(super) type Key = (u64, u64);
 
 /// Waiting commands.
@@ -67,8 +67,9 @@ impl Lane {
         self.sorted.insert(key, command);
     }
 
-    /// Extends a waiting command that the bytes directly follow or precede, and returns its slot. Returns
-    /// `None` if there is no such command, or if the extended command would be too large.
+    /// Merges a range of bytes with a waiting command that ends at its start or starts at its end. Returns
+    /// the slot of the command. Returns `None` if there is no such command, or if the extended command would
+    /// be too large.
     pub fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
         let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
         if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
@@ -100,7 +101,7 @@ impl Lane {
         })
     }
 
-    /// Returns the key of the oldest command, if its deadline has expired.
+    /// Returns the key of the oldest waiting command if its deadline has expired.
     pub fn expired(&mut self, now_ns: u64) -> Option<Key> {
         while let Some(oldest) = self.arrivals.front() {
             match self.keys[oldest.slot] {
@@ -118,9 +119,9 @@ impl Lane {
         self.take(key)
     }
 
-    /// Returns the key of the command that is nearest to `position_bytes`. The distance of a command before the
-    /// position is multiplied by `back_penalty`, and such a command is considered only if its distance is at most
-    /// `back_max_bytes`. If no command is considered, returns the first one.
+    /// Returns the key of the command that is nearest to `position_bytes`. The distance of a command before
+    /// the position is multiplied by `back_penalty`, and such a command is considered only if its distance is
+    /// at most `back_max_bytes`. If no command is considered, returns the command with the lowest offset.
     pub fn nearest(
         &self,
         position_bytes: u64,
@@ -142,8 +143,7 @@ impl Lane {
         let command = self.sorted.remove(&key)?;
         self.keys[command.slot] = None;
         self.position_bytes = command.end_bytes;
-        // Also remove commands here that were sent to the device, since `expired` may not be called for a
-        // long time.
+        // Remove the entries of sent commands here too, since `expired` may not be called for a long time.
         while let Some(oldest) = self.arrivals.front()
             && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
         {

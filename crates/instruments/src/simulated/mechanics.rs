@@ -6,8 +6,9 @@
 //! the start of the previous track by the rotation during a track switch (skew), so that a sequential reader
 //! does not lose a revolution.
 //!
-//! All times are integers in nanoseconds. An angle is the time that the platters take to rotate by it. So the
-//! times at which consecutive bytes pass the head have no rounding errors relative to one another.
+//! All times are integers in nanoseconds. An angle is expressed as the time that the platters take to rotate
+//! by it. Therefore the times at which consecutive bytes pass the head have no rounding errors relative to
+//! one another.
 //!
 //! Differences from the model: there are no spare sectors, no retries and no recalibration. A seek takes
 //! exactly the time of the curve.
@@ -163,7 +164,7 @@ impl Mechanics {
         zone.start_bytes + (track - zone.first_track) * zone.track_bytes
     }
 
-    /// Returns the time of the rotation from the start of a track to a byte in it.
+    /// Returns the time of the rotation from the start of the track to `place`.
     fn turn_ns(&self, place: Place) -> u64 {
         place.within_bytes * self.revolution_ns / place.track_bytes
     }
@@ -246,8 +247,8 @@ impl Mechanics {
         let elsewhere = with_angle(depart_at_ns + self.shortest_seek_ns);
         let mut soonest: Option<(u64, Key)> = None;
         for (spot, key) in spots {
-            // A spot that would pass too late even after the shortest seek is skipped, without computing its
-            // seek. If many commands wait, most are skipped.
+            // Skip a spot that would pass later than the best one even after the shortest seek, without
+            // computing its seek. If many commands wait, most spots are skipped.
             let is_here = spot.track == head.track;
             let (earliest_ns, angle_ns) = if is_here { here } else { elsewhere };
             let passes_at_ns = earliest_ns + self.turning_ns(angle_ns, spot.angle_ns);
@@ -307,11 +308,12 @@ impl Mechanics {
     }
 }
 
-/// The seek time as a function of the distance: a constant settle time, plus a square root up to a distance
-/// (the knee), plus a line with the slope of the square root at the knee.
+/// The seek time as a function of the distance: a constant settle time, plus a curve. The curve is a square
+/// root up to a certain distance (the knee). Beyond the knee, it is a line with the slope of the square root
+/// at the knee.
 ///
-/// Cost: 4 bytes for each of about 80,000 cylinders. The times are computed in advance, since a drive
-/// compares the times of many seeks before it executes one.
+/// Cost: 4 bytes for each cylinder; the disk of 2007 has about 110,000. The times are computed in advance,
+/// since a drive compares the times of many seeks before it executes one.
 #[derive(Debug)]
 struct SeekCurve {
     settle_ns: u64,
@@ -321,7 +323,7 @@ struct SeekCurve {
 
 /// The number 1 as a fixed-point fraction of the stroke.
 const ONE: u64 = 1 << 32;
-/// The number 1 as a fixed-point square root of such a fraction.
+/// The number 1 as the square root of such a fixed-point fraction.
 const ROOT_ONE: u64 = 1 << 16;
 
 impl SeekCurve {

@@ -1,5 +1,5 @@
-//! Simulates disks and other block devices in virtual time: accepts requests, and computes when each one
-//! completes.
+//! Simulates disks and other block devices in virtual time. A simulated device accepts requests, and computes
+//! when each of them completes.
 //!
 //! Model: the layers of Linux below the page cache. An I/O scheduler of the host sorts and merges requests
 //! into commands, and a device with a command queue of its own serves the commands. The simulation computes
@@ -17,8 +17,8 @@
 //! rate.
 //!
 //! Cost: a request costs a few operations on ordered maps and heaps. The disk also examines each of the
-//! commands in its queue, at most 31, before it moves its arm. Only pending requests need memory, which is
-//! reused.
+//! commands in its queue, at most 31, before it moves its arm. Memory is needed only for pending requests,
+//! and is reused.
 //!
 //! Determinism: the completions depend only on the model, the seed, and the requests and their times.
 

@@ -48,9 +48,9 @@ impl DeviceModel {
             })
     }
 
-    /// Returns the start of the first zone of a disk in which a sequential reader reaches at most this
-    /// rate. (The outer zones have lower offsets and are faster.) Returns the start of the last zone if all
-    /// zones are faster, and 0 for a device that is not a disk.
+    /// Returns the offset of the first zone of a disk in which a sequential reader reaches at most this rate.
+    /// (The outer zones have lower offsets and are faster.) Returns the offset of the last zone if all zones
+    /// are faster, and 0 for a device that is not a disk.
     #[must_use]
     pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
         match &self.service {

@@ -78,7 +78,7 @@ impl Parallel {
         let last = (command.end_bytes - 1) / self.stripe_bytes;
         let mut end_at_ns = start_at_ns;
         for stripe in first..=last {
-            // The value is less than the length of a vector.
+            // The value is less than the length of `unit_free_at_ns`, so it fits.
             let unit = usize::try_from(stripe % count).unwrap_or(0);
             let free_at_ns = &mut self.unit_free_at_ns[unit];
             *free_at_ns = start_at_ns.max(*free_at_ns) + self.unit_read_ns;
@@ -94,8 +94,8 @@ impl Parallel {
         earliest([ready, done])
     }
 
-    /// Handles one event that is due at `now_ns`, a time that `next_event_ns` returned. Returns the slot of
-    /// the command that is done, if the event completes one.
+    /// Handles one event that is due at `now_ns`, the time that `next_event_ns` returned. Returns the slot of
+    /// the command that is done, if the event completes a command.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
         if let Some(&Reverse((at_ns, number, slot, len_bytes))) = self.ready.peek()
             && at_ns <= now_ns

@@ -74,15 +74,17 @@ macro_rules! sourced_values {
 sourced_values! {
     /// Linux's deadline elevator.
     DeadlineModel {
-        /// The time after which a waiting read is served next, wherever it is on the disk.
+        /// The age at which a waiting read is the first command of the next batch of reads, wherever it is on
+        /// the disk.
         read_expire: Duration,
-        /// The time after which a waiting write is served next, wherever it is on the disk.
+        /// The age at which a waiting write is the first command of the next batch of writes, wherever it is
+        /// on the disk.
         write_expire: Duration,
         /// Maximum number of commands in a batch: commands of one direction (reads or writes) that are served
         /// in order of offset before the deadlines are checked.
         fifo_batch: u32,
-        /// Maximum number of batches of reads that are served while writes wait. Then a batch of writes is
-        /// served.
+        /// Maximum number of batches of reads that are served while writes wait. After these, a batch of
+        /// writes is served.
         writes_starved: u32,
     }
 }
@@ -92,21 +94,22 @@ sourced_values! {
     CfqModel {
         /// Maximum number of commands that are chosen at once.
         quantum: u32,
-        /// The time for which a process is served.
+        /// The time for which the reads of one process are served.
         slice_sync: Duration,
         /// The time for which writes are served.
         slice_async: Duration,
-        /// Maximum number of writes in this time.
+        /// Maximum number of writes that are served in one turn.
         slice_async_commands: u32,
-        /// The time for which the disk waits for the next request of a process.
+        /// The maximum time for which the elevator waits for the next request of a process.
         slice_idle: Duration,
         /// The age at which a read is served first in the next slice of its process.
         fifo_expire_sync: Duration,
         /// The age at which a write is served first in the next slice of writes.
         fifo_expire_async: Duration,
-        /// Maximum distance of a command before the position of the head that is served out of order.
+        /// The maximum distance, before the end of the last command, of a command that is served before the
+        /// commands after that position.
         back_seek_max_bytes: u64,
-        /// The factor of the distance of such a command.
+        /// The factor by which the distance of such a command is multiplied.
         back_seek_penalty: u64,
     }
 }

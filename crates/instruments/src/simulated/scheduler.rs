@@ -1,10 +1,11 @@
 //! Simulates the host's I/O scheduler: a queue of commands that wait until the device can accept them.
 //!
-//! Model of [`Deadline`]: Linux's deadline elevator. Commands are served in batches of one direction: reads or writes. A
-//! batch serves commands in ascending order of offset. It begins at the oldest command if the deadline of
-//! this command has expired, and otherwise at the end of the previous batch of its direction. Batches of
-//! reads precede batches of writes, except that a batch of writes is served after `writes_starved` batches of
-//! reads. In a model without an elevator, commands are served in order of arrival and are not merged.
+//! Model of [`Deadline`]: Linux's deadline elevator. Commands are served in batches of one direction: reads
+//! or writes. A batch serves commands in ascending order of offset. It begins at the oldest command if the
+//! deadline of this command has expired, and otherwise at the end of the previous batch of its direction. A
+//! batch of reads is served next if any read waits. As an exception, a batch of writes is served if
+//! `writes_starved` batches of reads were served while writes waited. In a model without an elevator,
+//! commands are served in order of arrival and are not merged.
 //!
 //! The other elevator is [`Cfq`].
 //!
@@ -52,7 +53,8 @@ impl Scheduler {
         self.max_command_bytes
     }
 
-    /// Adds a range of bytes of `request`, which must not exceed the maximum size of a command. Returns whether a new command was created. Otherwise the bytes were merged with a waiting command.
+    /// Adds a range of bytes of `request`, which must not exceed the maximum size of a command. Returns true
+    /// if a new command was created, and false if the bytes were merged with a waiting command.
     pub fn add(
         &mut self,
         now_ns: u64,
@@ -154,7 +156,7 @@ impl Deadline {
         self.lane(is_write).begin_batch(now_ns)
     }
 
-    /// Returns whether the next batch writes, or `None` if no command waits.
+    /// Returns whether the next batch is one of writes, or `None` if no command waits.
     fn choose_direction(&mut self) -> Option<bool> {
         let writes_wait = !self.writes.is_empty();
         if self.reads.is_empty() {
