@@ -1,4 +1,4 @@
-//! Decides which receivers wait for the kernel's next request, and parks the others.
+//! Decides which [receivers](super::receivers) wait for the kernel's next request, and parks the others.
 //!
 //! # Model
 //! If several threads wait, the requests of a sequential program wake different threads, on other processors, with
@@ -92,9 +92,9 @@ struct State {
 
 #[derive(Debug, Default)]
 struct FollowerState {
-    /// The thread of the follower, as soon as it has started.
+    /// The follower, or `None` before its thread has started.
     thread: Option<Follower>,
-    /// Whether the follower answers a request.
+    /// Whether the follower is answering a request.
     is_busy: bool,
     /// Whether the follower receives requests although sharing is off, because all other receivers are busy.
     is_substitute: bool,
@@ -144,7 +144,8 @@ impl Parking {
         }
     }
 
-    /// Chooses the role of the current thread: the first one that calls this becomes the follower.
+    /// Chooses the role of the current thread. The first thread that calls this becomes the follower, if the watcher
+    /// runs and the scheduling policy of the thread can be set.
     pub(super) fn choose_role(&self) -> Role {
         let mut state = self.shared.state.lock();
         if state.follower.thread.is_some() || self.watcher.is_none() {

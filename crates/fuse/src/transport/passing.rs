@@ -13,9 +13,10 @@
 //!
 //! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
 //! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
-//! fatal. And if all receivers are busy, it is not received. Therefore the server does not use `INTERRUPT`. One of its
-//! threads checks, once per [`CHECK_INTERVAL`], the requests that were passed before the previous check. The thread
-//! runs while a passed request can end, and stops after [`IDLE_CHECKS`] consecutive checks that find no such request.
+//! fatal. And if all receivers are busy, the server does not receive it. Therefore the server does not use
+//! `INTERRUPT`. One of its threads checks, once per [`CHECK_INTERVAL`], the requests that were passed before the
+//! previous check. The thread runs while a passed request can end, and stops after [`IDLE_CHECKS`] consecutive checks
+//! that find no such request.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -107,7 +108,7 @@ struct Pending {
     requests: HashMap<u64, EndableRequest>,
     /// Whether a thread checks the requests.
     is_checked: bool,
-    /// The number of checks.
+    /// The number of checks so far.
     checks: u64,
     /// The number of consecutive checks that found no request.
     idle_checks: u32,

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
-//!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0,
-//!    and passes its request to a worker.
+//!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0.
+//!    If its request would wait, it passes the request to a worker.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};

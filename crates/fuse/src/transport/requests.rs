@@ -39,10 +39,11 @@ use std::time::Duration;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// The size of a page in the page caches of the kernel and of Larder.
+/// The size of a page in the page caches of the kernel and of Larder, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// The maximum length of a copy that is not passed to a worker. It takes less time than waking the worker.
+/// The maximum length of a copy that is not passed to a worker, in bytes. A copy of this length takes less time
+/// than waking a worker.
 const SMALL_COPY_BYTES: usize = 128 << 10;
 
 /// The handler of the kernel's requests for one mounted volume.
@@ -64,7 +65,7 @@ pub(super) struct Requests {
     connection: Arc<Connection>,
 }
 
-/// What a request needs to be answered.
+/// What the answer to a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// Only memory, or a write to the device that is too short to be worth waking a worker.

@@ -1,5 +1,5 @@
-//! Copies a directory with its content out of an image: depth first, with a list of levels instead of
-//! recursion.
+//! Copies a file, or a directory with its content, out of an image. A directory is copied depth first,
+//! with a list of levels instead of recursion.
 
 use super::attributes;
 use super::content::{self, failure, written};
