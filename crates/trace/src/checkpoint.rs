@@ -1,4 +1,4 @@
-//! Checkpoints: a record after each row group, with which a trace without a footer can be read.
+//! Checkpoints: records after the row groups that make a trace without a footer readable.
 //!
 //! # Layout
 //! A checkpoint starts with a Parquet footer that describes only the preceding row group. These fields
@@ -11,9 +11,9 @@
 //! | 4 | CRC-32C of the footer and of the fields before this one |
 //! | 8 | [`MARK`] |
 //!
-//! A reader finds the last checkpoint, and from each checkpoint the previous one. A checkpoint does not
-//! describe all row groups, since the total size of the checkpoints would then grow with the square of the
-//! number of row groups.
+//! A reader searches for the last checkpoint. The offset in each checkpoint gives the place of the previous
+//! one. A checkpoint describes only one row group: if it described all previous ones, the total size of the
+//! checkpoints would grow with the square of the number of row groups.
 
 use crate::{Error, TraceInfo, footer};
 use parquet::errors::ParquetError;

@@ -1,10 +1,11 @@
 //! The Parquet footer, which describes the trace and its row groups.
 //!
 //! # Layout
-//! The CRC-32C of the footer in little endian, and [`MARK`], precede the footer. Readers of Parquet ignore
-//! these bytes. All traces that Larder writes have them. A trace that another tool has rewritten does not,
-//! so its footer may contain checksums of row groups that the tool has copied from the original trace. They
-//! do not match the rewritten row groups, and are not checked.
+//! Two fields precede the footer: a CRC-32C in little endian, and [`MARK`]. The checksum covers the footer
+//! and the last bytes of the file. Readers of Parquet ignore these fields. All traces that Larder writes have
+//! them. A trace that another tool has rewritten does not have them. Its footer may still contain the
+//! checksums of the original row groups, if the tool has copied the metadata. These do not match the
+//! rewritten row groups, so they are not checked.
 
 use crate::columns::{self, CREATED_BY};
 use crate::{Error, TraceInfo};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub const MAGIC: &[u8; 4] = b"PAR1";
 /// The bytes between the checksum and the footer.
 pub const MARK: &[u8; 4] = b"lard";
-/// The length of the last bytes of a file: the length of the footer, and [`MAGIC`].
+/// The length of the last bytes of a file, which contain the length of the footer, and [`MAGIC`].
 pub const END_BYTES: usize = 8;
 /// The length of the checksum and the mark.
 pub const SUM_BYTES: usize = 8;

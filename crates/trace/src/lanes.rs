@@ -6,26 +6,28 @@
 //! threads do not contend.
 //!
 //! # Order
-//! A thread reads the clock for the time of an event with its lane locked. So if an event is added to a lane
-//! after the lane was collected, its time is after the start of the collection. Therefore a collection
-//! contains all events whose time is before its start, and [`Lanes::collect`] can return them in the order of
-//! time. A table reports insertions and removals of one key with the bucket locked, and all processors have
-//! the same clock, so the times of these events have the order of the changes.
+//! A thread reads the clock for the time of an event while it holds the lock of its lane. If an event is
+//! added to a lane after the lane was collected, the time of the event is therefore after the start of the
+//! collection. So a collection contains all events whose time is before its start, and [`Lanes::collect`] can
+//! return them in the order of time. A table reports an insertion or removal of a key while the bucket is
+//! locked, and all processors have the same clock. Therefore the times of changes to one key have the order
+//! of the changes.
 //!
 //! The clock is read for each insertion and removal (a change), but not for each lookup: up to [`LOOKUPS`]
-//! lookups without a change between them have the time of the first. Lookups in one lane keep their order,
-//! and a lookup is never ordered before a change that was reported earlier.
+//! lookups without a change between them have the time of the first. Lookups in one lane keep their order.
+//! The time of a lookup is never before that of a change that was reported earlier.
 //!
 //! # Locking
-//! A thread locks one lane at a time, to add one event or to take all events. With the lane locked, it
+//! A thread locks one lane at a time, to add one event or to take all events. While it holds this lock, it
 //! acquires no other lock and does not wait. A thread that waits for room ([`Overflow::Wait`]) releases the
-//! lock meanwhile.
+//! lock while it waits.
 //!
 //! # Cost
 //! An event costs one uncontended lock, and a change one read of the clock. Each lane has a small separate
-//! buffer for its latest events, which stays in the processor's cache: the unlock waits until the stores
-//! before it are complete. An event takes 32 bytes. If 16 threads fill their lanes, the lanes take 64 MiB and
-//! the collection as much: at most 132 MiB, which are not part of the caches' budget.
+//! buffer for its latest events. This buffer stays in the processor's cache, which makes the unlock fast: an
+//! unlock waits until the stores before it are complete. An event takes 32 bytes. If 16 threads fill their
+//! lanes, the lanes take 64 MiB, and a collection takes as much. The total is at most 132 MiB, which are not
+//! part of the caches' budget.
 
 use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation};
@@ -39,8 +41,8 @@ use std::time::Instant;
 const LANES: usize = 16;
 /// The largest number of events in a lane, without those in the buffer of the latest events.
 const LANE_EVENTS: usize = 1 << 17;
-/// The number of events in a lane at which a collection is requested. So many events fit into the cache of a
-/// processor.
+/// The number of events in a lane at which a collection is requested. This many events fit into the cache of
+/// a processor.
 const COLLECT_EVENTS: usize = 1 << 14;
 /// The size of a lane's buffer of the latest events, in events. It divides [`COLLECT_EVENTS`].
 const LATEST_EVENTS: usize = 64;
@@ -115,7 +117,8 @@ impl Held {
 
 impl Lane {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // The state is consistent at all times, so a panic of another thread with the lock does not matter.
+        // The state is consistent at all times, so it does not matter if another thread panicked while it
+        // held the lock.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,8 +161,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the time of a new event. The time of a lookup is not before the time of any change that was
-    /// reported before.
+    /// Returns the time of a new event. The time of a lookup is not before that of any change that was
+    /// reported earlier.
     fn time_ns(&self, stamp: &mut Stamp, is_lookup: bool) -> u64 {
         let changes = self.changes.0.load(Acquire);
         if !is_lookup || stamp.lookups == 0 || stamp.changes != changes {
@@ -209,7 +212,8 @@ impl Lanes {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Release);
         for lane in &self.all {
-            // When the lock is free, a thread that found the lanes open has added its event, or waits.
+            // After this lock was acquired, each thread that found the lanes open has added its event or
+            // waits for room.
             drop(lane.lock());
             lane.has_room.notify_all();
         }

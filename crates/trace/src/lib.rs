@@ -17,8 +17,8 @@
 //! is reported as an error, and damaged data is not decoded.
 //!
 //! # Cost
-//! The writer keeps one row group of 512 Ki rows in memory, as rows and as encoded pages. This takes about
-//! 50 MB for a trace of any length, and one kilobyte for each row group written.
+//! The writer keeps one row group of 512 Ki rows in memory, as rows and as encoded pages. This takes about 50
+//! MB for a trace of any length, plus one kilobyte for each row group that was written.
 
 #![forbid(unsafe_code)]
 

@@ -35,7 +35,7 @@ pub struct Recorded {
     pub lost: u64,
 }
 
-/// A recording. When it is dropped, it ends as by [`TraceRecorder::finish`].
+/// A recording. Dropping it ends the recording as [`TraceRecorder::finish`] does, but returns no error.
 #[derive(Debug)]
 pub struct TraceRecorder {
     tape: Arc<RecorderTape>,
@@ -156,7 +156,7 @@ impl TraceRecorder {
         *self.tape.lock_tables() = tables;
     }
 
-    /// Ends the recording: writes the remaining events and the footer. Nothing is recorded after that.
+    /// Ends the recording: writes the remaining events and the footer. Later events are counted as lost.
     ///
     /// # Errors
     /// Returns the first error of the writer. The trace then ends with the last complete row group before the

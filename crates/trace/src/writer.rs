@@ -29,7 +29,8 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates the file at `path`. Only its owner may read it, because a trace reveals what was accessed.
+    /// Creates the file at `path`. Only its owner can access it, because a trace reveals which files were
+    /// used.
     ///
     /// # Errors
     /// If the file already exists or cannot be created.
@@ -40,7 +41,7 @@ impl TraceWriter {
             .mode(0o600)
             .open(path)?;
         Self::new(file, info).inspect_err(|_| {
-            // Otherwise another attempt would fail because the file exists.
+            // If the file were kept, another attempt would fail because the file exists.
             let _ = std::fs::remove_file(path);
         })
     }
@@ -52,7 +53,8 @@ impl TraceWriter {
             is_sealed: false,
         };
         let mut file = SerializedFileWriter::new(sink, schema()?, Arc::new(properties()))?;
-        // The magic number is written now, so that the file can be recognized as a trace.
+        // The magic number is written now, so that the file can be recognized before the first row group is
+        // written.
         file.flush()?;
         let kept_bytes = file.bytes_written() as u64;
         Ok(Self {
@@ -83,8 +85,8 @@ impl TraceWriter {
         &mut self.info
     }
 
-    /// Writes the pending events as a row group, and then its checkpoint. The events are then not lost if the
-    /// process is killed.
+    /// Writes the pending events as a row group, followed by its checkpoint. After this, the events are not
+    /// lost if the process is killed.
     ///
     /// # Errors
     /// Returns the system's error, most likely because there is no space.
@@ -270,7 +272,7 @@ mod tests {
         let mut writer = TraceWriter::create(&path, &TraceInfo::default()).unwrap();
         (0..10).for_each(|number| writer.push(&event(number)).unwrap());
         writer.write_row_group().unwrap();
-        // Simulates a next row group of which only half was written.
+        // Simulates a following row group that was written only in part.
         writer.file.write_all(b"half of a row group").unwrap();
         for lost in [5, 7] {
             writer.cut_short(lost).unwrap();
