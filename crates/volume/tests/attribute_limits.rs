@@ -1,5 +1,5 @@
-//! Attributes at the limits of size, and blocks at the limit of users, compared with the kernel's
-//! mount.
+//! Attributes at the limits of size, and attribute blocks at the limit of users, compared with the
+//! kernel's mount.
 
 use larder::{Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -51,7 +51,7 @@ fn set_by_volume(device: &Arc<OverlayDevice>, block_bytes: usize) -> Outcomes {
         .map(|file| create(&volume, &file.to_string()))
         .collect();
     let outcomes = set_all(block_bytes, |file, name, value| {
-        // The kernel's VFS refuses these before it calls a file system.
+        // The kernel's VFS refuses such names and values before it calls a file system.
         if name.len() > 255 {
             return Err(Errno::RANGE);
         }
@@ -87,7 +87,8 @@ fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
     if skip(&tools) || skip(&[Requirement::LoopMount]) {
         return;
     }
-    // The kernel creates no value of 64 KiB if its log cannot take that at once.
+    // The kernel refuses a value of 64 KiB if the value does not fit into the journal in one
+    // transaction.
     let ea_inode = layout_of(
         "limits-ea-inode-1k",
         "-t ext4 -b 1024 -N 2048 -O ea_inode -J size=4",
@@ -138,7 +139,7 @@ fn attributes_of_any_size_fit_or_fail_as_on_the_kernel() {
     }
 }
 
-/// Returns the number of files that have each attribute block, as debugfs shows it.
+/// Returns the number of files that use each attribute block, as debugfs reports the blocks.
 fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
     let mut script = String::new();
     for ino in inos {

@@ -1,7 +1,7 @@
-//! Threads that set, remove and read attributes from a small pool, with tiny caches. Each has its
-//! own files, which it also deletes, and all share some files. The final value of an attribute is
-//! the last one of some thread, no read returns a value that was not set, and e2fsck confirms every
-//! count.
+//! Threads that set, remove and read attributes from a small pool, with tiny caches. Each thread
+//! has its own files, which it also deletes, and all threads share some files. At the end, each
+//! attribute is as one of the threads last changed it. No read returns a value that was not set,
+//! and e2fsck confirms every count.
 
 use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -13,22 +13,22 @@ use std::sync::{Arc, Barrier};
 
 const THREADS: usize = 8;
 const STEPS: usize = 300;
-/// Files of each thread.
+/// The number of files of each thread.
 const OWN_FILES: usize = 6;
-/// Files that all threads change.
+/// The number of files that all threads change.
 const COMMON_FILES: usize = 4;
 
 const NAMES: [&str; 3] = ["user.one", "user.two", "trusted.three"];
-/// Values, by letter and length: the last needs an inode of its own if blocks are small.
+/// The values, as letter and length. The last value needs an inode of its own if blocks are small.
 const VALUES: [(u8, usize); 4] = [(b'a', 130), (b'b', 130), (b'c', 260), (b'd', 3000)];
-/// Content that fills the cache in addition.
+/// The size of the content that each thread also uses, to fill the caches.
 const CONTENT_BYTES: usize = 1 << 16;
 
-/// A file: its name and its inode.
+/// A file: its number, which is its name, and its inode number.
 type File = (usize, Ino);
 
-/// The last change of an attribute, by the file and the attribute's name: the value, or `None` if
-/// it was removed.
+/// The last change of each attribute: the file's number and the attribute's name, with the value,
+/// or `None` if the attribute was removed.
 type Last = BTreeMap<(usize, &'static str), Option<Vec<u8>>>;
 
 struct Fixture<'a> {
@@ -65,7 +65,7 @@ impl Fixture<'_> {
                     .set_xattr(ino, name.as_bytes(), &value, XattrMode::Any);
                 match set {
                     Ok(()) => drop(self.last.insert((file, name), Some(value))),
-                    // The large value, on a layout without inodes for values.
+                    // Only the large value can fail, on a layout without value inodes.
                     Err(error) => assert_eq!((error.errno(), len), (Errno::NOSPC, 3000)),
                 }
             }
@@ -176,7 +176,8 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
             .unwrap();
         for name in NAMES {
             let found = reading.xattr(ino, name.as_bytes()).unwrap();
-            // For a shared file, the last value of any thread; for others, the only one.
+            // The value of a shared file must be the last value of some thread. Other files have
+            // only one thread.
             let mut last = lasts.iter().filter_map(|last| last.get(&(file, name)));
             let is_untouched = last.clone().next().is_none() && found.is_none();
             assert!(
@@ -201,7 +202,7 @@ fn attributes_changed_by_many_threads_keep_the_last_values() {
     }
 }
 
-/// Each removal frees the value's inode, while the other thread looks for one to share.
+/// Each removal frees a value inode, while the other thread searches for a value inode to share.
 #[test]
 fn value_set_and_removed_by_two_threads_leaves_no_inode() {
     const ROUNDS: usize = 300;
@@ -232,7 +233,8 @@ fn value_set_and_removed_by_two_threads_leaves_no_inode() {
     }
 }
 
-/// A search for a capability offers the block that it reads for sharing, while that block is freed.
+/// A lookup of a capability offers the attribute block that it reads for sharing. Meanwhile,
+/// another thread frees the block.
 #[test]
 fn block_freed_during_a_search_is_not_shared() {
     const ROUNDS: u8 = 200;

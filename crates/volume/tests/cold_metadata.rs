@@ -1,5 +1,5 @@
-//! Metadata that is not in the caches: no operation waits for another one's device read, and every
-//! operation ends, however small the caches are.
+//! Metadata that is not in the caches: no operation waits for a device read of another operation,
+//! and every operation ends, however small the caches are.
 
 use larder::{Fallocate, Ino, NewFile, OpenOptions, RenameFlags, Volume, XattrMode};
 use larder_block::{BlockDevice, MemoryDevice, Result};
@@ -18,10 +18,10 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// Only a hang takes this long.
+/// A longer wait is a hang.
 const HANG: Duration = Duration::from_mins(1);
 
-/// A device in memory that blocks one read of one thread.
+/// A device in memory that can block one read of one thread.
 #[derive(Debug)]
 struct GatedDevice {
     inner: MemoryDevice,
@@ -34,7 +34,7 @@ struct Gate {
     /// The thread whose reads are counted.
     thread: Option<ThreadId>,
     reads: usize,
-    /// The number of the read that is blocked, from 0.
+    /// The number of the read to block, from 0.
     blocked: Option<usize>,
     /// Whether the thread has reached that read, or has ended.
     is_reached: bool,
@@ -64,7 +64,7 @@ impl GatedDevice {
         }
     }
 
-    /// Blocks the read `number` of the calling thread.
+    /// From now on, counts the reads of the calling thread, and blocks its read `number`.
     fn block(&self, number: usize) {
         *self.gate.lock().unwrap() = Gate {
             thread: Some(thread::current().id()),
@@ -199,8 +199,9 @@ const CHANGES: &[(&str, Change)] = &[
     }),
 ];
 
-/// Arguments and size of file systems with several groups, which are allocated apart. Without a
-/// journal, a commit drops the frames of smaller blocks, and both threads would need the same ones.
+/// The mke2fs arguments and the sizes of file systems with several groups, whose metadata is not
+/// adjacent. Without a journal, blocks must be as large as frames: a commit drops the frames of
+/// smaller blocks, and both threads would then need the same frames.
 const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext4 -b 1024 -g 2048 -G 1 -N 2048", "16M"),
     (
@@ -243,7 +244,7 @@ fn image((arguments, size): (&str, &str)) -> Vec<u8> {
 }
 
 /// Blocks read `number` of `change`. Meanwhile, another thread changes other files and commits.
-/// Returns whether there was such a read.
+/// Returns whether `change` made that many reads.
 fn is_blocked(base: &[u8], (name, change): (&str, Change), number: usize) -> bool {
     let device = GatedDevice::new(base.to_vec());
     let volume = open(Arc::clone(&device) as _, CACHE_BYTES);
@@ -257,7 +258,7 @@ fn is_blocked(base: &[u8], (name, change): (&str, Change), number: usize) -> boo
             .unwrap();
         volume.sync_file(ino, false).unwrap();
     };
-    // Reads what the second one needs.
+    // This reads the metadata that the second call needs.
     work(b"first");
     let (sender, receiver) = channel();
     let reads = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Content after a crash, and on a full file system: content that was cut off does not return, and
+//! Content after a crash, and on a full file system: truncated content does not reappear, and
 //! accepted writes are kept.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
@@ -45,10 +45,10 @@ fn make(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino
 }
 
-/// Returns the content of the file `name` as after a power cut now.
+/// Returns the content that the file `name` would have after a power cut now.
 fn after_crash(device: &Arc<OverlayDevice>, volume: Volume, name: &str) -> Vec<u8> {
     let content = read(device, name);
-    // Dropping the volume would write to the image.
+    // Do not drop the volume, because this would write to the image.
     std::mem::forget(volume);
     content
 }
@@ -120,7 +120,7 @@ fn truncated_and_extended_file_reads_as_zeros_after_a_crash() {
     volume.truncate(file, 100).unwrap();
     let other = make(&volume, "g");
     volume.sync_file(other, false).unwrap();
-    // Another mount of this state of the image extends the file.
+    // After the crash, another mount extends the file.
     let content = after_crash(&device, volume, "f");
     assert_eq!(content, [b'A'; 100]);
     let volume = Volume::open_device(Arc::clone(&device) as _, &options()).unwrap();
@@ -140,7 +140,7 @@ fn file_rewritten_after_truncation_has_its_content_when_the_log_was_full() {
     let file = make(&volume, "f");
     volume.write_at(file, &[b'o'; 8192], 0).unwrap();
     volume.sync().unwrap();
-    // Held, like an open file.
+    // The file is held, as if it were open.
     volume.hold(file).expect("held");
     volume.truncate(file, 0).unwrap();
     volume.write_at(file, &[b'n'; 8192], 0).unwrap();
@@ -150,7 +150,7 @@ fn file_rewritten_after_truncation_has_its_content_when_the_log_was_full() {
     assert_eq!(after_crash(&device, volume, "f"), [b'n'; 8192]);
 }
 
-/// Writes until there is no room for another byte. Returns the end of the written content.
+/// Writes until there is no space for another byte. Returns the end of the written content.
 fn fill(volume: &Volume, file: Ino, mut at: u64) -> u64 {
     for piece in [64 << 10, 1024] {
         let buf = vec![7; piece];

@@ -1,5 +1,6 @@
-//! The caller's side of [`larder_readahead::Policy`]: policies get the events that they depend on,
-//! at the right time. Their decisions are tested in their crate, and end to end in `readahead.rs`.
+//! The caller's side of [`larder_readahead::Policy`]: policies receive the events that they depend
+//! on, at the right time. The decisions of the policies are tested in their crate, and end to end
+//! in `readahead.rs`.
 
 use larder::{Advice, OpenFile, OpenOptions, PolicyName, Volume};
 use larder_block::BlockDevice;
@@ -45,7 +46,7 @@ impl GatedDevice {
         Closed(self)
     }
 
-    /// Waits until `reads` reads are blocked. Returns false if they do not arrive.
+    /// Waits until `reads` reads are blocked. Returns false if fewer are blocked at the deadline.
     fn holds(&self, reads: usize) -> bool {
         let gate = self.gate.lock().unwrap();
         let waited = self
@@ -115,7 +116,7 @@ impl Watched {
         options.readahead_max_bytes = MAX_PAGES * PAGE_BYTES;
         options.cache_size_bytes = 8 << 20;
         let volume = Volume::open_device(device.clone(), &options).unwrap();
-        // Reads the whole mapping of the file, so that all later reads are of content.
+        // Read the whole mapping of the file, so that all later device reads are of content.
         let _ = volume.seek_hole(volume.resolve(b"/large").unwrap(), 0);
         let _ = device.take_log();
         Self {
@@ -171,7 +172,7 @@ fn marker_of_a_page_in_flight_starts_the_next_window_immediately() {
         let file = watched.open();
         thread::scope(|scope| {
             let closed = watched.gate.close();
-            // Pages 0 to 3; page 1 has the marker.
+            // This reads pages 0 to 3. Page 1 has the marker.
             scope.spawn(|| read_pages(&file, 0..1));
             let is_first_held = watched.gate.holds(1);
             scope.spawn(|| read_pages(&file, 1..2));
@@ -215,7 +216,7 @@ fn legacy_readahead_is_switched_off_by_cached_windows() {
     for (cached_pages, is_off) in [(100, false), (600, true)] {
         let watched = Watched::new(PolicyName::Legacy);
         let first = watched.open();
-        // Without windows, so that no read is in flight at the end.
+        // Read without windows, so that no device read is in flight at the end.
         first.advise(0..1, Advice::Random);
         read_pages(&first, 0..1000);
         let file = watched.open();
@@ -232,7 +233,8 @@ fn read_ending_inside_a_page_differs_from_read_ending_with_it() {
     if tools_are_missing() {
         return;
     }
-    // If the last read ended with a page, `modern` treats the page after next as the next one.
+    // If the last read ended at the end of a page, `modern` treats a read that skips one page as
+    // sequential.
     for (len_bytes, pages) in [(PAGE_BYTES, 4), (PAGE_BYTES / 2, 1)] {
         let watched = Watched::new(PolicyName::Modern);
         let file = watched.open();

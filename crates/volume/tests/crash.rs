@@ -1,14 +1,15 @@
 //! Power cuts at every write of seeded workloads: see [`larder_testkit::crash`].
 //!
-//! Each layout has two runs. The wide run checks six states of each of sixty workloads: it finds
-//! defects that need a rare operation, but show in most states after it. The deep run checks some
-//! hundred states of one workload: it finds defects that need a rare state. These runs are on a device in
-//! memory; some states of one more workload are on files, with each back end. With
-//! `LARDER_CRASH=full` (`make crash`) the deep run cuts the power at every write, with more
+//! Each layout has two runs. The wide run checks six states of each of sixty workloads. It finds defects that
+//! need a rare operation, but show in most states after that operation. The deep run checks some hundred
+//! states of one workload. It finds defects that show only in rare states. The device of these runs is in
+//! memory. Some states of one more workload are also checked on files, with each back end.
+//!
+//! With `LARDER_CRASH=full` (`make crash`), the deep run cuts the power at every write, with more
 //! reorderings, and continues with further workloads until it has checked 12,500 states.
 //!
-//! A failure prints the seed and the smallest sequence that fails. With that seed in `LARDER_SEED`,
-//! a test runs this one workload.
+//! A failure prints the seed and the smallest sequence that fails. If `LARDER_SEED` is set to that
+//! seed, a test runs only this workload.
 
 use larder::{FileKind, XattrMode};
 use larder_testkit::crash::{Cuts, Layout, Plan, Start, Tally, layout, report};
@@ -42,11 +43,11 @@ const WIDE: Plan = Plan {
     again_every: 0,
 };
 
-/// Workloads of the wide run on each layout. A rare operation occurs in one workload of ten to a
-/// hundred.
+/// The number of workloads of the wide run on each layout. A rare operation occurs in one of ten to
+/// one of a hundred workloads.
 const BREADTH: usize = 60;
 
-/// Some hundred states per layout.
+/// Some hundred states of one workload.
 const SHORT: Plan = Plan {
     cuts: Cuts::Every(2),
     reorderings: 2,
@@ -76,8 +77,8 @@ const EVERYTHING: Plan = Plan {
 /// The minimum number of states that the full run checks on each layout.
 const FULL_STATES: usize = 12_500;
 
-/// Checks the states after power cuts in workloads, which `make` creates from seeds, on the file
-/// system that `begin` creates for the layout: a wide run of `breadth` workloads, then a deep run.
+/// Checks the states after power cuts: a wide run of `breadth` workloads, then a deep run. `make`
+/// creates the workloads from seeds, and `begin` creates the file system for the layout.
 fn survive(
     name: &str,
     seed: u64,
@@ -158,7 +159,7 @@ test_layouts! {
     4 ea_inode_1k_shared_attributes_survive_power_cuts "ea-inode-1k"
 }
 
-/// Checks all states after power cuts in one sequence.
+/// Checks all states after power cuts in one sequence of operations.
 fn survive_exactly(name: &str, operations: &[Operation]) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
@@ -203,7 +204,7 @@ fn copy_within_a_file_past_its_end_survives_power_cuts() {
             offset_bytes: 0,
             len_bytes: 1630,
         },
-        // 287 bytes exist there.
+        // At this offset, only 287 bytes remain in the file.
         Operation::Copy {
             from: file.clone(),
             from_bytes: 1343,
@@ -235,8 +236,8 @@ fn remove_attribute(at: &NodePath, name: &[u8]) -> Operation {
     }
 }
 
-/// The value's inode counts in the link's `i_blocks`. e2fsck then reads a target in `i_block` as block
-/// numbers, unless the link has an attribute block.
+/// The blocks of a value inode count in the `i_blocks` of the symbolic link. Because of this count, e2fsck
+/// reads a target in `i_block` as block numbers, unless the link has an attribute block.
 #[test]
 fn short_link_with_a_value_in_an_inode_survives_power_cuts() {
     for len in [1, 5, 59] {
@@ -245,11 +246,11 @@ fn short_link_with_a_value_in_an_inode_survives_power_cuts() {
             make(&at, NewNode::Symlink(vec![b'y'; len])),
             set_attribute(&at, b"in-an-inode", 900),
             Operation::Sync,
-            // The first fits in the inode, the second needs the block.
+            // The first attribute fits in the inode. The second needs the attribute block.
             set_attribute(&at, b"small", 10),
             set_attribute(&at, b"in-the-block", 600),
             Operation::Sync,
-            // Only the value stays in the block.
+            // Only the attribute with the value inode stays in the block.
             remove_attribute(&at, b"in-the-block"),
             Operation::Sync,
             set_attribute(&at, b"in-an-inode", 2000),
@@ -271,7 +272,8 @@ fn short_link_with_a_value_in_an_inode_survives_power_cuts() {
     }
 }
 
-/// Files of all types, with attributes in each place: space that attributes take is not read as content.
+/// Files of all types, with attributes in each possible place. Space that attributes take must not be read as
+/// content.
 #[test]
 fn files_of_all_types_with_attributes_survive_power_cuts() {
     let link = |len| NewNode::Symlink(vec![b'y'; len]);
@@ -297,7 +299,8 @@ fn files_of_all_types_with_attributes_survive_power_cuts() {
         let mut operations: Vec<_> = numbered()
             .map(|(at, node)| make(&at, node.clone()))
             .collect();
-        // Stored in an inode of its own (with that feature), in the block, and in the inode.
+        // The values are stored in a value inode (if the layout has them), in the attribute block,
+        // and in the inode.
         for len in [1100, 300, 10] {
             let name = format!("{len}");
             operations.extend(numbered().map(|(at, _)| set_attribute(&at, name.as_bytes(), len)));
@@ -312,10 +315,11 @@ fn files_of_all_types_with_attributes_survive_power_cuts() {
     }
 }
 
-/// Files that share an attribute block, which has room for four more.
+/// The number of files that share an attribute block. Four more can share it.
 const CROWD: u64 = 1020;
 
-/// Operations on a crowd: each state has more than a thousand files to compare.
+/// The number of operations on a crowd. It is small because more than a thousand files are compared
+/// in each state.
 const CROWD_OPERATIONS: u64 = 120;
 
 fn member(number: u64) -> NodePath {
@@ -336,8 +340,8 @@ fn set(number: u64, letter: u8) -> Operation {
     }
 }
 
-/// Returns operations in which files join a crowd and leave it. Its block reaches the maximum
-/// number of users, and a second block fills and empties.
+/// Returns operations in which files join a crowd and leave it. The crowd's block reaches the
+/// maximum number of users, and a second block gains and loses users.
 fn join_and_leave(seed: Seed) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let mut made = CROWD;
@@ -378,7 +382,7 @@ fn ea_inode_1k_block_with_all_its_users_survives_power_cuts() {
     survive_crowd("ea-inode-1k", 0x4201);
 }
 
-/// The slot in which a file without a name is open.
+/// The slot of the open file that has no name.
 const SLOT: Slot = Slot(0);
 
 /// Returns operations in which files with much content are replaced by new ones, with and without
@@ -422,7 +426,7 @@ fn replace_files(seed: Seed) -> Vec<Operation> {
                 from: Target::Path(to),
                 to: NodePath::default().join(format!("also-{step}").as_bytes()),
             }),
-            // Takes over a name from a file that also has others.
+            // Replaces a name of a file that also has other names.
             2 => operations.push(Operation::LinkReplacing {
                 from: Target::Path(to),
                 to: member(random.below(4)),

@@ -1,14 +1,14 @@
 //! Power cuts at writes to images without a journal, each followed by a repair with e2fsck.
 //!
-//! Conditions after `e2fsck -fy`, after which e2fsck must find nothing more:
+//! A second run of e2fsck after `e2fsck -fy` must find nothing. After the repair:
 //! 1. Content that was synced exists, under the file's name or in `lost+found`, unless the file was
 //!    removed.
-//! 2. No file shows a byte of another one, or of a free block: each eight bytes of content contain
-//!    the number of the file and the offset that they belong to.
+//! 2. No file contains a byte of another file, or of a free block. To check this, each eight bytes
+//!    of content contain the number of their file and their offset.
 //!
-//! `LARDER_CRASH=full` (`make crash`) tries 20 workloads of each layout instead of one. The device is in
-//! memory; one workload also runs on files, with each back end. A failure
-//! prints the seed; with that in `LARDER_SEED`, a test runs this one workload.
+//! `LARDER_CRASH=full` (`make crash`) tries 20 workloads on each layout instead of one. The device is in
+//! memory. One workload also runs on files, with each back end. A failure prints the seed. If `LARDER_SEED`
+//! is set to that seed, a test runs only this workload.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::BlockDevice;
@@ -53,9 +53,9 @@ struct File {
 struct Durable {
     id: u32,
     written: Vec<Range<u64>>,
-    /// The change of the device after which it is durable.
+    /// The number of device changes after which the content is durable.
     since: usize,
-    /// The change with which its removal began.
+    /// The number of device changes when the removal of the file began.
     until: usize,
 }
 
@@ -70,7 +70,7 @@ struct Workload<'a> {
 }
 
 fn name(id: u32) -> Vec<u8> {
-    // Long names, so that directories grow and are split.
+    // The name is long, so that directories grow and their blocks are split.
     format!("{id}-{}", "n".repeat(90)).into_bytes()
 }
 
@@ -125,7 +125,7 @@ impl Workload<'_> {
         self.write(self.files.len() - 1);
     }
 
-    /// Writes some blocks at a distance from others, so that the mapping grows.
+    /// Writes some blocks that are not adjacent to other blocks, so that the mapping grows.
     fn write(&mut self, at: usize) {
         let start = self.random.below(64) * 8192;
         let len = 1024 * (1 + self.any(8));
@@ -180,7 +180,8 @@ impl Workload<'_> {
     }
 }
 
-/// Returns the content of each file in the volume that has any, by the number in the content.
+/// Returns the content of each file in the volume that is not empty, by the file number in the
+/// content.
 fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![Ino::ROOT];
@@ -217,7 +218,8 @@ fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Returns the number of the file that `bytes` belong to, which must be a single one.
+/// Returns the number of the file to which `bytes` belong. All of them must belong to the same
+/// file.
 fn owner(name: &str, bytes: &[u8]) -> Result<Option<u32>, String> {
     let named = name
         .split_once('-')
@@ -236,7 +238,7 @@ fn owner(name: &str, bytes: &[u8]) -> Result<Option<u32>, String> {
     Ok(owner)
 }
 
-/// Checks the state after a power cut, after a repair with e2fsck.
+/// Repairs the state after a power cut with e2fsck, and checks it.
 fn check(state: &OverlayDevice, image: &Path, durable: &[&Durable]) -> Result<(), String> {
     let mut bytes = vec![0; usize::try_from(state.size_bytes()).expect("small")];
     state

@@ -1,5 +1,5 @@
-//! Deletion of a damaged file: the damage is treated as `errors=` specifies, whichever operation
-//! removed the last name or the last hold, and the file stays an orphan.
+//! Deletion of a damaged file: the damage is treated as `errors=` specifies, and the file stays an
+//! orphan. This holds for each operation that can remove the last name or the last hold.
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -17,7 +17,7 @@ const NEW: NewFile = NewFile {
 
 const BLOCK_BYTES: usize = 1024;
 
-/// More extents than fit in the inode: they are in a block of their own.
+/// The number of extents. They do not fit in the inode, so they are in a block of their own.
 const EXTENTS: u8 = 10;
 
 fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
@@ -32,7 +32,7 @@ fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
 }
 
 /// Returns an image with the file `damaged`, whose extent block is invalid, and the file `sound`.
-/// With `is_orphan`, there was a crash after the first had lost its name.
+/// With `is_orphan`, the image is in the state after a crash, and `damaged` has lost its name.
 fn image(is_orphan: bool) -> Vec<u8> {
     let arguments = "-t ext4 -b 1024 -O ^metadata_csum,^inline_data";
     let bytes = new_image(arguments, "8M").expect("image");
@@ -55,9 +55,10 @@ fn image(is_orphan: bool) -> Vec<u8> {
         volume.sync().expect("durable");
         bytes = device.to_bytes();
     }
-    // The header's magic number, the number of entries, and the maximum number of entries.
+    // The extent header: its magic number, the number of entries, and the maximum number of
+    // entries.
     let header = [0x0A, 0xF3, EXTENTS, 0, 84, 0, 0, 0];
-    // Also in the journal, which is empty.
+    // Search everywhere, because the journal, which is empty, can also contain copies of the block.
     let leaves = bytes.chunks_mut(BLOCK_BYTES);
     let leaves: Vec<_> = leaves.filter(|block| block.starts_with(&header)).collect();
     assert!(!leaves.is_empty(), "no block has the extents");
@@ -67,7 +68,8 @@ fn image(is_orphan: bool) -> Vec<u8> {
     bytes
 }
 
-/// Returns the state of the file system, its errors and orphans in the superblock.
+/// Returns the fields of the superblock for the state of the file system, its errors and its
+/// orphans.
 fn dump(bytes: &[u8]) -> String {
     on_file(bytes, superblock).expect("dumpe2fs")
 }

@@ -1,4 +1,4 @@
-//! Directories that do not form a tree, as on a malicious image: threads that change their names
+//! Directories that do not form a tree, as on a malicious image: threads that change names in them
 //! never deadlock, whatever the names refer to.
 
 use larder::{Ino, NewFile, OpenOptions, RenameFlags, Volume};
@@ -17,10 +17,11 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// Operations of each thread. If two can wait for each other, some hundred are enough.
+/// The number of operations of each thread. If two threads can wait for each other, they do so
+/// after some hundred operations.
 const ROUNDS: u32 = 10_000;
 
-/// A deadlock never ends; this only limits the duration of a failing test.
+/// A deadlock never ends. This only limits the duration of a failing test.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The commands for debugfs: `a` and `b` contain each other, `a` also contains itself, and `shared`
@@ -49,7 +50,8 @@ fn errno<T>(result: larder::Result<T>) -> Option<Errno> {
 
 type Change = fn(&Volume, [Ino; 2]);
 
-/// Runs these changes repeatedly in two threads, each in its own direction, and waits for both.
+/// Runs the two changes repeatedly in two threads, and waits for both. The second thread has the
+/// directories in the opposite order.
 fn change_both_ways(what: &str, changes: [Change; 2]) {
     let volume = open();
     let [a, b] = [b"a", b"b"].map(|name| volume.resolve(name).expect("directory"));
@@ -58,7 +60,8 @@ fn change_both_ways(what: &str, changes: [Change; 2]) {
         .map(|(change, dirs)| {
             let (volume, start) = (Arc::clone(&volume), Arc::clone(&start));
             let (end, ended) = channel();
-            // Not a scoped thread: a thread that waits forever must not keep the test from failing.
+            // This thread is not scoped, so that the test can fail even if the thread waits
+            // forever.
             std::thread::spawn(move || {
                 start.wait();
                 for _ in 0..ROUNDS {
@@ -76,7 +79,7 @@ fn change_both_ways(what: &str, changes: [Change; 2]) {
     }
 }
 
-/// Returns the name by which a directory contains the other one.
+/// Returns the name of `there` in the directory `here`.
 fn name_of_other([here, there]: [Ino; 2]) -> &'static [u8] {
     if here < there { b"b" } else { b"a" }
 }
@@ -91,7 +94,7 @@ fn unlink_other(volume: &Volume, dirs: [Ino; 2]) {
     assert_eq!(errno(removed), Some(Errno::ISDIR));
 }
 
-/// Renames within the directory, to a name that exists.
+/// Renames the other directory within its parent, to a name that exists.
 fn rename_other(volume: &Volume, dirs: [Ino; 2]) {
     let flags = RenameFlags::NOREPLACE;
     let renamed = volume.rename(dirs[0], name_of_other(dirs), dirs[0], b"shared", flags);

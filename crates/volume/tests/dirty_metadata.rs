@@ -1,4 +1,4 @@
-//! Dirty metadata stays within its bound, however large the journal is.
+//! The size of dirty metadata stays within its limit, however large the journal is.
 
 use larder::{DataMode, Ino, NewFile, OpenOptions, Volume};
 use larder_testkit::e2fsprogs::{check, make_image};
@@ -6,7 +6,8 @@ use larder_testkit::{Requirement, skip};
 
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// A quarter of the caches, plus the changes of commits while a checkpoint runs.
+/// The limit of a quarter of the caches, plus a quarter of that for commits while a checkpoint
+/// runs.
 const BOUND_BYTES: u64 = CACHE_BYTES / 4 * 5 / 4;
 
 /// Creates a sparse image of an empty file system with a journal of 512 MiB.
@@ -36,7 +37,8 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// Creates `count` files and calls `then` after each. Returns the maximum size of dirty metadata.
+/// Creates `count` files, and calls `then` after each. Returns the maximum size of dirty metadata,
+/// in bytes.
 fn most_dirty_bytes(volume: &Volume, count: u32, then: impl Fn(Ino)) -> u64 {
     let mut most = 0;
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! Actions when a change detects corruption (`errors=`, and the superblock's setting).
+//! The action when a change detects corruption, as `errors=` or the superblock specifies.
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -34,7 +34,8 @@ fn bytes_of(device: &MemoryDevice) -> Vec<u8> {
     bytes
 }
 
-/// Returns an image with a directory "d" whose entries are damaged, after changes by tune2fs(8).
+/// Returns an image with a directory "d" whose entries are damaged. First changes the image by
+/// tune2fs(8) with the arguments `tune`.
 fn damaged(tune: &[&str]) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     make_image(file.path(), "-t ext4 -b 1024 -O ^metadata_csum", "8M").unwrap();
@@ -48,19 +49,20 @@ fn damaged(tune: &[&str]) -> Vec<u8> {
     let is_entry = |at: &usize| bytes[*at..].starts_with(NAME);
     let entries: Vec<_> = (0..bytes.len()).filter(is_entry).collect();
     for at in entries {
-        // The length of the entry, which consists of inode (4), length (2), length of the name,
-        // type.
+        // This is the length of the entry. The fields before the name are: inode (4 bytes), length
+        // of the entry (2), length of the name (1), type (1).
         bytes[at - 4..at - 2].copy_from_slice(&[3, 0]);
     }
     bytes
 }
 
-/// Returns the last error that dumpe2fs(8) reports: the number of errors, function and inode.
+/// Returns what dumpe2fs(8) reports about errors: their number, and the function and the inode of
+/// the last error.
 fn recorded(bytes: &[u8]) -> String {
     on_file(bytes, superblock).unwrap()
 }
 
-/// Changes the damaged directory, then the sound one. Returns the errno of the latter and the
+/// Changes the damaged directory, then a sound one. Returns the errno of the second change, and the
 /// errors in the superblock.
 fn change(tune: &[&str], errors: Option<ErrorsMode>) -> (Option<Errno>, String) {
     let (volume, device) = open(damaged(tune), errors);

@@ -1,9 +1,9 @@
-//! A device that fails once, at every call of a seeded workload. There is no panic, no errors
-//! except `EIO`, `ENOSPC` and `EROFS`, and the device can be recovered afterwards and contains all
-//! durable changes.
+//! A device that fails one call in each run of a seeded workload, a different call each time. No
+//! run panics, and no operation fails with an error other than `EIO`, `ENOSPC` or `EROFS`.
+//! Afterwards, the file system can be recovered, and contains all durable changes.
 //!
-//! `LARDER_CRASH=full` (`make crash`) tries every call on a device in memory; otherwise some of them. Some
-//! calls also fail on files, with each back end.
+//! With `LARDER_CRASH=full` (`make crash`), every call of a device in memory fails in turn, and otherwise
+//! some of the calls. Some calls also fail on files, with each back end.
 
 use larder_block::BlockDevice;
 use larder_instruments::{FaultyDevice, OverlayDevice};
@@ -26,10 +26,10 @@ const MIX: Mix = Mix {
 
 const SHARING: Mix = MIX.sharing();
 
-/// The number of calls that are tried on each layout in a short run.
+/// The number of calls that fail in turn on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
 
-/// The number of calls that are tried on each layout on each kind of file.
+/// The number of calls that fail in turn on each layout with each kind of file.
 const FILE_CALLS: u64 = 6;
 
 fn excused(errno: Errno) -> bool {
@@ -63,7 +63,7 @@ fn fail_at(
     Ok((done, image, faulty.call_count()))
 }
 
-/// Recovers the device, and compares it with the expected state.
+/// Recovers the file system in `image`, and compares it with the expected state.
 fn check(run: Run, image: &Stored) -> Result<(), String> {
     let volume = open(image.device()).map_err(|error| format!("recovering: {error}"))?;
     History::new(run).check(&volume, usize::MAX)?;
@@ -112,7 +112,7 @@ fn survive_on(layout: &Layout, medium: Medium, seed: Seed, operations: &[Operati
         image.request_count() > 0,
         "the back end performed no request"
     );
-    // Odd, so that reads, writes and flushes are all included.
+    // The step is odd, so that the selected calls include reads, writes and flushes.
     let step = (calls / count) | 1;
     for call in (0..calls).step_by(usize::try_from(step).unwrap()) {
         let Err(what) = attempt(layout, medium, operations, call) else {

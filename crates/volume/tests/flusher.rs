@@ -1,5 +1,5 @@
-//! Write-back in the background and on demand: it ends, it reports errors, and a panic in it stops
-//! all writing instead of leaving a mount that commits nothing.
+//! Write-back in the background and on demand: it ends, and it reports errors. A panic in the
+//! flusher stops all writing. If it did not, a mount would accept writes that are never committed.
 
 use larder::{ErrorsMode, Fallocate, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, Error, MemoryDevice, Result};
@@ -25,10 +25,10 @@ const NEW: NewFile = NewFile {
 /// The maximum number of pages in one batch of write-back.
 const BATCH_PAGES: u64 = 1024;
 
-/// The maximum number of appends of a round's content for which the image has room.
+/// The maximum number of appends. The image has space for this number of appends of one batch each.
 const MAX_APPENDS: u64 = 8;
 
-/// Only a hang takes this long.
+/// A longer wait is a hang.
 const HANG: Duration = Duration::from_mins(2);
 
 type Hook = dyn Fn(Call) -> Result<()> + Send + Sync;
@@ -125,7 +125,7 @@ fn open_layout(
     (device, Arc::new(volume))
 }
 
-/// Appends pages to `ino`, one by one, because large writes bypass the cache.
+/// Appends `pages` pages to `ino`, one by one, because large writes bypass the page cache.
 fn append(volume: &Volume, ino: Ino, pages: u64) {
     let end = volume.metadata(ino).unwrap().size_bytes;
     for page in 0..pages {
@@ -165,7 +165,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     append(&volume, ino, BATCH_PAGES + 1);
     let appends = Arc::new(AtomicU64::new(0));
     let (count, writer) = (Arc::clone(&appends), Arc::downgrade(&volume));
-    // As fast as the device: during each round, the content of another round is appended.
+    // Append as fast as the device writes: one batch during the write of each batch.
     device.before_each(move |call| {
         if call == Call::Write(PAGE * 1024)
             && count.load(SeqCst) < MAX_APPENDS
@@ -181,7 +181,7 @@ fn sync_of_a_growing_file_writes_what_was_dirty_at_its_start() {
     assert_eq!(during, 1, "appends during one sync");
     let size_bytes = volume.metadata(ino).unwrap().size_bytes;
     assert_eq!(size_bytes, (BATCH_PAGES * 2 + 1) * PAGE as u64);
-    // The size on the image ends where content is.
+    // The size on the image must not extend past the content on the image.
     let crashed = HookedDevice::new(device.inner().to_bytes());
     let crashed = Volume::open_device(crashed, &OpenOptions::default()).unwrap();
     let size_bytes = crashed.metadata(ino).unwrap().size_bytes;
@@ -217,7 +217,7 @@ fn flusher_panic_stops_writing_and_fails_sync_and_close() {
     let error = volume.close().unwrap_err();
     assert!(error.to_string().contains("panicked"), "{error}");
     drop(volume);
-    // Content that was durable before still is.
+    // Content that was durable before the failure is still durable.
     let again = HookedDevice::new(device.inner().to_bytes());
     let volume = Volume::open_device(again, &OpenOptions::default()).unwrap();
     let kept = volume.resolve(b"kept").unwrap();
@@ -311,13 +311,13 @@ fn damage_found_by_background_write_back_follows_the_errors_mode() {
         for leaf in &leaves {
             device.inner().write_at(&[0; 2], *leaf as u64).unwrap();
         }
-        // Read until the leaf is no longer cached.
+        // Read so much content that the leaf is evicted from the cache.
         let mut buf = vec![0; 1 << 20];
         for part in 0..8 {
             volume.read_at(large, &mut buf, (part % 4) << 20).unwrap();
         }
-        // This exceeds the limit of dirty blocks. Without a flusher, the writer writes everything
-        // back.
+        // These writes exceed the limit of dirty blocks. Without a flusher, the writer then writes
+        // back all files.
         for page in 0..100 {
             let written = volume.write_at(other, &[4; PAGE], page * PAGE as u64);
             assert!(written.is_ok() || !continues, "{written:?}");

@@ -1,5 +1,5 @@
 //! Small file systems that are filled completely, by every operation that takes space, and emptied
-//! again: nothing is lost, and nothing leaks.
+//! again: no content is lost, and no space leaks.
 
 use larder::{Fallocate, Ino, NewFile, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -22,7 +22,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Performs the operation. Returns whether there was room for it.
+    /// Performs the operation. Returns whether there was enough space for it.
     fn fits(&mut self, operation: &Operation) -> bool {
         let full = |errno| errno == Errno::NOSPC;
         let before = self.performer.model.clone();
@@ -41,7 +41,8 @@ impl Filling<'_> {
         })
     }
 
-    /// Takes space in every way, in turn, until no operation finds any.
+    /// Performs operations that take space, of each kind in turn, until all of them fail for lack
+    /// of space.
     fn fill(&mut self) {
         let root = NodePath::default();
         let mut number = 0_u32;
@@ -71,7 +72,7 @@ impl Filling<'_> {
                             len_bytes: 100_000,
                         })
                 }
-                // Writes at a distance from each other, so that mappings take space too.
+                // These writes are not adjacent, so that mappings take space too.
                 4 => {
                     let mut all = self.make(&path, NewNode::File);
                     for part in 0..20 {
@@ -130,9 +131,9 @@ fn fill_and_empty(layout: &Layout) {
         performer: Performer::new(Model::new(layout.rules)),
     };
     filling.fill();
-    // Accepted operations can be made durable.
+    // All operations that succeeded can be made durable.
     volume.sync().unwrap();
-    // A write that finds no room sets the times, as in Linux.
+    // A write that fails for lack of space sets the times, as in Linux. The model does not.
     let mut differences = filling.performer.compare_all(&volume);
     differences.retain(|difference| !difference.contains("time of change"));
     assert_eq!(differences, [""; 0]);
@@ -178,8 +179,9 @@ fills! {
 const THREADS: usize = 8;
 const ATTRIBUTE: &[u8] = b"user.large";
 
-/// Each thread has one block or none, and there is one for each. A freed block becomes available
-/// with the next commit by any thread, so no thread is ever refused.
+/// Each thread has one block or none, and the image has a free block for each thread. A freed block
+/// becomes available with the next commit by any thread, so no operation ever fails for lack of
+/// space.
 #[test]
 fn blocks_freed_by_one_thread_are_available_to_all() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
@@ -203,8 +205,8 @@ fn blocks_freed_by_one_thread_are_available_to_all() {
             set(*ino, [letter, 0]).unwrap();
         }
         allocate_all(&volume, make("filler".to_owned()));
-        // Attributes may take the space reserved for metadata, except for the part reserved for
-        // mappings.
+        // Attributes may use the space that is reserved for metadata, except for the part that is
+        // reserved for mappings.
         let more = (0..1000_u16).map(|file| (make(format!("more{file}")), file.to_le_bytes()));
         let full = more
             .map(|(ino, value)| set(ino, value))

@@ -1,5 +1,5 @@
-//! Single calls that find no space: a write returns the number of bytes written, every other call
-//! is done completely or not at all, and reads return the content of the image.
+//! Single calls that run out of space: a write returns the number of bytes written, and every other
+//! call is either done completely or not at all. Reads return the same content as the image has.
 
 use larder::{Fallocate, Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -45,7 +45,7 @@ struct Fixture {
 fn options(read_write: bool) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = read_write;
-    // No background activity.
+    // There is no flusher.
     options.background = false;
     options
 }
@@ -78,7 +78,8 @@ impl Fixture {
         made.unwrap().ino
     }
 
-    /// Takes all space that is free for content; the last of it by files that need no more blocks.
+    /// Takes all space that is free for content. The last of the space is taken by small files,
+    /// which need no blocks for a mapping.
     fn fill(&self) {
         let filler = self.create("filler");
         let mut at = 0;
@@ -107,7 +108,7 @@ impl Fixture {
         self.volume.sync().unwrap();
     }
 
-    /// Takes the space reserved for metadata too.
+    /// Also takes the space that is reserved for metadata.
     fn fill_by_attributes(&self) {
         for number in 0..2000 {
             let Ok(made) =
@@ -158,7 +159,7 @@ impl Fixture {
         }
     }
 
-    /// Checks that reads return the expected content, now and from the image.
+    /// Checks that reads return the expected content, now and after the image is opened again.
     fn check(self, what: &str) {
         self.compare(&self.volume, what);
         self.volume.sync().unwrap();
@@ -171,7 +172,8 @@ impl Fixture {
         ImageFile::new(&self.device).unwrap().check().unwrap();
     }
 
-    /// Writes `len` bytes of 'B' and expects fewer to fit. Returns the number that were written.
+    /// Writes `len` bytes 'B', and checks that only a part fits. Returns the number of bytes
+    /// written.
     fn write_too_much(&mut self, name: &'static str, offset: usize, len: usize) -> usize {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let written = self.volume.write_at(ino, &vec![b'B'; len], offset as u64);
@@ -208,10 +210,11 @@ fn write_without_enough_space_returns_a_short_count() {
             fixture.fill();
             fixture.free_one();
             let written = fixture.write_too_much("t", 1000, len);
-            // Existing blocks are overwritten, and the freed one may be used.
+            // The existing blocks are overwritten. The freed block may also be used.
             assert!(written >= 7192, "{name}: {written} of {len}");
             if name == "ext4-1k-no-checksums" {
-                // As in the kernel: the freed block would need another block to map it.
+                // As in the kernel, the freed block is not used, because another block would be
+                // needed to map it.
                 assert_eq!(written, 7192);
             }
             fixture.compare(&fixture.volume, "after the first write");
@@ -240,7 +243,7 @@ fn large_write_writes_what_fits_and_failed_writes_extend_no_file() {
         );
         assert_eq!(fixture.write_too_much("t", written, len), 0, "{name}");
         fixture.make("u", Vec::new());
-        // Only content that needs no block for its mapping.
+        // At most, content fits that needs no block for its mapping.
         let more = fixture.write_too_much("u", 0, 2 << 20);
         assert!(more <= 4096 * 4, "{name}: {more}");
         fixture.check("large writes");
@@ -268,7 +271,8 @@ fn large_write_over_fragments_writes_no_less_than_fits() {
         fixture.fill();
         fixture.free(40);
         let written = fixture.write_too_much("t", 0, 600 * cluster);
-        // Half of the range is allocated, and the rest needs some more blocks for its mapping.
+        // Half of the range is already allocated. The other half also needs some blocks for its
+        // mapping.
         assert!(written >= 40 * cluster, "{name}: {written}");
         fixture.check("fragments");
     }
@@ -306,8 +310,8 @@ const ZERO: Fallocate = Fallocate::ZeroRange { keep_size: false };
 const ALLOCATE: Fallocate = Fallocate::Allocate { keep_size: false };
 
 impl Fixture {
-    /// Applies `mode` to a range of the file `name`. Returns false, with nothing done, if there is
-    /// no space.
+    /// Applies `mode` to a range of the file `name`. Returns false if there is no space. The file
+    /// is then unchanged.
     fn fallocate(&mut self, name: &'static str, mode: Fallocate, at: usize, len: usize) -> bool {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let before = self.volume.metadata(ino).unwrap().blocks_512;
@@ -392,8 +396,8 @@ fn allocation_without_space_allocates_nothing() {
     }
 }
 
-/// All modes in the middle of extents, at many places of a file that has many of them, when no
-/// block is free even for metadata.
+/// All modes of fallocate(2) in the middle of extents, at many places of a file with many extents,
+/// when no block is free even for metadata.
 #[test]
 fn fallocate_on_a_full_image_does_all_or_nothing() {
     if is_skipped() {
@@ -487,7 +491,8 @@ fn allocated_blocks_accept_content_on_a_full_image() {
     }
 }
 
-/// The inode itself has room for four extents; one more at the file's start needs a block.
+/// The inode itself has space for four extents. One more extent, at the start of the file, needs a
+/// block.
 #[test]
 fn first_block_before_other_extents_is_accepted_and_kept() {
     if is_skipped() {
@@ -516,8 +521,8 @@ fn first_block_before_other_extents_is_accepted_and_kept() {
     }
 }
 
-/// Content that a cache above the volume has accepted: in pages that each need blocks of their own, and in a file
-/// that outgrows its inode.
+/// Writes content that a cache above the volume has accepted: pages that each need blocks of their own, and
+/// content of a file that no longer fits in the inode.
 #[test]
 fn space_that_is_set_aside_suffices_for_accepted_content_on_a_full_image() {
     const PAGES: usize = 32;
@@ -531,7 +536,7 @@ fn space_that_is_set_aside_suffices_for_accepted_content_on_a_full_image() {
         let small = fixture.make("small", pattern(5));
         let sparse = fixture.make("sparse", Vec::new());
         let volume = &fixture.volume;
-        // Two pages for the small file. As on a mount, twice the space is set aside.
+        // The small file has two of the pages. Like a mount, the test sets aside twice the space.
         let bytes = volume.space_for_pages(((PAGES + 2) * PAGE_BYTES) as u64);
         volume.set_aside(2 * bytes).unwrap();
         fixture.fill();

@@ -29,7 +29,7 @@ fn attempt(base: &Arc<[u8]>, limits: Limits, steps: &[Step]) -> Result<Tally, St
     Ok(session.tally)
 }
 
-/// Compares with the kernel's mount of the image, if mounts are possible.
+/// Compares the session with the kernel's mount of the image, if mounts are possible.
 fn kernel_reads_the_same(image: &ImageFile, session: &Session<InProcess>) -> Result<(), String> {
     if Requirement::LoopMount.missing().is_some() {
         return Ok(());
@@ -62,7 +62,7 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     });
     println!("{}", campaign.summary());
     campaign.expect_success();
-    // Otherwise the sequences did not fill the image.
+    // If no operation failed for lack of space, the sequences did not fill the image.
     assert!(campaign.tally.refused > 0, "{}", campaign.summary());
 }
 

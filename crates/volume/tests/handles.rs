@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const TOOLS: [Requirement; 2] = [Requirement::Tool("mke2fs"), Requirement::Tool("e2fsck")];
 
-/// Layouts with content in blocks, and in inodes.
+/// Layouts in which small content is stored in blocks, and in inodes.
 const LAYOUTS: [&str; 2] = ["^inline_data", "inline_data"];
 
 const FIFO: Make<'_> = Make::Node {
@@ -160,7 +160,7 @@ fn held_inode_number_is_not_reused() {
     let ino = create(&volume, b"a", b"aaa");
     volume.hold(ino).expect("held");
     volume.unlink(Ino::ROOT, b"a").expect("unlinked");
-    // From here on only the count keeps it: the cached entries are evicted.
+    // Evict the cached entries of the inode. Only its hold then keeps it.
     for number in 0..3000 {
         let name = format!("other-{number}");
         let other = create(&volume, name.as_bytes(), b"other");
@@ -176,7 +176,7 @@ fn held_inode_number_is_not_reused() {
     assert_eq!(errno(volume.hold(ino)), Some(Errno::STALE));
     let again = volume.create(Ino::ROOT, b"again", &NEW).expect("file");
     assert_eq!(again.ino, ino, "the number is reused");
-    // The refused hold does not count.
+    // The hold that failed is not counted.
     volume.unlink(Ino::ROOT, b"again").expect("unlinked");
     assert_eq!(errno(volume.metadata(ino)), Some(Errno::STALE));
     volume.close().expect("closed");
@@ -393,7 +393,7 @@ fn handle_reads_one_file_while_threads_remove_and_create_others() {
                                 let mut buf = [0; 5];
                                 let offset_bytes = part * 5 * 100;
                                 match file.read_at(&mut buf, offset_bytes).expect("read") {
-                                    // Not written yet.
+                                    // The file is still empty.
                                     0 => assert_eq!(first, None, "the file has become empty"),
                                     len => {
                                         assert_eq!(len, 5);

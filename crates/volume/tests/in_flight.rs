@@ -1,5 +1,5 @@
-//! Reads that the device completes later: in any order, not at all while it is held, or with an
-//! error in the middle of a window.
+//! Reads that the device completes later: in any order, only after a delay, or with an error in the
+//! middle of a window.
 
 use larder::{Advice, Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -21,7 +21,7 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// An image with the file `/file`, which is in many pieces, and its content.
+/// An image with the file `/file`, which is fragmented, and the content of the file.
 struct Image {
     device: Arc<OverlayDevice>,
     ino: Ino,
@@ -32,7 +32,7 @@ impl Image {
     fn new(layout: &Layout, seed: Seed) -> Self {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let mut content = Random::new(seed).bytes(PAGES * PAGE - 700);
-        // A hole, which starts and ends inside pages.
+        // This becomes a hole, which starts and ends inside pages.
         content[30_000..70_000].fill(0);
         let volume = open(Arc::clone(&device) as _, true);
         let other = volume.create(Ino::ROOT, b"other", &NEW).unwrap().ino;
@@ -44,7 +44,7 @@ impl Image {
             let part = &content[at..end];
             if part.iter().any(|byte| *byte != 0) {
                 volume.write_at(ino, part, at as u64).unwrap();
-                // Allocates the blocks of this part before those of the next.
+                // Allocate the blocks of this part before those of the next part.
                 volume.sync().unwrap();
                 volume.write_at(other, &[1; 5000], at as u64).unwrap();
                 volume.sync().unwrap();
@@ -60,7 +60,8 @@ impl Image {
         }
     }
 
-    /// Returns the offset on the device of page `page`, whose content occurs once.
+    /// Returns the offset on the device of page `page`. The content of the page must occur only
+    /// once on the device.
     fn offset_of(&self, page: usize) -> u64 {
         self.offset_of_bytes(page * PAGE)
     }
@@ -91,7 +92,8 @@ fn options(read_write: bool) -> OpenOptions {
     options
 }
 
-/// Opens `device` so that metadata is read by blocking calls, which it always answers.
+/// Opens `device` without a timeout. Metadata is then read by blocking calls, which the device
+/// always answers.
 fn open_without_timeout(device: &Arc<ReorderingDevice>, read_write: bool) -> Volume {
     let mut options = options(read_write);
     options.device_timeout = None;
@@ -116,7 +118,7 @@ fn held(image: &Image, read_write: bool) -> (Arc<ReorderingDevice>, Volume) {
     (device, volume)
 }
 
-/// Requests the whole file, but does not wait for it.
+/// Starts to read the whole file, and does not wait.
 fn request_all(image: &Image, volume: &Volume) {
     let file = volume.open_file(image.ino).unwrap();
     file.advise(0..u64::MAX, Advice::WillNeed);
@@ -199,7 +201,8 @@ fn unreadable_mapping_of_a_later_page_does_not_fail_a_page() {
     let volume = Volume::open_device(Arc::clone(&recording) as _, &options).unwrap();
     let mut buf = [0; PAGE];
     volume.read_at(image.ino, &mut buf, 0).unwrap();
-    // Everything is unreadable that this did not need: the block that maps the file from block 12 on.
+    // Make everything unreadable that this read did not need. This includes the block that maps the file from
+    // block 12 on.
     let mut needed = recording.take_log();
     needed.sort_by_key(|read| read.offset_bytes);
     let mut faulty = FaultyDevice::new(Arc::clone(&image.device) as _);
@@ -254,7 +257,7 @@ fn truncation_waits_for_reads_in_flight() {
                 volume.truncate(image.ino, 0).unwrap();
                 volume.truncate(image.ino, size_bytes).unwrap();
             });
-            // If the truncation did not wait, it would probably end meanwhile.
+            // If the truncation did not wait for the reads, it would probably end during this loop.
             for _ in 0..10_000 {
                 thread::yield_now();
             }
@@ -310,7 +313,7 @@ fn readers_and_changes_of_the_mapping_do_not_wait_for_each_other_forever() {
             }
             let mut random = Random::new(seed.part(50));
             for _ in 0..300 {
-                // Long enough to bypass the page cache.
+                // The write is long enough to bypass the page cache.
                 let at = random.below(100) * PAGE as u64;
                 volume.write_at(image.ino, &vec![7; 1 << 18], at).unwrap();
                 let size_bytes = random.below(PAGES as u64 * PAGE as u64);

@@ -1,5 +1,5 @@
-//! Images after a power cut: the volume finds the same as the kernel after its recovery, and the
-//! image is not written.
+//! Images after a power cut: a volume that is opened for reading finds the same as the kernel after
+//! recovery, and does not write to the image.
 
 use larder::{JournalState, OpenOptions, Volume};
 use larder_testkit::image::recipe;
@@ -117,7 +117,8 @@ fn noload_shows_the_home_blocks_of_a_dirty_image() {
     let volume = Volume::open(image.path(), &options).unwrap();
     assert_eq!(volume.info().journal, JournalState::Ignored);
     let oracle = Oracle::mounted(image.path(), larder_testkit::Access::ReadOnly, None);
-    // The kernel ignores the journal too, and may find the metadata in place damaged.
+    // The kernel also ignores the journal here, and may find damaged metadata at the final
+    // locations.
     let Ok(oracle) = oracle else {
         return;
     };

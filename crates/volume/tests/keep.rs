@@ -16,7 +16,7 @@ fn tools_are_missing() -> bool {
     skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool))
 }
 
-/// Files of the matrix's tree that differ in how their content is mapped.
+/// Files in the images of the matrix that differ in how their content is mapped.
 const FILES: [&str; 4] = [
     "sizes/4097",
     "sizes/largest",

@@ -54,7 +54,7 @@ fn check_walk(name: &str) {
     }
 }
 
-/// Checks that a lookup in a directory that cannot be read returns a specific error.
+/// Checks that a lookup in a directory that cannot be read returns the expected error.
 fn check_closed(volume: &Volume, folder: &str) {
     let ino = volume.lookup(Ino::ROOT, folder.as_bytes()).unwrap();
     assert_eq!(volume.metadata(ino).unwrap().kind, FileKind::Directory);
@@ -140,7 +140,8 @@ fn walk_with_a_small_cache_equals_oracle() {
         .assert_same("2 MiB of cache");
 }
 
-/// Returns inodes by name, listed `piece` entries at a time.
+/// Returns the inodes in `folder` by name. Each call of `piece` returns the number of entries to
+/// list next.
 fn list_in_pieces(
     volume: &Volume,
     folder: Ino,
@@ -197,7 +198,7 @@ fn directory_in_pieces_lists_each_name_once() {
     }
 }
 
-/// Files in every configuration, with and without extents.
+/// Files that exist in every configuration, with and without extents.
 const PIECEWISE: [&str; 5] = [
     "sizes/100",
     "sizes/4097",

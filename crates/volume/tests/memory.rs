@@ -1,5 +1,5 @@
-//! Memory stays within the caches' budget plus 64 MiB, whatever is read. This is the only test in
-//! its process, because the kernel counts memory by process.
+//! Resident memory stays within the budget of the caches plus 64 MiB, whatever is read. This is the
+//! only test in its process, because the kernel counts memory by process.
 
 use larder::{OpenOptions, Volume};
 use larder_testkit::image::{LargeFile, recipe};

@@ -1,7 +1,8 @@
 //! Resident memory of a volume that is open for writing, with a large journal and many inodes in
 //! use. This is the only test in its process, because the kernel counts memory by process.
 //!
-//! `LARDER_INODES` sets the number of inodes; docs/performance.md has the figures for a million.
+//! `LARDER_INODES` sets the number of inodes. docs/performance.md has the figures for a million
+//! inodes.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_testkit::e2fsprogs::{check, make_image};
@@ -10,12 +11,12 @@ use larder_testkit::{Requirement, skip};
 
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// Memory in addition to the caches and a quarter of them for dirty metadata: the allocator's data,
-/// maps of free space, threads.
+/// The memory in addition to the caches and to dirty metadata (a quarter of the caches): the data
+/// of the memory allocator, the maps of free space, and threads.
 const SPARE_BYTES: u64 = 24 << 20;
 
-/// An inode that is held and not otherwise in use: a slot in a hash table, which may be half empty.
-/// During a resize there are two tables, one of which is twice as large.
+/// The memory of an inode that is held and not otherwise in use: a slot in a hash table, which may
+/// be half empty. While the table grows, there is a second table of twice the size.
 const INODE_BYTES: u64 = 64;
 
 const FILES_IN_DIRECTORY: u32 = 1000;
@@ -61,7 +62,7 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
     println!(
         "{inodes} inodes in use, caches of {CACHE_BYTES} bytes: resident memory grew by {growth} bytes at most"
     );
-    // Pages make room for inodes in use, up to a quarter of the caches.
+    // The page cache shrinks to make space for inodes in use, by at most a quarter of the caches.
     let inodes_bytes = (u64::from(inodes) * INODE_BYTES).saturating_sub(CACHE_BYTES / 4);
     let bound = CACHE_BYTES / 4 * 5 + inodes_bytes + SPARE_BYTES;
     assert!(

@@ -1,9 +1,11 @@
-//! Seeded operations through a volume, compared with the model: after each operation the changed
-//! files, at the end everything, then with e2fsck, then with the kernel's mount. The device is in memory; one
-//! sequence on each layout also runs on files, with each back end and with readahead.
+//! Seeded operations through a volume, compared with the model. After each operation, the changed files are
+//! compared, and at the end all files. Then e2fsck checks the image, and the kernel's mount is compared with
+//! the model. The device is in memory. One sequence on each layout also runs on files, with each back end and
+//! with readahead.
 //!
 //! `LARDER_SEQUENCES` sets the number of sequences on each layout. A failure prints the smallest
-//! sequence that fails, and the seed. With that in `LARDER_SEED`, only this sequence is tried.
+//! sequence that fails, and the seed. If `LARDER_SEED` is set to that seed, only this sequence is
+//! tried.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -36,7 +38,8 @@ const SHARING: Mix = MIX.sharing();
 
 const CACHE_BYTES: u64 = 2 << 20;
 
-/// Caches in which hardly anything stays: nearly every operation reads the metadata that it needs.
+/// The size of caches in which hardly anything stays: nearly every operation must read its metadata
+/// from the device.
 const TINY_CACHE_BYTES: u64 = 64 << 10;
 
 /// The conditions of a run.
@@ -82,7 +85,8 @@ fn perform(
             volume = opened()?;
         }
         let before = performer.model.clone();
-        // Attributes have limits that the model does not include.
+        // Attributes may fail for lack of space, because they have limits that the model does not
+        // include.
         let full = |errno| errno == Errno::NOSPC;
         let when = format!("after operation {} {operation:?}", performer.number());
         performer.perform(&volume, operation, full)?;
@@ -93,7 +97,7 @@ fn perform(
         .close()
         .map_err(|error| format!("closing: {error}"))?;
     drop(volume);
-    // Holds end when the volume is dropped.
+    // Holds end when the volume is dropped, so apply this to the model too.
     let last = operations.len().try_into().unwrap_or(u32::MAX);
     performer.model.apply(last, &Operation::Reopen);
     let reopened = opened()?;
@@ -121,7 +125,7 @@ fn attempt(setting: Setting<'_>, operations: &[Operation]) -> Result<(), String>
     kernel_reads_the_same(&image)
 }
 
-/// Compares with the kernel's mount of the image, if mounts are possible.
+/// Compares the volume with the kernel's mount of the image, if mounts are possible.
 fn kernel_reads_the_same(image: &ImageFile) -> Result<(), String> {
     if Requirement::LoopMount.missing().is_some() {
         return Ok(());
@@ -161,7 +165,7 @@ fn follow_with_caches(name: &str, seed: u64, mix: Mix, cache_size_bytes: u64) {
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let on_memory = std::iter::repeat_n(Medium::Memory, sequences);
     let media: Vec<_> = on_memory.chain(Medium::files()).collect();
-    // With one seed from the environment, each medium has that sequence.
+    // If the environment sets a seed, each medium runs the sequence of that seed.
     let mut seeds = Seed::parts_from_environment(seed);
     let mut seed = Seed(seed);
     for medium in media {

@@ -1,7 +1,8 @@
-//! Damaged images: no panic, no endless walk, no memory without bound.
+//! Damaged images: a walk of the image never panics, always ends, and uses a limited amount of
+//! memory.
 //!
-//! `LARDER_SEED` replaces the seed of every campaign and `LARDER_IMAGES` the
-//! number of images in each; a failure prints the seed and the plan.
+//! `LARDER_SEED` replaces the seed of every campaign, and `LARDER_IMAGES` the number of images in
+//! each campaign. A failure prints the seed and the plan of the damage.
 
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_testkit::image::recipe;
@@ -10,13 +11,13 @@ use larder_testkit::mutate::Campaign;
 use larder_testkit::{Image, Requirement, Seed, skip};
 use std::sync::Arc;
 
-/// Damaged images of each kind, unless `LARDER_IMAGES` is set.
+/// The number of damaged images of each kind, unless `LARDER_IMAGES` is set.
 const IMAGES_EACH: u64 = 120;
-/// Caches of 4 MiB, plus code and test data.
+/// The maximum growth of memory: for caches of 4 MiB, code and test data.
 const MAX_GROWTH_BYTES: u64 = 192 << 20;
 
-/// Damages images of the recipe with and without checksums. With checksums, damage is mostly
-/// detected at once; without them, it reaches further.
+/// Damages images of the recipe with and without checksums. With checksums, most damage is detected
+/// at once. Without checksums, damaged metadata is used further.
 fn survive(name: &str, number: u64) {
     let tools = ["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool);
     let recipe = recipe(name).unwrap_or_else(|| panic!("no recipe {name}"));

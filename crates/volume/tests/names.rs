@@ -1,4 +1,4 @@
-//! Creation, links, removal and renaming, and the fate of files without names.
+//! Creation, links, removal and renames, and what becomes of files without names.
 
 use larder::{
     DeviceNumber, Error, FileKind, Ino, Make, Metadata, NewFile, OpenOptions, RenameFlags,
@@ -30,7 +30,8 @@ const LAYOUTS: [&str; 6] = [
     "-t ext2 -b 2048",
 ];
 
-/// Returns an image of 32 MiB by mke2fs; without mke2fs, prints that and returns `None`.
+/// Returns an image of 32 MiB that mke2fs created. If mke2fs or e2fsck is missing, prints this and
+/// returns `None`.
 fn image(arguments: &str) -> Option<Vec<u8>> {
     image_of(arguments, "32M")
 }
@@ -387,7 +388,7 @@ fn unlinked_file_stays_while_held_and_is_deleted_afterwards() {
         assert_eq!(volume.statfs().free_files, free.free_files);
         close(volume, &device, &format!("{layout:?}"));
 
-        // The next mount finishes what the crash interrupted.
+        // The next volume finishes the deletion that the crash interrupted.
         let (volume, device) = open(crashed);
         assert_eq!(
             volume.statfs().free_files + 1,
@@ -439,7 +440,7 @@ fn link_replacing_moves_a_name_to_another_file() {
             let given = volume.link_replacing(ino, d, b"name").expect("replaced");
             assert_eq!((given.ino, given.links), (ino, 1), "{layout:?}");
             assert_eq!(volume.lookup(d, b"name").unwrap(), ino);
-            // The other name keeps the old file; a file that lost its last name is kept by the
+            // The old file is kept by its other name. A file that lost its last name is kept by its
             // hold.
             assert_eq!(links(&volume, old), 1);
             if at > 0 {
@@ -450,7 +451,8 @@ fn link_replacing_moves_a_name_to_another_file() {
             names(&volume, d),
             ["name", "other"].map(str::to_owned).into()
         );
-        // A repetition changes nothing. Then between names of two files, and to a new one.
+        // A repetition changes nothing. The next calls replace the name of another file, and add a
+        // new name.
         volume.link_replacing(new[4], d, b"name").expect("nothing");
         volume
             .link_replacing(new[0], d, b"other")
@@ -492,7 +494,7 @@ fn link_replacing_moves_a_name_to_another_file() {
     }
 }
 
-/// Changes names in `dirs` at random in one thread, including names that the others use.
+/// Changes names in `dirs` at random. Other threads do the same, with the same names.
 fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
     for _ in 0..1500 {
         let mut pick = |below: u64| usize::try_from(random.below(below)).unwrap();
@@ -548,8 +550,8 @@ fn names_changed_by_many_threads_form_a_consistent_tree() {
         let (volume, device) = open(bytes);
         let mut dirs = Vec::new();
         for depth in 0..6 {
-            // Some are below others, so that some renames are refused because they would make a
-            // loop.
+            // Some directories are below others, so that some renames fail because they would make
+            // a loop.
             let parent = dirs.get(depth / 2).copied().unwrap_or(Ino::ROOT);
             dirs.push(dir(&volume, parent, &format!("n{depth}")));
         }

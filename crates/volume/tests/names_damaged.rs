@@ -28,7 +28,7 @@ const LAYOUTS: [&str; 3] = [
     "-t ext2 -b 1024 -O ^dir_index",
 ];
 
-/// Values that fields of directories are compared with.
+/// Values that the code compares with fields of directories.
 const INTERESTING: [u8; 10] = [0, 1, 2, 4, 8, 11, 12, 0x7F, 0x80, 0xFF];
 
 fn open(bytes: Vec<u8>) -> Option<(Volume, Arc<MemoryDevice>)> {
@@ -59,7 +59,7 @@ fn populated(arguments: &str) -> Vec<u8> {
             volume.link(file, dir, name.as_bytes()).expect("link");
         }
     }
-    // After a close, all blocks are at home, and a replay does not overwrite them.
+    // After a close, all blocks are at their final locations, and no replay overwrites them.
     volume.close().expect("closed");
     drop(volume);
     let (volume, device) = open(device.to_bytes()).expect("writable");
@@ -76,7 +76,7 @@ fn populated(arguments: &str) -> Vec<u8> {
     device.to_bytes()
 }
 
-/// Returns the ranges that contain names: directories' blocks, the first inodes, the orphans.
+/// Returns the ranges to damage: the blocks of directories, the first inodes, and the orphans.
 fn targets(bytes: &[u8]) -> Vec<Range<usize>> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
     let sb = Superblock::read(&*device).expect("superblock");
@@ -99,7 +99,7 @@ fn targets(bytes: &[u8]) -> Vec<Range<usize>> {
         if !is_target || inode.has_inline_data() {
             continue;
         }
-        // One block of the orphan file is enough, because damage there is refused at once.
+        // One block of the orphan file is enough, because damage to this file is detected at once.
         let blocks = if inode.is_directory() { 40 } else { 1 };
         for number in 0..blocks {
             if let Ok(mapping) = fs.map(&inode, FileBlock(number), 1)
@@ -118,7 +118,7 @@ fn damage(bytes: &mut [u8], targets: &[Range<usize>], random: &mut Random) {
         let below =
             |random: &mut Random, len: usize| usize::try_from(random.below(len as u64)).unwrap();
         let target = targets[below(random, targets.len())].clone();
-        // The first bytes of a block are more significant than the others.
+        // The first bytes of a block are damaged more often, because they matter more.
         let span = if random.below(2) == 0 { 64 } else { usize::MAX };
         let at = target.start + below(random, target.len().min(span));
         bytes[at] = match random.below(3) {
@@ -129,7 +129,7 @@ fn damage(bytes: &mut [u8], targets: &[Range<usize>], random: &mut Random) {
     }
 }
 
-/// Changes all names of all directories that can be found.
+/// Changes all names in all directories that can be found.
 fn change_names(volume: &Volume, random: &mut Random) {
     let plain = RenameFlags::empty();
     for dir in [b"few".as_slice(), b"some", b"many", b"lost+found"] {

@@ -14,7 +14,8 @@ const TOOLS: [Requirement; 3] = [
     Requirement::Tool("dumpe2fs"),
 ];
 
-/// Layouts with an orphan list, with an orphan file, and with one that is too small for all.
+/// Layouts with an orphan list, with an orphan file, and with an orphan file that is too small for
+/// all orphans.
 const LAYOUTS: [&str; 3] = [
     "-t ext4 -b 1024 -N 2000 -O ^orphan_file",
     "-t ext4 -b 1024 -N 2000 -O orphan_file",
@@ -42,7 +43,8 @@ fn assert_clean(path: &Path, what: &str) {
     check(path).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// Returns the image after a crash, with files that were held when they lost their names.
+/// Returns the image in the state after a crash, with files that were held when they lost their
+/// names.
 fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
     let new = NewFile {
         permissions: 0o644,
@@ -64,7 +66,7 @@ fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
     for number in 0..ORPHANS {
         let name = format!("orphan-{number}");
         let ino = volume.unlink(Ino::ROOT, name.as_bytes()).expect("unlinked");
-        // From the start, the middle and the end of a list.
+        // This removes orphans from the start, the middle and the end of a list.
         if number % 7 == 0 {
             volume.release(ino, 1).expect("deleted");
         }

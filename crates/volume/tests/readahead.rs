@@ -1,5 +1,5 @@
-//! Every readahead policy over the real caches: the content is right, and the device reads are as
-//! expected.
+//! Every readahead policy with the caches of a volume: the content is right, and the device reads
+//! are as expected.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
 use larder_instruments::{ReadRecord, RecordingDevice, ReorderingDevice};
@@ -13,10 +13,11 @@ use std::thread;
 const PAGE_BYTES: u64 = 4096;
 /// The largest window in these tests.
 const MAX_PAGES: u64 = 32;
-/// The maximum number of device reads beyond the number of windows: the first windows are small,
-/// and an indirect block interrupts the file's blocks at page 12 and after each further 1024 pages.
+/// The maximum number of device reads in addition to the number of windows of the maximum size. The
+/// first windows are smaller, and an indirect block interrupts the file's blocks at page 12 and
+/// after each further 1024 pages.
 const SPARE_READS: u64 = 12;
-/// Readers that take turns.
+/// The number of readers that take turns.
 const READERS: u64 = 64;
 
 fn tools_are_missing() -> bool {
@@ -30,7 +31,7 @@ fn options(policy: PolicyName) -> OpenOptions {
     options
 }
 
-/// The volume of a large file, whose device reads are recorded.
+/// A volume with a large file, on a device whose reads are recorded.
 struct Recorded {
     device: Arc<RecordingDevice>,
     volume: Volume,
@@ -43,7 +44,7 @@ impl Recorded {
         let device = Arc::new(RecordingDevice::new(large.device));
         let volume = Volume::open_device(device.clone(), options).unwrap();
         let ino = volume.resolve(b"/large").unwrap();
-        // Reads the whole mapping of the file, so that all later reads are of content.
+        // Read the whole mapping of the file, so that all later device reads are of content.
         let _ = volume.seek_hole(ino, 0);
         let _ = device.take_log();
         Self {
@@ -63,7 +64,8 @@ impl Recorded {
         self.device.take_log()
     }
 
-    /// Drops all pages of the file, as if they had been reclaimed, once none is in flight.
+    /// Waits until no page of the file is in flight, and then drops all its pages, as if they had
+    /// been reclaimed.
     fn reclaim_all(&self) {
         let ino = self.volume.resolve(b"/large").unwrap();
         while self.volume.stats().page.objects > 0 {
@@ -134,7 +136,8 @@ fn sequential_reader_reads_each_page_once_and_by_whole_windows() {
     }
 }
 
-/// Reads one page per reader in turn, each from its own part of one file.
+/// Reads one page for each reader in turn. Each reader has its own part of one file. Returns the
+/// number of device reads.
 fn interleave<'a>(recorded: &Recorded, file: impl Fn(u64) -> &'a OpenFile) -> u64 {
     let share = recorded.size_bytes / PAGE_BYTES / READERS;
     for page in 0..share {
@@ -158,7 +161,7 @@ fn readers_with_own_open_files_have_own_readahead() {
         let files: Vec<OpenFile> = (0..READERS).map(|_| recorded.open()).collect();
         let number = |reader: u64| usize::try_from(reader).unwrap();
         let reads = interleave(&recorded, |reader| &files[number(reader)]);
-        // 256 pages each: a page, or two, then 4, 8, 16 and so on.
+        // Each reader reads 256 pages, in windows of 1 or 2 pages, then 4, 8, 16 and so on.
         let most = READERS * (256 / MAX_PAGES + 6);
         assert!(reads <= most, "{policy}: {reads} reads");
     }
@@ -190,7 +193,7 @@ fn pages_reclaimed_before_use_are_read_singly_only_by_legacy() {
     for policy in policies() {
         let recorded = Recorded::new(16, &options(policy));
         let file = recorded.open();
-        // In the middle of a window, with the next one read ahead.
+        // The reads end in the middle of a window, when the next window has been read ahead.
         read_pages(&file, 0..1040, 1);
         recorded.reclaim_all();
         let _ = recorded.reads();
@@ -233,7 +236,8 @@ fn every_policy_in_any_cache_reads_every_byte_right() {
     }
 }
 
-/// Reads pieces of any size, sequentially or not, through its own file or a shared one.
+/// Reads pieces of any size, sequentially or not, through an open file of its own or the shared
+/// one.
 fn read_at_random(volume: &Volume, shared: &OpenFile, mut random: Random) {
     let own = volume.open_file(shared.ino()).unwrap();
     let (mut buf, mut expected) = (vec![0; 2 << 20], vec![0; 2 << 20]);
@@ -258,10 +262,10 @@ fn will_need_advice_reads_the_pages_immediately() {
     for &policy in PolicyName::ALL {
         let recorded = Recorded::new(16, &options(policy));
         let file = recorded.open();
-        // From the last byte of page 1040 to the first byte of page 1139.
+        // The range is from the last byte of page 1040 to the first byte of page 1139.
         let range = 1041 * PAGE_BYTES - 1..1139 * PAGE_BYTES + 1;
         file.advise(range, Advice::WillNeed);
-        // In reverse order, so that nothing is read for any other reason.
+        // Read in reverse order, so that no page is read for any other reason.
         file.advise(0..1, Advice::Random);
         for page in (1040..1140).rev() {
             read_pages(&file, page..page + 1, 1);
@@ -284,7 +288,8 @@ fn dont_need_advice_drops_whole_pages_only() {
         Advice::DontNeed,
     );
     assert_eq!(recorded.volume.stats().page.objects, 8);
-    // Up to the end of the file and further, which is looked up in the opposite direction.
+    // This range extends past the end of the file. It has more indexes than the cache has frames,
+    // so the cache iterates over its frames instead.
     file.advise(1036 * PAGE_BYTES..u64::MAX, Advice::DontNeed);
     assert_eq!(recorded.volume.stats().page.objects, 4);
     let _ = recorded.reads();
@@ -394,10 +399,11 @@ fn exact_policy_ignores_how_many_streams_share_the_cache() {
             for (number, file) in (0..).zip(&others) {
                 read_pages(file, number * 40..number * 40 + 20, 1);
             }
-            // The file's blocks are not interrupted here.
+            // No indirect block interrupts the file's blocks here.
             read_pages(&recorded.open(), 2100..2300, 1);
             let mut reads = recorded.reads();
-            // The device may have performed the last windows of the others just now.
+            // The device may have read the last windows of the other readers only now. Leave out
+            // these reads.
             reads.retain(|read| read.offset_bytes > before);
             let read = sizes(reads);
             assert_eq!(read[..8], expected, "{policy}, exact: {is_exact}");
@@ -405,9 +411,9 @@ fn exact_policy_ignores_how_many_streams_share_the_cache() {
     }
 }
 
-/// One reader begins, and waits for a page. Another reads sequentially meanwhile. Under the exact
-/// policies, the first reader then overwrites the state of their open file with its own copy, so
-/// that the next sequential read does not continue the windows.
+/// One reader begins a read, and waits for a page. Meanwhile, another reader reads sequentially
+/// through the same open file. With an exact policy, the first reader then overwrites the readahead
+/// state with its own copy, so that the next sequential read does not continue the windows.
 #[test]
 fn exact_policy_stores_the_state_of_the_reader_that_ends_last() {
     if tools_are_missing() {
@@ -417,8 +423,8 @@ fn exact_policy_stores_the_state_of_the_reader_that_ends_last() {
         (PolicyName::Legacy, false, &[8][..]),
         (PolicyName::Legacy, true, &[]),
         (PolicyName::OnDemand, false, &[8]),
-        // The marked page belongs to no window of the state: the next window begins after it, and
-        // its first two pages are cached.
+        // The marked page belongs to no window of the state. The next window therefore begins after
+        // the marked page, and the first two pages of the window are cached.
         (PolicyName::OnDemand, true, &[14]),
     ] {
         let large = LargeFile::new(64).unwrap();

@@ -1,5 +1,5 @@
-//! Attributes, access control lists, flags and the label set through a volume, compared with the
-//! kernel, which does the same on another image.
+//! Attributes, access control lists, flags and the label, set through a volume. The results are
+//! compared with those of the kernel, which makes the same changes on another image.
 
 use larder::{
     ChangedBy, Clock, FileKind, Ino, Make, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp,
@@ -119,7 +119,7 @@ fn errno<T: std::fmt::Debug>(done: larder::Result<T>) -> Errno {
     done.expect_err("refused").errno()
 }
 
-/// Returns an access control list in the format of programs.
+/// Returns an access control list in the format of setxattr(2).
 fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
@@ -132,7 +132,7 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 
 const NO_ID: u32 = u32::MAX;
 
-/// A change of a file's lists or mode.
+/// A change of an access control list or of the mode of a file.
 enum Step {
     Set(&'static str, Vec<u8>),
     Remove(&'static str),
@@ -167,7 +167,8 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// The state of a file after a step: the errno, the mode, both lists.
+/// The result of a step: the errno, and the file's mode and both access control lists after the
+/// step.
 type After = (Option<Errno>, u32, [Option<Vec<u8>>; 2]);
 
 fn by_kernel(path: &Path, step: &Step) -> After {
@@ -218,7 +219,8 @@ fn acls_and_modes_equal_the_kernels_after_each_step() {
         std::fs::create_dir(mount.path().join("directory")).expect("directory");
         for (name, ino) in [("file", file), ("directory", directory)] {
             let path = mount.path().join(name);
-            // The umask affected their initial modes.
+            // Set the same mode on both images, because the umask affected the initial mode of the
+            // kernel's file.
             let same = Step::Mode(0o755);
             assert_eq!(
                 by_larder(&fixture.volume, ino, &same),

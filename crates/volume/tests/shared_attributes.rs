@@ -1,5 +1,5 @@
-//! Attributes that files share, through a volume: they take as many blocks as perfect sharing, with
-//! every variant of the cache. The blocks are counted with dumpe2fs, then e2fsck and the kernel's
+//! Attributes that files share, set through a volume. With every variant of the cache, they take no
+//! more blocks than with perfect sharing. dumpe2fs counts the blocks. Then e2fsck and the kernel's
 //! mount check the image.
 
 use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
@@ -84,8 +84,8 @@ impl Fixture {
         Self { device, inos }
     }
 
-    /// Sets the attributes of the files on a copy. Returns the image, the space that this took, and
-    /// the number of shares that the volume counts.
+    /// Sets the attributes of the files, on a copy of the image. Returns the resulting image, the
+    /// space that the attributes take, and the number of shares that the volume counts.
     fn set_attributes(
         &self,
         variant: MbCacheVariant,
@@ -152,7 +152,7 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
                 assert_eq!(shares, 0, "{what}");
                 attribute_sets.unshared_space(block_bytes)
             } else {
-                // All except the first of each block.
+                // Each file except the first of each block shares a block.
                 assert!(shares >= 1300 - 52, "{what}: {shares} shares");
                 attribute_sets.shared_space(block_bytes)
             };
@@ -160,7 +160,8 @@ fn attribute_blocks_are_as_few_as_with_perfect_sharing() {
             image
                 .check()
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            // The contents of the image do not depend on the variant.
+            // One check by the kernel is enough, because the contents of the image do not depend on
+            // the variant.
             if by_kernel.is_none() && variant == MbCacheVariant::default() {
                 kernel_reads(&image, &attribute_sets);
             }

@@ -1,7 +1,7 @@
 //! Attribute blocks with false contents: a wrong number of users, a wrong hash, or another kind of
-//! block. Whatever is set and removed then, no neighbour is damaged, different contents are never
-//! treated as equal, and e2fsck repairs the image. The images have no checksums, so that the false
-//! contents are not detected early.
+//! block. Whatever attributes are then set and removed, no other file is damaged, different
+//! contents are never treated as equal, and e2fsck repairs the image. The images have no checksums,
+//! so that the false contents are not detected early.
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -26,14 +26,14 @@ const LAYOUTS: [&str; 3] = [
     "-t ext4 -b 4096 -O ^metadata_csum,^has_journal",
 ];
 
-/// Offsets of fields: in an attribute block, in its first entry, in an inode.
+/// Offsets of fields in an attribute block, in its first entry, and in an inode.
 const USERS_AT: usize = 4;
 const HASH_AT: usize = 12;
 const ENTRY_HASH_AT: usize = 32 + 12;
 const FILE_ACL_AT: usize = 0x68;
 
 const NAME: &[u8] = b"user.name";
-/// The value of `a` and `b`, that of `c`, and that of the neighbour.
+/// The value of `a` and `b`, the value of `c`, and the value of the neighbour.
 const SHARED: &[u8] = &[1; 300];
 const ALONE: &[u8] = &[2; 300];
 const NEIGHBOURS: &[u8] = &[3; 300];
@@ -62,7 +62,7 @@ fn content() -> Vec<u8> {
 struct Fixture {
     bytes: Vec<u8>,
     block_bytes: usize,
-    /// The block that `a` and `b` share, and that of `c`.
+    /// The attribute block that `a` and `b` share, and the attribute block of `c`.
     shared: usize,
     alone: usize,
     /// The inode of `b`.
@@ -181,8 +181,8 @@ fn values(volume: &Volume, names: &[&str]) -> Vec<Option<Vec<u8>>> {
     names.iter().map(value).collect()
 }
 
-/// Sets, reads and removes attributes of all files concerned. Each call that succeeds must have its
-/// effect.
+/// Sets, reads and removes attributes of all files with damaged attributes. Checks the effect of
+/// each call that succeeds.
 fn change_all(volume: &Volume, what: &str) {
     let files = ["a", "b", "c", "d", "e"].map(|name| {
         let found = volume.lookup(Ino::ROOT, name.as_bytes());
@@ -204,7 +204,7 @@ fn change_all(volume: &Volume, what: &str) {
                 assert_eq!(volume.xattr(ino, NAME).unwrap(), None, "{what}");
             }
         }
-        // The freed blocks are used for other content in the meantime.
+        // Meanwhile, the freed blocks are used for other content.
         let name = format!("other-{round}");
         let written = volume.write_at(create(volume, &name), &vec![round; 50_000], 0);
         written.unwrap();
@@ -215,7 +215,7 @@ fn change_all(volume: &Volume, what: &str) {
     }
 }
 
-/// Returns the image after a repair by e2fsck, after which it must find nothing more.
+/// Returns the image after a repair by e2fsck. A second run of e2fsck must find nothing.
 fn repaired(bytes: &[u8], what: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -245,8 +245,8 @@ fn damaged_attribute_block_leaves_neighbours_intact() {
     }
 }
 
-/// A hash only selects candidates: a block that has the hash of other contents is not shared for
-/// them.
+/// A hash only selects candidates: a block with a false hash, that of other contents, is not shared
+/// for these contents.
 #[test]
 fn block_with_equal_hash_and_other_content_is_not_shared() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
@@ -262,7 +262,7 @@ fn block_with_equal_hash_and_other_content_is_not_shared() {
             fixture.with_word(fixture.shared + ENTRY_HASH_AT, 7),
         ] {
             let (volume, device) = open(bytes);
-            // A read offers them for sharing.
+            // A read of the attributes offers their blocks for sharing.
             let before = values(&volume, &["a", "b", "c", "data"]);
             for (name, value) in [("d", SHARED), ("e", ALONE), ("f", SHARED)] {
                 let ino = create(&volume, name);

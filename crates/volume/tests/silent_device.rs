@@ -1,4 +1,4 @@
-//! A device that does not answer some requests: readers fail at the deadline, and a late answer
+//! A device that does not answer some requests: readers fail after the timeout, and a late answer
 //! completes the pages.
 
 use larder::{Advice, Ino, NewFile, OpenOptions, Volume};
@@ -12,10 +12,10 @@ use std::time::Duration;
 const PAGE: usize = 4096;
 const PAGES: usize = 8;
 
-/// The time after which a reader gives up, which a silent device lets pass.
+/// The timeout in tests in which the device does not answer in time.
 const TIMEOUT: Duration = Duration::from_millis(10);
 
-/// A time after which no reader gives up in a test.
+/// A timeout that no reader reaches in a test.
 const LONG: Duration = Duration::from_hours(1);
 
 const NEW: NewFile = NewFile {
@@ -52,7 +52,7 @@ impl Image {
         }
     }
 
-    /// Opens the image on a device that answers everything so far.
+    /// Opens the image on a device that answers all requests until it is changed.
     fn open(&self, timeout: Duration, read_write: bool) -> (Arc<ReorderingDevice>, Volume) {
         let device = Arc::new(ReorderingDevice::new(Arc::clone(&self.device) as _, 1));
         let mut options = OpenOptions::default();
@@ -60,7 +60,7 @@ impl Image {
         options.read_write = read_write;
         options.background = false;
         let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
-        // Caches the inodes.
+        // Load the inodes into the cache.
         for ino in [self.silent, self.other] {
             volume.metadata(ino).unwrap();
         }
@@ -93,7 +93,7 @@ fn reader_of_a_silent_device_gets_eio_and_a_late_answer_completes_the_page() {
         device.silence(0..u64::MAX);
         assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
         assert!(device.waiting() > 0);
-        // The page is locked by the request: this reader waits for it.
+        // The request has locked the page, so this reader waits for the page.
         let waiting = device.waiting();
         assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
         assert_eq!(device.waiting(), waiting, "the page was requested again");

@@ -52,12 +52,13 @@ fn read_with_threads(volume: &Volume, path: &str, size_bytes: u64, seed: Seed) {
                 let mut at = number * share;
                 let end = at + share;
                 while at < end {
-                    // Forward through its own part, in pieces of any size.
+                    // Read forward through the thread's own part, in pieces of any size.
                     let len = (1 + random.below(1 << 18)).min(end - at);
                     let len = usize::try_from(len).unwrap();
                     check_bytes(volume, ino, at, &mut buf[..len], &mut expected[..len]);
                     at += len as u64;
-                    // Also read a page that others want: of a few pages, or of all.
+                    // Also read a page that other threads read too: one of the first 64 pages, or
+                    // any page.
                     let all = size_bytes / PAGE_BYTES as u64;
                     let pages = if random.below(2) == 0 { 64 } else { all };
                     let other = random.below(pages) * PAGE_BYTES as u64;
@@ -120,7 +121,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
             println!("{path} is not tested without root");
             continue;
         };
-        // The inode and its mapping are read here.
+        // These calls load the inode and its mapping, so that only content is read later.
         let size_bytes = volume.metadata(ino).unwrap().size_bytes;
         let data = volume.seek_data(ino, 8192).unwrap_or(size_bytes);
         let before = device.counts();
@@ -147,7 +148,8 @@ fn missing_page_read_by_eight_threads_is_read_once() {
     let device = Arc::new(RecordingDevice::new(large.device.clone()));
     let volume = Volume::open_device(device.clone(), &options(64 << 20, "off")).unwrap();
     let ino = volume.resolve(large.path.as_bytes()).unwrap();
-    // Below one indirect block, so that no mapping block is counted as a page.
+    // One indirect block maps all these pages. It is read first, so that no read of a mapping block
+    // is counted.
     let pages = 12..412_u64;
     volume
         .read_at(ino, &mut [0], 11 * PAGE_BYTES as u64)

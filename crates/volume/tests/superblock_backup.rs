@@ -1,4 +1,5 @@
-//! Superblocks that a power cut left half written, or that are missing: the use of the backups.
+//! The use of the superblock's backups, if a power cut left the superblock half written, or if the
+//! superblock is damaged.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// The location of the superblock, in bytes.
 const SUPERBLOCK: Range<usize> = 1024..2048;
 
-/// The offset of the UUID in it.
+/// The offset of the UUID in the superblock.
 const UUID: usize = 0x68;
 
 /// Layouts with checksums and with backups, some in unusual places.
@@ -28,7 +29,7 @@ const LAYOUTS: &[&str] = &[
     "-t ext4 -b 4096 -g 2048 -O inline_data,metadata_csum_seed",
 ];
 
-/// The size of an image of which many states are created.
+/// The size of the images. It is small, because many states of an image are created.
 const SIZE: &str = "24M";
 
 fn needs() -> bool {
@@ -67,7 +68,7 @@ fn names(volume: &Volume) -> Vec<String> {
         ControlFlow::Continue(())
     });
     listed.expect("a listing");
-    // A volume that is open for writing lists in another order.
+    // A volume that is open for writing can list the entries in another order.
     names.sort();
     names
 }
@@ -104,7 +105,7 @@ fn workload(base: &OverlayDevice) -> Vec<ChangeRecord> {
     device.take_changes()
 }
 
-/// Opens the state after a power cut, for reading and then for writing, and checks it.
+/// Opens the state after a power cut for reading, and then for writing, and checks both volumes.
 fn recover(state: &OverlayDevice, image: &mut ImageFile, must_have: &[&str], what: &str) {
     let opened = open(Arc::new(state.clone()), false);
     let volume = opened.unwrap_or_else(|error| panic!("{what}, for reading: {error}"));
@@ -160,12 +161,13 @@ fn superblock_torn_at_any_write_recovers() {
             }
             apply(&before, change);
         }
-        // At open and at close, with each half alone.
+        // The superblock is written at least at open and at close, and each write is torn in two
+        // ways.
         assert!(torn >= 4, "{arguments}: {torn} torn superblocks");
     }
 }
 
-/// Returns the names in the root as a reader sees them now.
+/// Returns the names in the root directory, as a volume that is opened for reading lists them.
 fn names_on(device: &OverlayDevice) -> Vec<String> {
     names(&open(Arc::new(device.clone()), false).expect("a volume"))
 }
@@ -221,8 +223,8 @@ fn superblock_with_other_damage_is_read_from_a_backup() {
         for change in &workload(&base) {
             apply(&base, change);
         }
-        // The number of blocks, then the block size, then the UUID, then everything except the
-        // magic number.
+        // The damaged fields are: the number of blocks, the block size, the UUID, and everything
+        // after the magic number.
         for (damaged, byte) in [
             (4..8, 1),
             (0x18..0x1C, 9),
@@ -236,7 +238,7 @@ fn superblock_with_other_damage_is_read_from_a_backup() {
             let what = format!("{arguments}, {damaged:?}");
             let seen = match open(Arc::new(state.clone()), false) {
                 Ok(volume) => names(&volume),
-                // Without the geometry, only backups in the usual places are found.
+                // If the geometry is damaged, only backups in the usual places are found.
                 Err(_) if arguments.contains("-g") => continue,
                 Err(error) => panic!("{what}: {error}"),
             };
@@ -252,8 +254,8 @@ fn superblock_with_other_damage_is_read_from_a_backup() {
     }
 }
 
-/// A file too large for memory, without a lock: a lock would outlive its owner in processes that
-/// other tests are about to start.
+/// A device on a file that is too large for memory. The file is not locked: processes that other
+/// tests start at the same time would inherit the lock, and could hold it longer than this test.
 #[derive(Debug)]
 struct LargeFile {
     file: File,

@@ -6,7 +6,7 @@ use larder::{Ino, OpenOptions, Tables, Volume};
 use larder_testkit::image::recipe;
 use larder_testkit::{Comparison, Fields, Image, Requirement, VolumeSource, compare, skip};
 
-/// Returns the tables with names, and some without.
+/// Returns all named configurations of tables, and some others.
 fn all() -> Vec<Tables> {
     let changed = [
         "page=rbtree",
@@ -27,7 +27,7 @@ fn walk_finds_the_same_with_any_tables() {
     if skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
-    // Four blocks in a frame, so that buffers share them.
+    // Each frame has space for four blocks, so that buffers share frames.
     let image = Image::get(recipe("ext3-1k").unwrap()).unwrap();
     let open = |cache_size_bytes, tables| {
         let mut options = OpenOptions::default();
@@ -41,7 +41,7 @@ fn walk_finds_the_same_with_any_tables() {
         closed: &[],
     };
     for tables in all() {
-        // Much smaller than the image, so that everything is also evicted.
+        // The cache is much smaller than the image, so that everything is also evicted.
         let volume = open(2 << 20, tables);
         let sources = [&reference, &volume].map(VolumeSource::new);
         let report = compare(&sources[0], &sources[1], &comparison);

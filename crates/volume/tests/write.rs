@@ -1,5 +1,6 @@
-//! Content written through a volume, compared with vectors of bytes: on every layout, with a cache
-//! that holds all content and with a tiny one; then with e2fsck, then with the kernel's mount.
+//! Content written through a volume, compared with vectors of bytes. Runs on every layout, with a
+//! cache that holds all content and with a tiny cache. Then e2fsck checks the image, and the
+//! kernel's mount is compared with the vectors.
 
 use larder::{Advice, DataMode, Error, Fallocate, Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -69,7 +70,7 @@ struct Fixture<'v> {
 
 impl Fixture<'_> {
     fn offset(&mut self) -> u64 {
-        // Often at a boundary.
+        // Return an offset at or near a page boundary in half of the calls.
         let near = self.random.below(MAX_BYTES);
         match self.random.below(4) {
             0 => near / 4096 * 4096,
@@ -96,7 +97,7 @@ impl Fixture<'_> {
                 format!("write {file} {at} {len}")
             }
             6 => {
-                // At the end, in small pieces.
+                // Append small pieces.
                 for _ in 0..20 {
                     let len = 1 + self.random.below(700);
                     let buf = self.random.bytes(usize::try_from(len).unwrap());
@@ -214,8 +215,8 @@ impl Fixture<'_> {
         format!("copy {from} {at} {to} {to_at} {len}")
     }
 
-    /// Checks that all bytes from `at` to the next data are zero, and that the next hole is in the
-    /// file or at its end.
+    /// Checks that all bytes from `at` to the next data are zero, and that the next hole starts
+    /// inside the file or at its end.
     fn check_seeks(&self, file: usize, at: u64) {
         let (ino, bytes) = (self.inos[file], &self.models[file].bytes);
         let size = bytes.len() as u64;
@@ -310,7 +311,7 @@ fn follow_the_model(layout: &'static Layout, options: &OpenOptions, seed: Seed) 
             (0..FILES).for_each(|file| fixture.check(file, &when));
         }
         for (file, model) in fixture.models.iter_mut().enumerate() {
-            // The image is small.
+            // Limit the sizes of the files, because the image is small.
             if model.bytes.len() as u64 > 2 * MAX_BYTES {
                 volume.truncate(fixture.inos[file], 100).unwrap();
                 model.bytes.truncate(100);

@@ -1,5 +1,5 @@
-//! Many threads that write, read, truncate and sync at once, with a tiny cache and a flusher: a
-//! read never returns a mixture, and the final contents are complete.
+//! Many threads that write, read, truncate and sync concurrently, with a tiny cache and a flusher.
+//! A read never returns a mixture of two writes, and the final contents are complete.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BackEnd, BlockDevice, DirectDevice, FileDevice, FileRange};
@@ -35,8 +35,8 @@ fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino
 }
 
-/// Writes whole units of its own, each with one repeated byte. Returns the expected contents of
-/// each unit.
+/// Writes units that no other thread writes, each filled with one repeated byte. Returns each unit
+/// with its final byte.
 fn write_units(volume: &Volume, ino: Ino, writer: u64, seed: Seed) -> Vec<(u64, u8)> {
     let mut random = Random::new(seed.part(writer));
     let mut units = vec![0; usize::try_from(UNITS).unwrap()];
@@ -69,7 +69,8 @@ fn read_units(volume: &Volume, ino: Ino, is_over: &AtomicBool, seed: Seed) {
     }
 }
 
-/// Extends and truncates its own file, concurrently with the flusher.
+/// Extends and truncates a file that only this thread uses, concurrently with the flusher. Returns
+/// the expected content.
 fn churn(volume: &Volume, ino: Ino, seed: Seed) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut model: Vec<u8> = Vec::new();
