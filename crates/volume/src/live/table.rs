@@ -260,8 +260,8 @@ impl LiveState {
 }
 
 impl Shard {
-    /// Appends `inode` to the list of idle inodes, unless it is in the list. If the list is then
-    /// too long, removes the first inode from the list, and also from the table if it is still
+    /// Appends `inode` to the list of idle inodes, unless it is already in the list. If the list is
+    /// then too long, removes the first inode from the list, and also from the table if it is still
     /// idle. A later fsync of that inode waits for the running transaction, instead of the last
     /// transaction that changed the inode.
     fn keep_idle(&mut self, inode: &LiveInode) {
@@ -278,7 +278,7 @@ impl Shard {
         let is_held = self.holds.contains_key(&first);
         if let Some(inode) = self.inodes.get(&first) {
             inode.is_listed.store(false, Relaxed);
-            // Only the table refers to the inode, so no thread has locked its state.
+            // If only the table refers to the inode, no thread has locked its state.
             if Arc::strong_count(inode) == 1 && inode.state.lock().is_idle(is_held) {
                 self.inodes.remove(&first);
             }

@@ -69,8 +69,8 @@ impl Volume {
         })
     }
 
-    /// Adds the name to `live`, and removes it from `replaced` if that is given. `rw` of all three
-    /// inodes must be held exclusively, and [`check_link`] must have succeeded.
+    /// Adds the name to `live`, and removes it from `replaced` if that is given. `rw` of all these
+    /// inodes, and of `dir`, must be held exclusively, and [`check_link`] must have succeeded.
     fn link_locked(
         &self,
         dir: &Live<'_>,

@@ -2,8 +2,8 @@
 //! [`super::unlink`] removes names, and [`super::rename`] changes names.
 //!
 //! Model: `vfs_create` and related functions, with their counterparts in ext4. The kernel checks
-//! permissions before it sends a FUSE request. This module checks the restrictions of the directory
-//! itself: immutable, append-only, removed.
+//! permissions before it sends a FUSE request. This module and [`super::unlink`] check the
+//! restrictions of the directory itself: immutable, append-only, removed.
 
 use super::{DeviceNumber, FileKind, Make, NewFile};
 use crate::lookup::entry_of;
