@@ -9,7 +9,7 @@ use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions, 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The units in memory get this part of the memory for all caches.
+/// The units in memory get at most the memory for all caches, divided by this number.
 const MEMORY_PART: u64 = 8;
 
 /// The default size of the disk cache, in bytes.

@@ -15,7 +15,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Reads the profile that `AWS_PROFILE` names, or `default`. A file that cannot be read has no settings.
+    /// Reads the profile that `AWS_PROFILE` names, or `default`. A file that cannot be read counts as empty.
     pub(crate) fn of_user() -> Self {
         let file = |variable: &str, name: &str| {
             let path = env::var_os(variable).map(PathBuf::from);

@@ -1,8 +1,8 @@
 //! The HTTP clients below the clients of object stores.
 //!
-//! The clients that `object_store` creates by itself differ in two ways that matter here. They send the URL to the target
-//! of a redirect, as the `Referer`, and its query can be a credential. And they read the whole body of a reply
-//! that reports an error, whatever its length.
+//! They replace the clients that `object_store` would create itself, for two reasons. After a redirect, those
+//! clients send the previous URL as the `Referer`, although its query can be a credential. They also read the
+//! whole body of a reply that reports an error, whatever its length.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The time after which an attempt to connect fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time without a byte after which an attempt fails.
+/// An attempt fails if no byte arrives for this time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;

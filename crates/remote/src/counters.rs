@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of ranges of latencies. Range `n` has those from `2^n` to `2^(n+1)` microseconds.
+/// The number of ranges of latencies. Range `n` counts latencies from `2^n` to `2^(n+1)` microseconds.
 const LATENCY_RANGES: usize = 32;
 
 /// What a remote image has read since it was opened.

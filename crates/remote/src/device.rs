@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The length of the first read, which also finds the version. It contains the superblock, and the descriptors of
-/// the block groups of most images.
+/// The length of the first read, whose reply also contains the version. This is enough for the superblock,
+/// and for the block group descriptors of most images.
 const FIRST_BYTES: u64 = 1 << 20;
-/// The time that is left for storing units in the disk cache when a device is dropped.
+/// The maximum time for which a dropped device waits until its units are stored in the disk cache.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of threads that send requests and receive replies.
 const THREADS: usize = 2;
@@ -44,8 +44,8 @@ pub struct RemoteOptions {
     pub endpoint: Option<String>,
     /// Whether requests are sent without credentials. Default: false.
     pub anonymous: bool,
-    /// Whether an object without a strong `ETag` is accepted. Its length and its time of modification are then
-    /// compared, and changes within a second are not noticed. Default: false.
+    /// Whether an object without a strong `ETag` is accepted. Replies are then compared by length and time of
+    /// modification. This does not detect a change within the same second. Default: false.
     pub allow_unversioned: bool,
     /// The time after which a read fails if no attempt was successful. Default: 60 seconds.
     pub deadline: Duration,
@@ -80,16 +80,18 @@ pub struct RemoteDevice {
     units: Arc<Units>,
     /// The offset of the device in the object, in bytes.
     offset_bytes: u64,
-    /// `None` while this is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
 impl RemoteDevice {
-    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply. If the
-    /// disk cache has the start, reads one byte to find the version.
+    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
+    /// If the image was opened before with the same disk cache, first reads only one byte to find the
+    /// version, because the start is probably cached.
     ///
     /// # Errors
-    /// [`Error`].
+    /// If the settings are invalid, if the start of the object cannot be read, if the object is not
+    /// acceptable, or if the disk cache cannot be used.
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
         let (store, path, user) = store::open(
             url,
@@ -144,7 +146,7 @@ impl RemoteDevice {
             credentials: &user,
         };
         let disk = directory
-            // Without an ETag, a unit of another mount may be of another version.
+            // Without an ETag, units that another mount has cached may be of another version.
             .filter(|_| fetcher.version().is_strong())
             .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
             .transpose()
@@ -246,7 +248,8 @@ impl Drop for RemoteDevice {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        // A thread of the runtime, which completes requests, must not wait for it.
+        // A thread of the runtime may drop the device when it completes a request. It must not wait for the
+        // runtime.
         if Handle::try_current().is_err() {
             let stored = async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored()).await };
             drop(runtime.block_on(stored));

@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the system error with which reads fail.
+    /// Returns the system error with which a read fails.
     #[must_use]
     pub fn errno(&self) -> io::Error {
         use rustix::io::Errno;
@@ -76,7 +76,8 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The object is not the one that was opened, or access is denied. Another attempt would fail, too.
+    /// The object does not exist, or is not the one that was opened, or access is denied. Another attempt
+    /// would fail, too.
     #[error("{0}")]
     Final(Box<Error>),
     /// The server replied to a range request with the whole object.
@@ -85,7 +86,7 @@ pub enum Failure {
     /// The reply does not have the requested range, or does not name the version.
     #[error("the reply is wrong: {0}")]
     WrongReply(String),
-    /// The reply has fewer bytes than it announced.
+    /// The reply has fewer bytes than were requested.
     #[error("the reply has {received} of {expected} bytes")]
     Short {
         /// The number of bytes that were received.
@@ -113,7 +114,7 @@ impl Failure {
             StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
                 last(Error::Denied)
             }
-            // The client for web servers reports this if the status is 200.
+            // The client for web servers returns this error if the status is 200.
             StoreError::NotSupported { .. } => Self::NotPartial,
             _ => Self::of_chain(error),
         }

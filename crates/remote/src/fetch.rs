@@ -1,7 +1,8 @@
 //! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
 //!
-//! Model: demand before prefetch, as in a disk's queue. A request in the background needs one of
-//! [`BACKGROUND_REQUESTS`] permits first, so that requests that a thread waits for always find others free.
+//! Model: demand before prefetch, as in a disk's queue. All requests share [`REQUESTS`] permits. A request in
+//! the background first needs one of [`BACKGROUND_REQUESTS`] further permits. So background requests never
+//! take all permits, and some remain for requests that a thread waits for.
 
 use crate::counters::Counters;
 use crate::error::Failure;
@@ -52,7 +53,7 @@ impl Fetcher {
         });
         let (bytes, version) = match read.await {
             Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
-            // The server has no range of an empty object.
+            // A range request for an empty object fails with status 416.
             Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
             read => read?,
         };
@@ -66,7 +67,7 @@ impl Fetcher {
         Ok((fetcher, bytes))
     }
 
-    /// Returns a fetcher for `version` that fails to read anything.
+    /// Returns a fetcher for `version` that sends no requests: all reads fail.
     pub(crate) fn offline(object: Object, version: Version) -> Self {
         Self {
             is_offline: true,
@@ -104,7 +105,7 @@ impl Fetcher {
         let _permit = self.all.acquire().await.expect(open);
         let get = || self.object.get(range.clone(), Some(&self.version));
         let read = repeated(&self.counters, start, self.deadline, get).await;
-        // The object existed when it was opened.
+        // The object existed when it was opened, so it was removed since then.
         let read = read.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
             error => error,

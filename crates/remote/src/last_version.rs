@@ -1,7 +1,8 @@
 //! The version that an object had when it was last opened, kept beside its cache file.
 //!
-//! With it, opening an image whose start is cached costs one request for one byte, and none offline. A file has four
-//! lines: a checksum of the others, the `ETag`, the time and the size. A file with other content is ignored.
+//! If this version is known and the start of the image is cached, opening the image costs one request for one
+//! byte. Opening it offline costs none. A file has four lines: a checksum of the other lines, the `ETag`, the
+//! time and the size. A file with other content is ignored.
 
 use crate::Version;
 use crate::disk_cache::Identity;
@@ -18,14 +19,14 @@ const MAX_BYTES: u64 = 16 << 10;
 fn path(directory: &Path, location: &str, credentials: &str) -> PathBuf {
     let identity = Identity {
         location,
-        // Of any version.
+        // The file is the same for all versions.
         version: "",
         credentials,
     };
     directory.join(identity.name(0) + ".version")
 }
 
-/// Returns the version, unless it is not known.
+/// Returns the version, or `None` if it is not known.
 pub(crate) fn load(directory: &Path, location: &str, credentials: &str) -> Option<Version> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -62,7 +63,7 @@ pub(crate) fn store(directory: &Path, location: &str, credentials: &str, version
     );
     let text = format!("{}\n{text}", checksum_of(&text));
     let path = path(directory, location, credentials);
-    // Other processes may store the same version meanwhile.
+    // Other processes may store the version at the same time, so each has its own temporary file.
     let pending = path.with_extension(format!("pending-{}", std::process::id()));
     let stored = fs::File::options()
         .write(true)

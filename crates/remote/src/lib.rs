@@ -1,9 +1,10 @@
 //! Images in object stores and on web servers, read lazily.
 //!
 //! # Model
-//! An image is an *object*: a sequence of bytes that a server sends in ranges. [`RemoteDevice`] reads the object in
-//! *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while, and in the
-//! [disk cache](disk_cache). Requests for adjacent units become one request to the server. Many requests are in flight at once, and those that a thread waits for are sent first.
+//! An image is an *object*: a sequence of bytes that a server sends in ranges. [`RemoteDevice`] reads the
+//! object in *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while, and in the [disk
+//! cache](disk_cache). Adjacent units are fetched by one request to the server. Many requests are in flight
+//! at once, and those that a thread waits for are sent first.
 //!
 //! ```text
 //!   BlockDevice requests --> units in memory, --> units in flight --> Object: one GET for a run of units,
@@ -11,17 +12,19 @@
 //! ```
 //!
 //! # One version
-//! All bytes come from one [version](Version) of the object. Each request names the version (`If-Match`, and the
-//! version's ID if the server has one), and each reply is compared with it. If the object was replaced, reads fail
-//! with `ESTALE`.
+//! All bytes come from one [version](Version) of the object. Each request names the strong `ETag` of the
+//! version, if it has one (`If-Match`). Each reply is compared with the version. If the object was replaced,
+//! reads fail with `ESTALE`.
 //!
 //! # Failures
-//! A request that fails for a reason that may pass (a broken connection, a stall, a short or wrong reply, 5xx, 429)
-//! is repeated with growing pauses, until a deadline. Then the read fails with `EIO`. The statistics have the reason.
+//! A request that fails for a reason that may pass (a broken connection, a stall, a short or wrong reply,
+//! 5xx, 429) is repeated with growing pauses, until a deadline. After the deadline, the read fails with
+//! `EIO`. The statistics contain the reason.
 //!
 //! # Secrets
-//! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither, and texts of other libraries
-//! pass [`redact`](redact::redact) before anybody sees them.
+//! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither.
+//! [`redact`](redact::redact) removes both from error texts of other libraries before they are shown or
+//! logged.
 
 #![forbid(unsafe_code)]
 

@@ -104,7 +104,8 @@ fn check_version(expected: &Version, received: &Version) -> Result<(), Failure> 
         let why = "it has no strong ETag, unlike earlier replies";
         return Err(Failure::WrongReply(why.to_owned()));
     }
-    // With an ETag, a copy of the same object on another server may have another time.
+    // If there is an ETag, the time is not compared: a copy of the same object on another server may have
+    // another time.
     let is_same = expected.etag == received.etag
         && expected.size_bytes == received.size_bytes
         && (expected.is_strong() || expected.modified_seconds == received.modified_seconds);

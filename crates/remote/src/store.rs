@@ -15,15 +15,15 @@ use url::Url;
 /// The region that S3-compatible servers expect if none is configured.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// What selects a server and credentials, in addition to the URL.
+/// The settings that select a server and credentials, in addition to the URL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreOptions<'o> {
     pub(crate) endpoint: Option<&'o str>,
     pub(crate) anonymous: bool,
 }
 
-/// Returns a client for the server of `url`, the path of the object on it, and the name that the server knows the
-/// user by, which is empty if it is not known.
+/// Returns a client for the server of `url`, the path of the object on it, and the name of the user on the
+/// server. The name is empty if it is not known.
 pub(crate) fn open(
     url: &ImageUrl,
     options: &StoreOptions<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn open(
         "s3" => s3(secret, options)?,
         "gs" => google(secret, options)?,
         "az" => azure(secret, options)?,
-        // The whole URL is that of the store, because a query belongs to it.
+        // The store of a web server has the whole URL, including the query, and the path is empty.
         _ => return Ok((web(secret)?, Path::default(), secret.username().to_owned())),
     };
     let path = Path::from_url_path(secret.path()).map_err(|error| Error::Url {
@@ -47,7 +47,8 @@ fn settings(error: &object_store::Error) -> Error {
     Error::Settings(crate::redact::redact(&error.to_string()))
 }
 
-/// Attempts are repeated by the fetcher, which knows the version and the deadline.
+/// Returns a configuration without retries. The fetcher repeats attempts, since it knows the version and the
+/// deadline.
 fn no_retry() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
@@ -55,13 +56,14 @@ fn no_retry() -> RetryConfig {
     }
 }
 
-/// Returns the options of a client. Only with `allows_http`, requests and redirects may use http. The
-/// [`Connector`] reads this option and no other.
+/// Returns the options of a client. Requests and redirects may use http only if `allows_http` is true. The
+/// [`Connector`] reads no other option.
 fn client(allows_http: bool) -> ClientOptions {
     ClientOptions::new().with_allow_http(allows_http)
 }
 
-/// Returns the connector for servers whose requests are signed: a signature is not for other hosts.
+/// Returns the connector for servers whose requests are signed. It does not follow redirects to other hosts,
+/// because a signature is meant for one host.
 fn signed() -> Connector {
     Connector {
         headers: HeaderMap::new(),
@@ -97,7 +99,8 @@ fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(store))
 }
 
-/// Returns the header for the user name and the password in `url`. A redirect to another host does not get it.
+/// Returns the header for the user name and the password in `url`. It is not sent to another host after a
+/// redirect.
 fn basic_authorization(url: &Url) -> HeaderValue {
     use base64::Engine as _;
     use percent_encoding::percent_decode_str;
@@ -111,8 +114,8 @@ fn basic_authorization(url: &Url) -> HeaderValue {
     value
 }
 
-/// Returns the client of a store whose requests are signed, and the name of its user. The builders have the same
-/// methods, but no trait in common.
+/// Returns the client of a store whose requests are signed, and the name of its user. This is a macro because
+/// the builders have the same methods, but no trait in common.
 macro_rules! signed_client {
     ($builder:expr, $url:expr, $options:expr, $allows_http:expr, $user:expr) => {{
         let store = $builder
@@ -182,7 +185,7 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     signed_client!(builder, url, options, is_http(options.endpoint), user)
 }
 
-/// Returns the name of the user of whom requests carry credentials.
+/// Returns the name of the user whose credentials are sent, or an empty name if requests are anonymous.
 fn named(user: Option<String>, options: &StoreOptions<'_>) -> String {
     user.filter(|_| !options.anonymous).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
 //! The units of an image that are in memory, or in flight.
 //!
 //! # Model
-//! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent absent
-//! units, and waits for these and for units that other reads have in flight. Units that are in the disk cache are read from there,
-//! on other threads. Units in memory are dropped in the order in which they were fetched, because the caches above
-//! keep what is used again.
+//! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent
+//! absent units. It waits for these units, and for units that other reads have in flight. Units that are in
+//! the disk cache are read from there, on other threads. Units in memory are dropped in the order in which
+//! they were fetched: a better policy is not needed, because the caches above keep what is used again.
 //!
 //! # Locking
 //! One lock, which is not held while anything is awaited.
@@ -82,7 +82,8 @@ impl Units {
         &self.fetcher
     }
 
-    /// Adds the start of the image: the bytes of the reply from which the version was taken.
+    /// Adds the complete units in the first reply, from which the version was taken. `bytes` starts at the
+    /// start of the object.
     pub(crate) fn add_first(&self, bytes: &Bytes) {
         for (number, unit) in (0..).zip(bytes.chunks(usize_of(UNIT_BYTES))) {
             if unit.len() == self.unit_len(number) {
@@ -98,7 +99,7 @@ impl Units {
         usize_of((self.size_bytes() - number * UNIT_BYTES).min(UNIT_BYTES))
     }
 
-    /// Returns whether the disk cache has a unit. It can still prove damaged.
+    /// Returns whether the disk cache has a unit. The unit may be damaged, which is detected when it is read.
     pub(crate) fn is_on_disk(&self, number: u64) -> bool {
         self.disk
             .as_ref()
@@ -114,7 +115,7 @@ impl Units {
         }
     }
 
-    /// Returns a unit of the disk cache, unless it is damaged.
+    /// Returns a unit of the disk cache, or `None` if it is absent or damaged.
     fn load(&self, number: u64) -> Option<Bytes> {
         let mut unit = vec![0; self.unit_len(number)];
         let is_read = self.disk.as_ref()?.read_unit(number, &mut unit);
@@ -162,7 +163,7 @@ impl Units {
                 Found::Now(bytes) => bytes,
                 Found::Later(mut receiver) => match receiver.wait_for(Option::is_some).await {
                     Ok(outcome) => outcome.clone().expect("the condition holds")?,
-                    // The task that fetches it has panicked, or the runtime ends.
+                    // The task that fetched the unit has panicked, or the runtime ends.
                     Err(_) => return Err(Error::Settings("the read was cancelled".to_owned())),
                 },
             };
@@ -171,12 +172,12 @@ impl Units {
         Ok(parts)
     }
 
-    /// Returns the units, and starts to fetch those that are absent.
+    /// Finds the units in memory or in flight, and starts to fetch those that are absent.
     fn find_or_fetch(self: &Arc<Self>, numbers: Range<u64>, priority: Priority) -> Vec<Found> {
-        // Each run with whether its units are in the disk cache.
+        // The runs of absent units, each with a flag that is true if its units are in the disk cache.
         let mut runs: Vec<(Range<u64>, bool)> = Vec::new();
         let mut senders = Vec::new();
-        // Before the lock, because it can read from the disk.
+        // This precedes the lock, because it may read from the disk.
         let on_disk: HashSet<u64> = numbers
             .clone()
             .filter(|&number| self.is_on_disk(number))
@@ -251,8 +252,8 @@ impl Units {
             let counters = &self.fetcher.counters;
             counters.ahead_bytes.fetch_add(bytes.len() as u64, Relaxed);
         }
-        // Before readers continue: they may drop the device, which waits for what is reserved. If the disk is slower
-        // than the server, units are not stored.
+        // Reserve a permit before readers continue: they may drop the device, and the drop waits for all
+        // permits. If no permit is free, the disk is slower than the server, and these units are not stored.
         let stores = self
             .disk
             .as_ref()

@@ -42,7 +42,7 @@ impl ImageUrl {
     /// # Errors
     /// [`Error::Url`].
     pub fn parse(text: &str) -> Result<Self> {
-        // Where secrets begin and end is not known before the text is parsed.
+        // Before the text is parsed, it is not known where its secrets are. Errors show only the scheme.
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let invalid = |why: &str| Error::Url {
             url: format!("{}://...", scheme.escape_default()),
@@ -89,7 +89,7 @@ impl ImageUrl {
 impl Display for ImageUrl {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut shown = self.0.clone();
-        // These fail only for URLs without a host.
+        // These calls fail only for URLs without a host.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
         shown.set_query(None);

@@ -118,7 +118,7 @@ fn damaged_unit_is_fetched_again() {
         .unwrap();
     let mut bytes = std::fs::read(&largest).unwrap();
     let end = bytes.len();
-    // In the last units of the object.
+    // Damage one of the last units of the object.
     bytes[end - 2 * UNIT] ^= 1;
     std::fs::write(&largest, &bytes).unwrap();
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();

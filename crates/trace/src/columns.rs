@@ -8,7 +8,7 @@
 //! | `device` | INT32 (`UINT_32`) | the number of the device, `major << 20 \| minor`, or 0 if it is unknown |
 //! | `inode` | INT64 (`UINT_64`) | the inode number of a page or inode; 0 for other caches |
 //! | `index` | INT64 (`UINT_64`) | the index of a page in its file, the number of a block, or the inode number of a dentry's directory; 0 for inodes |
-//! | `name_hash` | INT64 (`UINT_64`) | the hash of a dentry's name; 0 for other caches |
+//! | `name_hash` | INT64 (`UINT_64`) | the hash of a dentry's name, or the number of pages of a memory area; 0 for all others |
 //! | `hit` | BOOLEAN | true for a lookup that found its entry, and false for all other events |
 //!
 //! No value is null. In most traces the numbers in some columns differ little from row to row: these columns

@@ -17,7 +17,7 @@ pub struct CacheDir(Arc<Directory>);
 
 impl CacheDir {
     /// Opens the directory at `path`. Creates it and the directories above it with mode 0700 if they do not
-    /// exist. All cache files in it may take `max_bytes` on the disk.
+    /// exist. All cache files in it together may take `max_bytes` on the disk.
     ///
     /// # Errors
     /// [`Error::OtherOwner`](super::Error::OtherOwner), [`Error::WritableByOthers`](super::Error::WritableByOthers), or [`Error::Directory`](super::Error::Directory), for example if `path` is
@@ -27,7 +27,7 @@ impl CacheDir {
     }
 
     /// Opens the cached part of an object of `size_bytes`, which is empty if the object was never cached.
-    /// `label` is what users see of the object; it must not contain secrets.
+    /// `label` describes the object to users. It must not contain secrets.
     ///
     /// # Errors
     /// [`Error::File`](super::Error::File), [`Error::Directory`](super::Error::Directory).

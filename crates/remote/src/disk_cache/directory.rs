@@ -21,14 +21,14 @@ const LOCK_NAME: &str = "lock";
 /// The largest size that a stored unit adds to a file: the unit and a page of the map.
 pub(super) const UNIT_COST_BYTES: u64 = (UNIT_BYTES + ALIGN_BYTES) as u64;
 
-/// The part of the limit that is not given out, as a divisor.
+/// The limit divided by this number is the spare part, for which no allowance is given.
 const SPARE_DIVISOR: u64 = 16;
 
-/// The largest allowance as a part of the limit, as a divisor: 16 processes can hold an allowance within the
-/// spare part.
+/// The limit divided by this number is the largest allowance. The spare part is enough for the allowances of
+/// 16 processes.
 const ALLOWANCE_DIVISOR: u64 = 256;
 
-/// The largest allowance.
+/// The largest allowance, however large the limit is.
 const MAX_ALLOWANCE_BYTES: u64 = 16 << 20;
 
 const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW
@@ -44,7 +44,7 @@ pub struct ObjectInfo {
     pub label: Option<String>,
     /// The size of the object, or `None` if the header is damaged.
     pub size_bytes: Option<u64>,
-    /// The size that the file takes on the disk.
+    /// The size that the file takes on the disk, in bytes.
     pub stored_bytes: u64,
     /// When the file was last opened, written or closed.
     pub last_use: SystemTime,
@@ -58,9 +58,10 @@ pub struct ObjectInfo {
 pub struct Removed {
     /// The number of removed files.
     pub files: u64,
-    /// The size that they took on the disk.
+    /// The size that they took on the disk, in bytes.
     pub bytes: u64,
-    /// The size that the remaining files take. It can exceed what was requested if they are in use.
+    /// The size that the remaining files take, in bytes. It can exceed the requested maximum if files are in
+    /// use.
     pub left_bytes: u64,
 }
 
@@ -68,7 +69,7 @@ pub struct Removed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Block,
-    /// Do without what needs the lock.
+    /// Do not wait: skip the work that needs the lock.
     Skip,
 }
 
@@ -95,7 +96,7 @@ impl Directory {
             path: path.to_owned(),
             source,
         };
-        // Without a slash at the end, which would follow a symbolic link.
+        // Remove a slash at the end: with it, open(2) would follow a symbolic link.
         let last: PathBuf = path.components().collect();
         DirBuilder::new()
             .recursive(true)
@@ -174,8 +175,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// Returns how many bytes may be written to `file` before this is called again. Evicts files to have
-    /// some, unless another process holds the lock for that.
+    /// Returns how many bytes may be written to `file` before this is called again. Evicts files if
+    /// necessary, unless another process holds the lock of the directory.
     pub(super) fn allowance_bytes(&self, file: &File) -> Result<u64> {
         let stat = status(file, "").map_err(|e| self.error(e))?;
         if stat.stx_nlink == 0 {
@@ -212,7 +213,8 @@ impl Directory {
         Ok(removed)
     }
 
-    /// Removes a file. Returns false if it is in use, or cannot be opened.
+    /// Removes a file. Returns false if the file is in use or cannot be opened, or if the directory cannot be
+    /// locked.
     fn remove(&self, name: &str, wait: Wait) -> Result<bool> {
         let Some(lock) = self.lock(wait)? else {
             return Ok(false);
@@ -225,7 +227,7 @@ impl Directory {
         }
         rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
             .map_err(|errno| self.file_error(name, errno.into()))?;
-        // The blocks are freed when the file is closed, which can take long.
+        // Unlock the directory first: closing the file frees its blocks, which can take long.
         drop(lock);
         drop(file);
         Ok(true)
@@ -328,7 +330,7 @@ impl Drop for Lock {
 
 /// Ends the use of a file that [`Directory::open_object`] returned.
 pub(super) fn end_use(file: &File) {
-    // Only the order of eviction depends on it.
+    // A failure affects only the order of eviction.
     let _ = mark_as_used(file);
     unlock(file);
 }
@@ -347,7 +349,7 @@ fn lock_file(fd: impl AsFd, operation: FlockOperation) -> rustix::io::Result<()>
     }
 }
 
-/// Returns true if no object of `file` is open, and locks the file until it is closed.
+/// Locks `file` exclusively until it is closed, if no object of `file` is open. Returns false if one is open.
 fn is_idle(file: &File) -> bool {
     lock_file(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }

@@ -42,7 +42,8 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The cache file was removed while it was in use, so that what it takes no longer counts. Errno: `ENOENT`.
+    /// The cache file was removed while it was in use, so its blocks no longer count towards the limit.
+    /// Errno: `ENOENT`.
     #[error("the cache file in {path} was removed while it was in use")]
     Unlinked {
         /// The path of the directory as given by the caller.

@@ -1,4 +1,4 @@
-//! What a cache file belongs to.
+//! The identity of the object to which a cache file belongs.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ pub(super) fn hexadecimal(digest: &Digest) -> String {
     })
 }
 
-/// Bytes that differ if two cache files must not be the same file.
+/// A digest of an identity and a size. Objects with different digests have different cache files.
 pub(super) type Digest = [u8; 32];
 
 /// One version of an object, as one user of the store may read it. Only a digest of it is stored.
@@ -28,7 +28,8 @@ pub struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    /// Returns a name for what is stored about this identity and the size of the object. It contains no secret.
+    /// Returns a name, without an extension, for files about this identity and the size of the object. It
+    /// contains no secret.
     pub(crate) fn name(&self, size_bytes: u64) -> String {
         hexadecimal(&self.digest(size_bytes))
     }
@@ -37,7 +38,8 @@ impl Identity<'_> {
     pub(super) fn digest(&self, size_bytes: u64) -> Digest {
         let mut hash = Sha256::new();
         for field in [self.location, self.version, self.credentials] {
-            // With its length, the end of a field cannot be mistaken for the start of the next.
+            // The length of each field is hashed, so that the end of a field cannot be mistaken for the start
+            // of the next.
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field);
         }

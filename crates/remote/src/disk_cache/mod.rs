@@ -31,32 +31,32 @@
 //! 4. Files are removed whole, and only files whose names are those of cache files.
 //! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
 //!
-//! The checksum protects against accidents. It does not protect against a program that can write to the
-//! directory and computes it; the directory belongs to one user, and no other user may write to it.
+//! The checksum protects against accidents. It does not protect against a program that writes a unit with a
+//! matching checksum. Therefore the directory must belong to the user, and no other user may write to it.
 //!
 //! # Locking
 //!
-//! Locks are flock(2) locks. They only prevent the loss of cached data: Invariant 1 does not depend on them.
+//! Locks are flock(2) locks. They only prevent the loss of cached data; invariant 1 does not depend on them.
 //!
-//! 1. `lock` in the directory, exclusive: held while a file is opened, created, listed or removed, but not
-//!    while it is read or written.
-//! 2. A cache file: shared while a [`CachedObject`] is open. A file is removed under an exclusive lock, which
-//!    is only tried while 1 is held.
+//! 1. The file `lock` in the directory: locked exclusively while a cache file is opened, created, listed or
+//!    removed, but not while it is read or written.
+//! 2. A cache file: the lock is shared while a [`CachedObject`] is open. A file is removed under an exclusive
+//!    lock, which is requested without waiting, while lock 1 is held.
 //!
-//! A write never waits for lock 1. If it is held when a file must be evicted, the unit is not stored.
-//! File systems without locks are supported: files in use can then be removed, and their users keep their
-//! open file.
+//! A write never waits for lock 1. If another process holds this lock when a file must be evicted, the unit
+//! is not stored. File systems without locks are supported. On these, a file can be removed while it is in
+//! use. Its users keep the open file.
 //!
 //! # Size
 //!
-//! The allocated blocks of all files count, not their sizes. Before it writes, an object obtains an
-//! allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files plus the
-//! allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used first. A
-//! file is used when it is opened, written or closed. If only files in use remain, units are no longer
-//! stored, until other objects are closed or files are removed. A file that was unlinked while in use no
-//! longer counts; nothing more is stored in it. So a limit that is too small keeps what was
-//! read first, which is what a next start needs. The last 1/16 is for the allowances of other processes, and
-//! for the map.
+//! The limit applies to the allocated blocks of all files, not to their sizes. Before it writes, an object
+//! obtains an allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files
+//! plus the allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used
+//! first. A file is used when it is opened, written or closed. If only files in use remain, units are no
+//! longer stored, until other objects are closed or files are removed. Therefore, if the limit is too small,
+//! the cache keeps what was read first, which is also what the next mount reads first. A file that was
+//! unlinked while in use no longer counts, and nothing more is stored in it. The last 1/16 is for the
+//! allowances of other processes, and for the map.
 //!
 //! # Cost
 //!

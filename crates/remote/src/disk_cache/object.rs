@@ -8,7 +8,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The number of units that an object without an allowance does not store before it requests one again: 16 MiB.
+/// The number of units that an object does not store after it was refused an allowance, before it requests
+/// the next: 16 MiB.
 const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
 
 /// One version of an object, of which some units are cached. While this exists, the file is not evicted.
@@ -19,7 +20,7 @@ pub struct CachedObject {
     units: Units<File>,
     directory: Arc<Directory>,
     room: Mutex<Room>,
-    /// A write failed, and its error was returned.
+    /// True after a write failed and its error was returned.
     has_failed: AtomicBool,
     damaged_units: AtomicU64,
 }
@@ -60,7 +61,8 @@ impl CachedObject {
     /// Stores `bytes` as `unit`, if the cache has room and no earlier write failed.
     ///
     /// # Errors
-    /// The first error of this object. It then stores nothing more, and does not return another error.
+    /// The first error of this object. After this error, the object stores nothing more, and returns no
+    /// further error.
     ///
     /// # Panics
     /// As [`CachedObject::read_unit`].
@@ -102,19 +104,19 @@ impl CachedObject {
         Ok(true)
     }
 
-    /// Returns true if `unit` is stored, without reading it: it can still prove damaged.
+    /// Returns true if `unit` is stored. Does not read the unit, so it may be damaged.
     #[must_use]
     pub fn contains_unit(&self, unit: u64) -> bool {
         self.units.contains(unit)
     }
 
-    /// Counts the stored units, by reading the map. Some can prove damaged.
+    /// Counts the stored units, by reading the map. Some of them may be damaged.
     #[must_use]
     pub fn present_units(&self) -> u64 {
         self.units.entries().filter(|&entry| entry != 0).count() as u64
     }
 
-    /// Returns true if every unit is stored. Some can prove damaged.
+    /// Returns true if every unit is stored. Some of them may be damaged.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.units.entries().all(|entry| entry != 0)

@@ -145,7 +145,7 @@ impl<S: Storage> Units<S> {
         (0..count).zip(entries).map(|(_, entry)| entry)
     }
 
-    /// Returns the entries in the page of the map that starts with that of `first`.
+    /// Returns the entries in the page of the map that starts with the entry of unit `first`.
     fn page(&self, first: u64) -> [u128; PAGE_ENTRIES] {
         let mut bytes = [0; ALIGN_BYTES];
         let read = self.storage.read_at(&mut bytes, entry_offset_bytes(first));
@@ -170,8 +170,10 @@ impl<S: Storage> Units<S> {
         XxHash3_128::oneshot_with_seed(self.seed.wrapping_add(unit), bytes).max(1)
     }
 
+    /// Checks that `len` is the length of `unit`, which the caller must ensure.
+    ///
     /// # Panics
-    /// If `unit` does not have `len` bytes, which the caller must ensure.
+    /// If `unit` does not have `len` bytes.
     fn check_length(&self, unit: u64, len: usize) {
         let start_bytes = unit.saturating_mul(UNIT_BYTES as u64);
         let rest_bytes = self.layout.size_bytes.saturating_sub(start_bytes);

@@ -65,8 +65,8 @@ fn write_units(device: &RecordingDevice, random: &mut Random) {
     }
 }
 
-/// Checks states that a loss of power can leave after each write, and that the units that are absent in it can be stored
-/// again. Returns how many units were damaged.
+/// Checks states that a loss of power can leave after each write. The units that are absent in a state must
+/// be storable again. Returns how many units were damaged.
 fn check_power_cuts(start: &OverlayDevice, seed: Seed) -> usize {
     let mut random = Random::new(seed);
     eprintln!("{SEED_VARIABLE}={seed}");
