@@ -111,8 +111,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer [default: 0, which means no timeout; for an
-        image at a URL: 60, also for 0]
+        does not answer [default: 0 (no timeout); for an image at a
+        URL, the default is 60, and 0 means 60]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -263,7 +263,7 @@ pub(crate) struct MountArgs {
     pub readahead: Option<PolicyName>,
     /// Maximum size of a readahead window [default: 1M]
     ///
-    /// If root mounts, this also sets the size for the kernel's own readahead.
+    /// If root mounts, this option also sets the maximum size of the kernel's own readahead.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -279,7 +279,7 @@ pub(crate) struct MountArgs {
     pub direct_device: bool,
     /// Maximum number of threads that wait for the image's storage [default: 16]
     ///
-    /// One thread waits for each request. N is at most 256. Threads start on demand and exit when idle. With 1, a
+    /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start on demand and exit when idle. With 1, a
     /// single thread receives and answers all requests, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
@@ -383,7 +383,7 @@ Examples:
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the name is not valid UTF-8, the entry also has
 name_hex, the bytes of the name in hexadecimal. If the attributes of a file
-cannot be read, the entry has no other keys than these.")]
+cannot be read, the entry has only name and name_hex.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -515,8 +515,8 @@ Examples:
 
 larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key: 'links/hit' is
-the mean number of links of a lookup that hits, 'links/miss' of one that
-misses. Pages in red-black trees (-o tables=larder+page=rbtree) have no
+the mean number for a lookup that hits, 'links/miss' is the mean for a lookup
+that misses. Pages in red-black trees (-o tables=larder+page=rbtree) have no
 buckets: for these pages, the two columns show the tree nodes that a lookup
 visits, the column 'longest' is the depth of the deepest page, and the
 histogram shows depths instead of chain lengths.
@@ -554,8 +554,8 @@ A mount with --record adds:
 'shares' counts how often, since the mount, a file shared an existing attribute
 block, or an existing inode with a large value, instead of creating a new one.
 'saved_bytes' is the space on the image that sharing has saved since the mount.
-It decreases when a file stops sharing, also if the sharing began before the
-mount, but never below 0.
+It decreases when a file stops sharing, even if the sharing began before the
+mount. It is never less than 0.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

@@ -42,17 +42,26 @@ pub struct RemoteArgs {
     /// Send no credentials to an object store
     #[arg(long)]
     pub anonymous: bool,
-    /// Accept an object without a strong `ETag`
-    ///
-    /// Only the length and the time of the last modification can then show that the object was
-    /// replaced.
-    #[arg(long)]
+    // Not doc comments: rustdoc would require backticks, which the help would show.
+    #[arg(
+        long,
+        help = "Accept an object without a strong ETag",
+        long_help = "\
+Accept an object without a strong ETag
+
+larder then detects a replaced object only if its length or its time of modification has changed."
+    )]
     pub allow_unversioned: bool,
-    /// Directory of the disk cache [default: ~/.cache/larder]
-    ///
-    /// Parts of images that were read from a server are stored in it. If
-    /// `XDG_CACHE_HOME` is set, the default is the directory larder in it.
-    #[arg(long, value_name = "DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Directory of the disk cache [default: ~/.cache/larder]",
+        long_help = "\
+Directory of the disk cache [default: ~/.cache/larder]
+
+larder stores the parts of images that it read from a server in DIR. If XDG_CACHE_HOME is set, the default is the \
+directory larder in XDG_CACHE_HOME."
+    )]
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of the disk cache; 0 disables it [default: 10G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

@@ -14,9 +14,9 @@ use std::process::ExitCode;
 ///
 /// A multiplicative hash function multiplies a key by a constant, and the upper bits of the product
 /// select the bucket. As in section 5.1 of C. Lever, "Linux Kernel Hash Table Behavior" (2000), the
-/// command derives as multiplier the prime nearest to the golden ratio of the word size. For comparison,
-/// the command also measures the published 2654435761, the odd number nearest to the golden ratio, and
-/// the constant of Linux.
+/// command takes as multiplier the prime nearest to the golden ratio of the word size. For comparison,
+/// the command also measures three others: the published 2654435761; the odd number nearest to the golden
+/// ratio; and the constant of Linux.
 ///
 /// Each multiplier is rated by the spectral test, by the largest gap between the products of consecutive
 /// keys and, for words of at least 32 bits, by the links that a lookup follows. A link is an entry of a

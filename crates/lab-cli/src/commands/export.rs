@@ -17,9 +17,9 @@ use std::process::ExitCode;
 /// Export the lookups of a trace to libCacheSim's oracleGeneral format
 ///
 /// Each lookup of one cache becomes a record of 24 bytes: seconds, object, size, and the number of the
-/// next lookup of the same object. The object is a number that stands for the key. A key of one number
-/// is that number. In a key of two numbers below 2^32, the first number is the upper half of the object,
-/// and the second the lower half. Every other key is hashed to one number.
+/// next lookup of the same object. The object is a number that stands for the key. If the key is one
+/// number, the object is that number. If the key is two numbers below 2^32, the first is the upper half of
+/// the object, and the second the lower half. Every other key is hashed to one number.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -132,8 +132,8 @@ pub(crate) struct KeysArgs {
     pub memory: Option<u64>,
     /// Limit each cache to N objects, or generate N keys
     ///
-    /// With --trace, each cache contains at most N objects. By default, the number is not limited. With
-    /// --keys, the command generates N keys. The default is 100000.
+    /// With --trace, each cache contains at most N objects [default: no limit]. With --keys, the command
+    /// generates N keys [default: 100000].
     #[arg(long, value_name = "N", value_parser = count::within(1..=100_000_000_u32))]
     pub objects: Option<u32>,
 }

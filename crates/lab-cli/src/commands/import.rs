@@ -52,7 +52,7 @@ pub(crate) struct ImportArgs {
     pub output: PathBuf,
     /// Cache of the lookups, for formats keys and oracle-general
     ///
-    /// By default, the form of a key determines the cache, and oracle-general becomes lookups of inodes.
+    /// By default, the cache is inode for oracle-general; for keys, the form of each key determines it.
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
     /// Write one JSON object instead of the summary

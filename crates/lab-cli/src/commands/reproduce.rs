@@ -23,12 +23,12 @@ use std::process::ExitCode;
 /// The command prints how far its results agree with the published results. With --output, it also writes
 /// a report with plots as Markdown, HTML, CSV and JSON.
 ///
-/// wu2007 is simulated, with ten seeds and two schedulers, and takes about half an hour. kara2016 is simulated and
-/// also measured on this machine; if root runs the command, the kernel's ext4 is also measured, where it can be
-/// mounted. kara2016 takes about half an hour on two processors. With --output, kara2016
-/// and lever2000 keep finished measurements in DIR: if they are interrupted, the same command resumes them.
-/// lever2000 replays recorded scripts on volumes in
-/// memory; it needs mke2fs and 6 GiB of memory, and takes up to 150 minutes.
+/// wu2007 is simulated, with ten seeds and two schedulers, and takes about five minutes. kara2016 is both
+/// simulated and measured on this machine. If root runs the command and ext4 can be mounted, the kernel's
+/// ext4 is measured too. kara2016 takes about half an hour on two processors. lever2000 replays recorded
+/// scripts on volumes in memory; it needs mke2fs and 6 GiB of memory, and takes up to 150 minutes. With
+/// --output, kara2016 and lever2000 keep finished measurements in DIR: if the command is interrupted, the
+/// same command resumes them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -52,10 +52,9 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// Use smaller sizes or fewer cases, which proves nothing
+    /// Use smaller sizes or fewer cases, to preview the report
     ///
-    /// With this option, the command takes seconds and shows what the report looks like. The results do not
-    /// reproduce the published tables.
+    /// With this option, the command takes seconds. The results prove nothing about the published tables.
     #[arg(long)]
     pub quick: bool,
     /// kara2016: use the published numbers of sets and runs

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 /// letters. The script needs gcc, ed, nroff, spell and coreutils. All files are generated from the seed, so
 /// the expected output of each command is known. If an output is wrong, the run fails.
 ///
-/// For each number of users, the command prints: the mean of the runs and its standard deviation; both
-/// numbers without the first run, which fills the caches; the best run; and the duration of all runs.
+/// For each number of users, the command prints: the mean of the runs and its standard deviation; the same
+/// two numbers without the first run, which fills the caches; the best run; and the duration of all runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -82,7 +82,7 @@ pub(crate) struct XattrBenchArgs {
     /// Numbers of different values [default: 1000]
     #[arg(long, value_name = "V,...", value_delimiter = ',', value_parser = count::within(1..=100_000_000_u32))]
     pub values: Vec<u32>,
-    /// Use the published numbers for options not given
+    /// Use the published numbers for --processes, --files and --values
     ///
     /// The published numbers are 1 to 64 processes, 10 to 1000 files, and 10 to 100000 values.
     #[arg(long)]

@@ -11,7 +11,7 @@ hits            lookups that found their object: since the last refresh (now),
                 and since the mount (overall)
 links           chain entries or tree nodes visited: at least 1.00 for each hit
 longest         length of the longest chain, or depth of the deepest tree; it is
-                updated less often for the other caches
+                updated less often for caches that are not chosen
 memory          memory for contents, slots and buckets
 
 Each row of the histogram shows how many buckets have a chain of that length,

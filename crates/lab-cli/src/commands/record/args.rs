@@ -73,7 +73,7 @@ pub(crate) struct RecordArgs {
     pub pid: Vec<u32>,
     /// Stop after N seconds
     ///
-    /// By default, without COMMAND, the recording continues until Ctrl-C.
+    /// Without this option and without COMMAND, the recording continues until Ctrl-C.
     #[arg(long, value_name = "N", conflicts_with = "command")]
     #[arg(value_parser = count::within(1..=31_536_000_u64))]
     pub seconds: Option<u64>,
