@@ -1,5 +1,5 @@
-//! Sets of attributes that are distributed over so many files that sharing takes effect, and the space
-//! that perfect sharing needs.
+//! Sets of attributes that are distributed over many files, so that files can share attribute blocks. Also
+//! computes the space that perfect sharing needs.
 
 pub use crate::e2fsprogs::Space;
 use crate::model::acl::{ACCESS, Acl};
@@ -26,7 +26,7 @@ pub struct Rules {
     pub sets: usize,
     /// The number of files, each with one of the sets.
     pub files: usize,
-    /// The number of files that have the first set for certain.
+    /// The first set has at least this many files, in addition to the one file that each set has.
     pub crowd: usize,
     /// Whether half of the sets have a value of several KiB, which other sets have too.
     pub large: bool,

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-/// The size of the header of a block and of the zeros after its entries.
+/// The size of the header of a block, plus that of the zeros after its entries.
 const BLOCK_OVERHEAD_BYTES: usize = 36;
 /// The size of an entry, without its name (which is stored without the prefix).
 const ENTRY_BYTES: usize = 16;
@@ -51,7 +51,8 @@ fn sequences(block_bytes: usize) -> Vec<Sequence> {
     let mut sequences = Vec::new();
     for name_len in [1, 4, 5, longest] {
         let full = room - entry_bytes(name_len);
-        // A value that fits beside the shortest name is stored in the block if possible.
+        // Linux stores a value of up to this size in the block if possible. With `ea_inode`, it stores a
+        // larger value in an inode of its own.
         let short = room - entry_bytes(1);
         let sizes = [0, 1]
             .into_iter()

@@ -11,9 +11,9 @@ use std::time::SystemTime;
 /// The UUID of reproducible images.
 pub(crate) const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
 
-/// Returns mke2fs as [`mke2fs`] does, but independent of the machine and of chance: its configuration,
-/// which is written to `folder`, and the hash seed are fixed. `extended` are additional options for
-/// `-E`.
+/// Returns mke2fs as [`mke2fs`] does, but with a fixed configuration and hash seed, so that the result does
+/// not depend on the machine or on chance. The configuration is written to `folder`. `extended` are
+/// additional options for `-E`.
 pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) -> Result<Tool> {
     const FIXED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573,\
                          lazy_itable_init=1,lazy_journal_init=1";
@@ -95,8 +95,8 @@ pub fn debugfs_script(image: &Path, access: Access, script: &str) -> Result<Stri
 
 /// Runs debugfs requests that change `image`, one after the other.
 ///
-/// debugfs exits with success even if a request fails, so this fails if it prints errors on standard
-/// error.
+/// debugfs exits with success even if a request fails. Therefore this function fails if debugfs prints errors
+/// on standard error.
 pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> {
     for request in requests {
         let request = request.as_ref();

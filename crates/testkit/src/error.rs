@@ -7,7 +7,7 @@ use std::path::Path;
 /// The result of a setup step.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the setup, or of one side of a comparison, but not of the code under test.
+/// A failure of the setup of a test, or of one side of a comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -17,13 +17,14 @@ pub enum Medium {
     Memory,
     /// A file in the kernel's page cache.
     File(BackEnd),
-    /// A file that is opened for direct I/O. A thread that waits for a write then uses the back end too.
+    /// A file that is opened for direct I/O. A thread that waits for a write also uses the back end, instead
+    /// of a blocking call.
     DirectFile(BackEnd),
 }
 
 impl Medium {
-    /// Returns the files that this machine supports: with and without direct I/O, for both back ends.
-    /// Reports those that it does not support.
+    /// Returns the kinds of files that this machine supports: with and without direct I/O, for both back
+    /// ends. Reports the kinds that it does not support.
     #[must_use]
     pub fn files() -> Vec<Self> {
         let back_ends = [BackEnd::IoUring, BackEnd::Threads];
@@ -105,7 +106,7 @@ impl Stored {
         Arc::clone(&self.device) as _
     }
 
-    /// Returns the number of requests that the device was given to perform by its back end.
+    /// Returns the number of asynchronous requests that the device has received, which its back end performs.
     #[must_use]
     pub fn request_count(&self) -> u64 {
         self.device.counts().requests

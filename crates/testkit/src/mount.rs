@@ -27,7 +27,8 @@ pub enum Access {
 /// An image that the kernel keeps mounted until this is dropped.
 #[derive(Debug)]
 pub struct LoopMount {
-    // Fields drop in this order: the mount is closed, then the drop waits for its end.
+    // Fields are dropped in this order: first the mount is closed, then the drop of `end` waits until it has
+    // ended.
     mount: OwnedFd,
     image: PathBuf,
     end: MountEnd,
@@ -138,7 +139,7 @@ struct MountEnd {
 }
 
 impl MountEnd {
-    /// After this time, something else must be using the mount, such as a file that is open in it.
+    /// If the mount lasts longer, something else must be using it, such as a file that is open in it.
     const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
     /// Returns whether the loop device still uses the image.
@@ -169,7 +170,7 @@ impl Drop for MountEnd {
     }
 }
 
-/// A loop device that is removed with its last user.
+/// A loop device that is detached when its last user ends.
 struct LoopDevice {
     path: PathBuf,
 }

@@ -19,7 +19,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Returns the reason why it is not met, if it is not.
+    /// Returns the reason why the requirement is not met, or `None` if it is met.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         match self {

@@ -68,7 +68,7 @@ impl Seed {
         Box::new((0..).map(move |number| seed.part(number)))
     }
 
-    /// Returns the seed for part `number` of the work of this one.
+    /// Returns the seed for part `number` of the work that this seed determines.
     #[must_use]
     pub fn part(self, number: u64) -> Self {
         let mut random = Random::new(Self(self.0 ^ mix(number)));

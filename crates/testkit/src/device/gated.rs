@@ -17,8 +17,8 @@ pub enum Stopped {
     Writes,
 }
 
-/// A device in memory. While it is [stopped](GatedDevice::stop), it does not answer reads, or writes and
-/// flushes.
+/// A device in memory. While it is [stopped](GatedDevice::stop), it does not answer one kind of
+/// calls: either reads, or writes and flushes.
 #[derive(Debug)]
 pub struct GatedDevice {
     inner: MemoryDevice,
@@ -33,7 +33,7 @@ struct Gate {
     waiting: usize,
 }
 
-/// A guard while which a [`GatedDevice`] is stopped.
+/// A guard that keeps a [`GatedDevice`] stopped until it is dropped.
 #[derive(Debug)]
 #[must_use = "the device answers again when this is dropped"]
 pub struct StoppedDevice<'d>(&'d GatedDevice);
@@ -49,10 +49,10 @@ impl GatedDevice {
         })
     }
 
-    /// Stops the device: it does not answer `stopped` until the guard is dropped.
+    /// Stops the device: it does not answer calls of the kind `stopped` until the guard is dropped.
     ///
     /// # Panics
-    /// Panics if a test has panicked with the lock of the device held.
+    /// Panics if a thread has panicked while it held the lock of the device.
     pub fn stop(&self, stopped: Stopped) -> StoppedDevice<'_> {
         self.gate.lock().unwrap().stopped = Some(stopped);
         StoppedDevice(self)
@@ -64,7 +64,8 @@ impl GatedDevice {
         self.inner.to_bytes()
     }
 
-    /// Waits if the device does not answer `call`. Panics if this takes a minute.
+    /// Waits while the device does not answer calls of the kind `call`. Panics if this takes a
+    /// minute.
     fn pass(&self, call: Stopped) {
         let mut gate = self.gate.lock().unwrap();
         if gate.stopped != Some(call) {

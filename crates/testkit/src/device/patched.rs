@@ -23,10 +23,10 @@ impl PatchedDevice {
         }
     }
 
-    /// Overwrites the bytes at `offset_bytes`. Bytes past the end are dropped.
+    /// Overwrites the bytes at `offset_bytes`. Bytes past the end of the device are dropped.
     ///
     /// # Errors
-    /// Fails if the device below cannot be read.
+    /// Fails if the inner device cannot be read.
     pub fn patch(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
         for (at, &byte) in (offset_bytes..self.inner.size_bytes()).zip(bytes) {
             let page = self.page(at / PAGE_BYTES)?;

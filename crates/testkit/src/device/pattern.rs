@@ -1,11 +1,11 @@
-//! A device on which a file's blocks hold a pattern that is computed instead of stored.
+//! A device on which the blocks of one file contain a pattern that is computed instead of stored.
 
 use crate::seed::mix;
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Returns the eight bytes of the pattern at `offset_bytes` of the file, a multiple of 8.
+/// Returns the eight bytes of the pattern at `offset_bytes` of the file, which must be a multiple of 8.
 #[must_use]
 pub fn pattern_at(offset_bytes: u64) -> [u8; 8] {
     mix(offset_bytes).to_le_bytes()
@@ -30,18 +30,18 @@ pub fn fill_pattern(buf: &mut [u8], offset_bytes: u64) {
     }
 }
 
-/// A device in which some ranges hold the content of one large file; the rest is another device.
+/// A device in which some ranges contain the content of one large file. The rest shows another device.
 #[derive(Debug)]
 pub struct PatternDevice {
     inner: Arc<dyn BlockDevice>,
-    /// Ranges on the device, with the offset of the file at which each begins. They are sorted by range,
-    /// and all are multiples of 8.
+    /// Ranges on the device, each with the offset in the file at which its content begins. They are sorted by
+    /// their start. All offsets are multiples of 8.
     ranges: Vec<(Range<u64>, u64)>,
 }
 
 impl PatternDevice {
-    /// Creates a device that shows `inner`, in which each range holds the file's content from the offset
-    /// beside it.
+    /// Creates a device that shows `inner`, except for `ranges`. Each of them contains the content of the
+    /// file, from the offset that is paired with it.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, mut ranges: Vec<(Range<u64>, u64)>) -> Self {
         ranges.sort_by_key(|(range, _)| range.start);

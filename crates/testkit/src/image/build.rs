@@ -65,7 +65,7 @@ impl Image {
     }
 }
 
-/// Finds or builds the image of `recipe`. If another process is building it, this waits.
+/// Finds or builds the image of `recipe`. If another process is building it, waits for that process.
 fn image(recipe: &Recipe) -> Result<Image> {
     let mut recipe = *recipe;
     let by_kernel = can_loop_mount();
@@ -90,8 +90,9 @@ fn image(recipe: &Recipe) -> Result<Image> {
     })
 }
 
-/// Finds the image that `tag` and `recipe` describe, or calls a function that builds it at the path in
-/// its first argument. The second argument is a directory to copy from.
+/// Returns the path of the image that `tag` and `recipe` describe. If there is none, calls `make` to build
+/// it. The arguments of `make` are the path at which to build the image, and the path of a directory in which
+/// it can put the files to copy.
 pub(super) fn keep(
     tag: &str,
     recipe: &str,
@@ -158,7 +159,7 @@ fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
             std::fs::remove_dir_all(source).context("remove", source)?;
         }
         std::fs::create_dir(source).context("mkdir", source)?;
-        // mke2fs creates its own, so the oracle must have it too.
+        // mke2fs creates `lost+found`, so `source`, which is the oracle, must have it too.
         let found = source.join("lost+found");
         std::fs::create_dir(&found).context("mkdir", &found)?;
         rustix::fs::chmod(&found, Mode::RWXU).context("chmod", &found)?;
@@ -183,7 +184,7 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     let file = File::create(path).context("create", path)?;
     let size_bytes = u64::from(recipe.size_mib) << 20;
     file.set_len(size_bytes).context("truncate", path)?;
-    // The same owner as everything else that it copies.
+    // The root directory has the same owner as everything that mke2fs copies.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let owner = format!("root_owner={}:{}", user.as_raw(), group.as_raw());
     let folder = tempfile::tempdir().context("create a directory in", &std::env::temp_dir())?;
@@ -244,7 +245,7 @@ fn share_blocks(path: &Path) -> Result<()> {
         .next()
         .and_then(|block| block.parse().ok())
         .ok_or_else(|| Error::Inconsistent(format!("debugfs listed no blocks: {blocks}")))?;
-    // Words 0 to 2 are the header, word 5 is the low half of the extent's start.
+    // Words 0 to 2 of the inode's block map are the header, and word 5 is the low half of the extent's start.
     debugfs_write(
         path,
         &[format!("set_inode_field /shared/b block[5] {first}")],

@@ -1,8 +1,8 @@
 //! An image with one large file, whose content is computed instead of stored.
 //!
-//! mke2fs and debugfs create a file of allocated blocks full of zeros. The copy of the image that is
-//! kept has holes in their place, and [`PatternDevice`] fills them with a pattern that depends on the
-//! offset in the file.
+//! mke2fs and debugfs create a file of allocated blocks full of zeros. The copy of the image that is kept
+//! between runs has holes in place of these blocks. [`PatternDevice`] fills the holes with a pattern that
+//! depends on the offset in the file.
 
 use super::build::keep;
 use super::copy_sparse;

@@ -104,7 +104,7 @@ pub const MATRIX: &[Recipe] = &[
         tree: Tree::LONG_NAMES,
         ..small("large-dir-1k", "-t ext4 -b 1024 -O large_dir")
     },
-    // This kernel may lack quotas; the files are the same without them.
+    // The kernel may lack support for quotas. The files are the same without it.
     Recipe {
         after: &[Change::Tune(&["-O", "quota,project", "-Q", "prjquota"])],
         ..ext("quota-project", "-t ext4 -b 4096")

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 /// A directory that exists on every image.
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// The maximum lag of a clock that advances with the timer tick.
+/// The maximum time by which the kernel's coarse clock, which advances with the timer tick, can
+/// lag.
 const TICK_NANOSECONDS: i64 = 20_000_000;
 
 /// The times at which each operation began and ended.
@@ -224,7 +225,7 @@ impl Side<'_> {
 
     fn content(&mut self, id: NodeId, ino: Ino, content: &Content) {
         let mut starts: BTreeSet<u64> = content.chunk_starts().collect();
-        // Ranges that the volume reports as data are compared too, and the end of the file.
+        // Also compare the ranges that the volume reports as data, and the end of the file.
         let size_bytes = content.size_bytes();
         let chunk = CHUNK_BYTES as u64;
         starts.insert(size_bytes / chunk * chunk);

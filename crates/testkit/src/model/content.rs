@@ -17,19 +17,19 @@ pub struct Content {
 }
 
 impl Content {
-    /// Returns the size.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Returns the size of the stored chunks.
+    /// Returns the size of the stored chunks, in bytes.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK
     }
 
-    /// Returns the starts of the chunks that may contain nonzero bytes.
+    /// Returns the offsets, in bytes, of the chunks that may contain nonzero bytes.
     pub fn chunk_starts(&self) -> impl Iterator<Item = u64> {
         self.chunks.keys().map(|number| number * CHUNK)
     }
@@ -44,7 +44,7 @@ impl Content {
         }
     }
 
-    /// Writes, and extends the file if necessary.
+    /// Writes `buf` at `offset_bytes`, and extends the file if necessary.
     pub fn write(&mut self, buf: &[u8], offset_bytes: u64) {
         for (number, inside, part) in pieces(offset_bytes, buf.len()) {
             let chunk = self

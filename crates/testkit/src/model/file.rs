@@ -102,8 +102,9 @@ impl Model {
         done(id)
     }
 
-    /// Returns the bytes that a copy of `len_bytes` from `from_bytes` of `from` copies: at most what the
-    /// file holds there before the copy, which may itself extend the file.
+    /// Returns how many bytes a copy of `len_bytes` from offset `from_bytes` of `from` copies. Bytes past the
+    /// end of the file are not copied. Call this before the copy, because a copy within one file may extend
+    /// it.
     #[must_use]
     pub fn copied_bytes(&self, from: &Target, from_bytes: u64, len_bytes: u64) -> u64 {
         let content = self.find(from).and_then(|id| self.node(id)?.content());

@@ -1,5 +1,5 @@
-//! A reference model in memory of a file system according to POSIX and Linux, with which a volume is
-//! compared.
+//! A reference model of a file system in memory, which follows POSIX and Linux. Tests compare a volume with
+//! it.
 //!
 //! Model: names, links, open files, permissions, attributes, sparse content, and the errno of operations
 //! that must fail, in the order of Linux's checks. Free space is not modelled: a volume may return

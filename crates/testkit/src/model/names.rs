@@ -18,7 +18,8 @@ struct Place<'a> {
     found: Option<NodeId>,
 }
 
-/// Skips the step if the path has no such place.
+/// Returns the [`Place`] of a path. If its directory does not exist, returns [`Outcome::Skipped`] from the
+/// calling function.
 macro_rules! place {
     ($model:expr, $path:expr) => {
         match $model.place($path)? {
@@ -56,8 +57,8 @@ impl Model {
         Ok(())
     }
 
-    /// Fails if `victim` must not be removed from `parent`. `as_directory` states which type the caller
-    /// expects.
+    /// Fails if `victim` must not be removed from `parent`. `as_directory` is true if the caller expects a
+    /// directory.
     fn may_delete(&self, parent: NodeId, victim: NodeId, as_directory: bool) -> Result<(), Errno> {
         let kept =
             self.get(parent)?.has(IMMUTABLE | APPEND) || self.get(victim)?.has(IMMUTABLE | APPEND);

@@ -39,11 +39,11 @@ impl fmt::Display for NodeId {
 /// The value that a time must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
-    /// A time during this operation.
+    /// A time during the operation with this number.
     During(u32),
     /// Exactly this time.
     Exact(Timestamp),
-    /// Any time: Linux sets one or another.
+    /// Any time, because Linux does not always set the same one.
     Any,
 }
 
@@ -113,7 +113,8 @@ pub struct Node {
     pub default_acl: Option<Acl>,
     /// The times.
     pub times: Times,
-    /// Whether [`super::Model`] allows a link to it although it has no name: it never had one.
+    /// Whether a link to the node is allowed although it has no name. This is true for a node that
+    /// never had a name (`O_TMPFILE`).
     pub unnamed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A tree without the content of its files and without times: the part that must match the state after
-//! one of the operations if there was a crash.
+//! A tree without the content of its files and without times. After a crash, this part must match the state
+//! after one of the operations.
 
 use super::Model;
 use super::compare::LOST_AND_FOUND;
