@@ -129,7 +129,7 @@ measures! {
     ColdTar: "cold-tar", Seconds, TREES, both(AtMostTimes(2.0, Kernel));
     /// The big file from start to end, cold.
     Sequential: "sequential", MegabytesPerSecond, READERS, both(AtLeastTimes(0.8, Kernel));
-    /// The same, as a user other than root.
+    /// The big file from start to end, cold, as a user other than root.
     SequentialUnprivileged: "sequential-unprivileged", MegabytesPerSecond, UNPRIVILEGED_READERS,
         both(AtLeastTimes(2.0, Fuse2fs));
     /// Pages of the big file at random, cold, several at once.
@@ -155,7 +155,7 @@ measures! {
         transports(AtMostTimes(1.5, Kernel), AtMostTimes(2.0, Kernel));
     /// Small files, each synced, in sequence.
     FsyncFiles: "fsync-files-1", PerSecond, MOUNTS, both(AtLeastTimes(1.0, Kernel));
-    /// The same by 16 processes.
+    /// Small files, each synced, by 16 processes.
     FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, both(AtLeastTimes(0.8, Kernel));
     /// setxattr(2) by one process.
     SetXattr: "setxattr", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(7.0, Kernel));
@@ -173,19 +173,19 @@ measures! {
     Decision: "decision", Nanoseconds, &[Volume], [(Volume, AtMost(50.0))];
     /// Pages of the big file at random, cold, 4 at once, in process.
     ColdRandom4: "cold-random-4", PerSecond, COLD_READERS, [(Volume, AtLeastTimes(0.95, Fio))];
-    /// The same, 64 at once.
+    /// Pages of the big file at random, cold, 64 at once, in process.
     ColdRandom64: "cold-random-64", PerSecond, COLD_READERS, [(Volume, AtLeastTimes(0.95, Fio))];
     /// 64 regions of the big file concurrently, each from start to end, cold, in process.
     Interleaved64: "interleaved-64", MegabytesPerSecond, &[Volume, Direct, Kernel],
         [(Volume, AtLeastTimes(1.0, Kernel))];
-    /// The same through a mount.
+    /// 64 regions of the big file concurrently, each from start to end, cold, through a mount.
     Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond, &[Larder, LarderDev, Kernel],
         transports(AtLeastTimes(0.9, Kernel), AtLeastTimes(0.8, Kernel));
     /// The big file from start to end, cold, in process.
     SequentialInProcess: "sequential-in-process", MegabytesPerSecond, &[Volume, Direct, Device], [];
     /// The time of a checkpoint of a full journal, in process.
     Checkpoint: "checkpoint", Milliseconds, &[Volume, Direct], [];
-    /// The requests of this checkpoint.
+    /// The requests of a checkpoint of a full journal, in process.
     CheckpointRequests: "checkpoint-requests", Count, &[Volume, Direct], [];
     /// The threads of an idle mount.
     ThreadsAtRest: "threads-at-rest", Count, &[Larder, LarderDev], both(AtMost(12.0));
@@ -258,8 +258,8 @@ impl Target {
     }
 }
 
-/// Returns the median of `values` (the mean of the two middle ones if their number is even), or `None`
-/// if empty.
+/// Returns the median of `values` (the mean of the two middle ones if their number is even), or `None` if there
+/// are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

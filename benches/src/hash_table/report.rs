@@ -17,7 +17,8 @@ const MIN_RATIO_TO_HASHBROWN: f64 = 0.8;
 /// The required ratio of the speed of counted lookups to that of uncounted ones.
 const MIN_RATIO_TO_UNCOUNTED: f64 = 0.98;
 
-/// The maximum mean number of links of a lookup, relative to that of a perfect hash function.
+/// The maximum mean number of links of a hit, relative to the expected number if the keys were distributed over
+/// the buckets at random.
 const MAX_RATIO_TO_CHANCE: f64 = 1.02;
 
 /// Returns the whole report.

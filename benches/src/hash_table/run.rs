@@ -296,7 +296,7 @@ pub struct Shape {
     pub buckets: u32,
     /// Mean links per hit, in the workload's order.
     pub links: f64,
-    /// The same for a perfect hash function.
+    /// Expected mean links per hit if the keys were distributed over the buckets at random.
     pub links_of_chance: f64,
 }
 
@@ -329,7 +329,7 @@ pub struct Run<'r> {
     pub sides: &'r [Side],
     /// The directory in which a volume is recorded.
     pub folder: &'r Path,
-    /// Ends the run early when it is set.
+    /// The run ends early when this is set.
     pub interrupted: &'r AtomicBool,
     /// Called with the name of each case.
     pub progress: fn(&str),
@@ -356,8 +356,8 @@ impl Run<'_> {
             (self.progress)(&format!("{}: filling maps", workload.name()));
             let mut maps = Maps::new(workload, self.plan, trace.as_deref())?;
             measured.shapes.push(Shape::of(workload, &maps));
-            // Each case completes before the next one: removals and insertions, for example by tombstones,
-            // change some maps for the cases that follow.
+            // All rounds of a case are measured before the next case, because the removals and insertions of
+            // a case change some maps for the following cases, for example by tombstones.
             for case in cases {
                 self.measure_case(case, &mut maps, &mut measured.samples)?;
             }

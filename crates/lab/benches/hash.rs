@@ -118,7 +118,8 @@ fn measure(kind: KeyKind, objects: u32) {
     };
     let replay_in = |tables, source| replay_in(tables, source, wanted, (&surveys, table));
     let further = |source| replay_in(1 + FURTHER, source) - replay_in(1, source);
-    // Both include insertions, and the lookups that a replay times alone.
+    // Both times include the insertions, and the lookups that a replay repeats to time them. The
+    // difference does not include them.
     let seconds = further(&long) - further(&short);
     println!(
         "{kind}, {objects} objects: survey {:.1} million events per second of processor time, including \

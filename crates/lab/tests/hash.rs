@@ -79,7 +79,7 @@ fn replay_all(
     replay(source, wanted, &surveys, &combinations, &mut |_| {}).unwrap()
 }
 
-/// Returns random changes and lookups, as calls of the table of `function`.
+/// Returns random insertions, removals and lookups of blocks, as in a trace of the buffer cache.
 fn random_events(seed: Seed, count: usize, objects: u64) -> Vec<TraceEvent> {
     let mut random = Random::new(seed);
     let mut there = std::collections::BTreeSet::new();
@@ -102,7 +102,7 @@ fn random_events(seed: Seed, count: usize, objects: u64) -> Vec<TraceEvent> {
         .collect()
 }
 
-/// A table of ten lines: chains are vectors that grow at their end, where lookups begin.
+/// A model of a hash table. Chains are vectors that grow at their end, where lookups begin.
 #[derive(Default)]
 struct Model {
     chains: HashMap<u32, Vec<HashKey>>,

@@ -106,7 +106,7 @@ fn reading_a_file_records_an_insertion_and_a_hit_of_each_page() {
         summary.counts.read_bytes >= (PAGES * PAGE_BYTES) as u64,
         "{summary:?}"
     );
-    // No events of any other file system.
+    // All events are of the same file system.
     let device = events[0].device;
     assert!(
         events.iter().all(|event| event.device == device),

@@ -33,7 +33,7 @@ pub struct Prices {
     pub own_ns: u64,
     /// Access to a lock or line that another processor used last.
     pub transfer_ns: u64,
-    /// Additional cost of such a transfer for each worker that waits for the lock or line.
+    /// Cost that is added to `transfer_ns` for each worker that waits for the lock or line.
     pub waiter_ns: u64,
     /// Cost of waking a worker, paid by the worker that wakes it.
     pub wake_ns: u64,
@@ -99,7 +99,7 @@ struct Simulation<'o> {
     locks: HashMap<u64, Lock>,
     lines: HashMap<u64, Line>,
     entries: HashMap<u64, Entry>,
-    /// Workers that wait for the release of an entry, with the entry.
+    /// Workers that wait for the release of an entry, each with its entry.
     parked: Vec<(usize, u64)>,
     journal: Journal,
     /// The times at which the first and the last commit began, each with the number of operations until then.

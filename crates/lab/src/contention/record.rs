@@ -142,7 +142,7 @@ impl Recorded<'_> {
         let after = block(&self.process).filter(|_| is_changed);
         touched.extend(found_and_inserted(recorder.take()));
         touched.extend(look_up_left());
-        // A block that is changed in place is `before` and `after`, but is recorded only once.
+        // A block that is changed in place is both `before` and `after`, but is recorded only once.
         let left = before.filter(|before| is_changed && Some(*before) != after);
         (touched, left.into_iter().chain(after))
     }
@@ -156,8 +156,8 @@ struct Touched {
     is_worked: bool,
 }
 
-/// Marks those accesses of a set that release an entry after work. The file system works on an entry that a
-/// search found, and then releases it. It releases an inserted entry at once.
+/// Marks the accesses of a set that release an entry after the file system has worked on it. The file system
+/// works on an entry that a search found, but releases an inserted entry at once.
 fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
     let mut found = HashSet::new();
     touches.into_iter().map(move |touch| {

@@ -1,11 +1,11 @@
 //! Converts the system calls of consecutive commands to operations.
 //!
 //! # Model
-//! The input is the output of strace(1) with `-f -y`. A [`Recorder`] tracks the same state as the kernel. For
-//! each process, this is its descriptors: a process inherits them, can duplicate them, and execve(2) closes
-//! some of them. For each open file, it is the offset. Calls on files outside the root, and calls that only
-//! query settings, are omitted. The execution of a program below the root is recorded as a read of the whole
-//! file, and mmap(2) as a read of the mapped part.
+//! The input is the output of strace(1) with `-f -y`. As the kernel does, a [`Recorder`] tracks the
+//! descriptors of each process, and the offset of each open file. A process inherits descriptors and can
+//! duplicate them; execve(2) closes some of them. Calls on files outside the root, and calls that only query
+//! settings, are omitted. The execution of a program below the root is recorded as a read of the whole file,
+//! and mmap(2) as a read of the mapped part.
 
 use super::{Done, Error, OpenMode, Operation};
 use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// Begins a command, whose standard input and output are the given files of the home, if any.
+    /// Begins a command. Its standard input and output are these files of the home, if any.
     pub fn begin(&mut self, input: Option<&str>, output: Option<&str>) {
         let own = |path: &str| format!("home/{path}");
         let read = OpenMode {

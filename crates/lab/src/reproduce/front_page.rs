@@ -1,7 +1,7 @@
 //! The first page of each report: all findings with their verdicts, and a forest plot of their effects.
 //!
-//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed,
-//! and how verdicts differ from those of the last version.
+//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed
+//! (if each figure were that of the reference), and how verdicts differ from those of the report's last version.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,8 @@ pub(super) struct Entry {
     pub verdicts: String,
     /// The verdict in words if nothing had changed.
     if_nothing_changed: String,
-    /// Whether it would hold if nothing had changed, although it claims a difference: its rule proves nothing.
+    /// Whether the finding claims a difference, but would hold even if nothing had changed: its rule proves
+    /// nothing.
     proves_nothing: bool,
     /// The verdict before the rule or the workload was changed; `None` if it was not.
     former: Option<Verdict>,

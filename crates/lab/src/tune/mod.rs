@@ -25,10 +25,10 @@
 //! these segments, drawn with replacement (bootstrap). The range of the results shows how much the decrease
 //! depends on the particular lookups of the trace.
 //!
-//! A mount hashes the characters of names with a secret seed. A trace contains neither, so Larder's function
-//! for names cannot be replayed. The mixer `xxh3-avalanche` is replayed instead: it distributes keys as
-//! evenly, at a similar cost. A mount has one table for short names and one for long names; the replay has a
-//! single table, with the size of the table for short names.
+//! A mount hashes the characters of names with a secret seed. A trace contains neither the characters nor the
+//! seed, so Larder's function for names cannot be replayed. The mixer `xxh3-avalanche` is replayed instead: it
+//! distributes keys as evenly, at a similar cost. A mount has one table for short names and one for long
+//! names; the replay has a single table, with the size of the table for short names.
 
 mod bootstrap;
 mod candidates;

@@ -2,13 +2,13 @@
 //! file system.
 //!
 //! # Model
-//! `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only the parts of the file system that determine
-//! these calls are modelled: blocks, each with the number of its value and a count of up to [`MAX_USERS`]
-//! users. A set shares a block that has the same value, if the cache finds one. Otherwise a sole user of a
-//! block changes it in place; one of several users releases the block and gets a new one. The last user
-//! frees a block. Values have no bytes, so nothing is hashed, compared byte by byte or written. There are
-//! no inodes and no journal. Processes contend only for the cache and for the counts of blocks that they
-//! share.
+//! The model is of `ext4_xattr_block_set` and `ext4_xattr_release_block`. Only the parts of the file system
+//! that determine the calls to the cache are modelled: blocks, each with the number of its value and a count
+//! of up to [`MAX_USERS`] users. A set shares a block that has the same value, if the cache finds one.
+//! Otherwise a sole user of a block changes it in place; one of several users releases the block and
+//! allocates a new one. The last user frees a block. Values have no bytes, so nothing is hashed, compared
+//! byte by byte or written. There are no inodes and no journal. Processes contend only for the cache and for
+//! the counts of blocks that they share.
 //!
 //! # Invariants
 //! 1. A block's count of users equals the number of files that use it.
@@ -103,8 +103,8 @@ impl Blocks {
         }
     }
 
-    /// Leaves all entries reusable, as before the last patch of the rewrite: a search then examines full blocks
-    /// too.
+    /// Leaves all entries reusable, so that a search examines full blocks too. So did Linux before the last
+    /// patch of the rewrite of mbcache.
     pub fn without_reusable_flag(self) -> Self {
         Self {
             is_marking: false,
@@ -245,7 +245,7 @@ impl<'b> Process<'b> {
         self.files[file].map(|block| self.blocks.word(block).value)
     }
 
-    /// Finds a block with that value, and becomes its user.
+    /// Finds a block with `value`, and becomes its user.
     fn find(&self, value: u32) -> Option<usize> {
         let mut found = self.cache.find_first(self.blocks.key(value));
         while let Some(entry) = found {
@@ -298,7 +298,7 @@ impl<'b> Process<'b> {
     }
 }
 
-/// Runs all processes, as threads, on `blocks`, which must be free.
+/// Runs all processes, as threads, on `blocks`, all of which must be free.
 pub(super) fn run(
     variant: MbCacheVariant,
     case: Case,

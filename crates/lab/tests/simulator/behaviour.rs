@@ -20,8 +20,8 @@ fn sequential_reader_of_an_instant_device_hits_after_the_first_page() {
             let reader = thread(sequential(0, 16 * MIB, request_bytes));
             let report = run_checked(&mut simulator, jobs(&files, vec![reader]), &[16 * MIB]);
             let pages = report.pages;
-            // The page that its first request misses. Other pages are in flight when the reader
-            // reaches them only because it is as fast as the device.
+            // Only the first page of the first request is neither cached nor in flight. A later page
+            // can be in flight because the reader is as fast as the device.
             assert_eq!(
                 pages.page_misses - pages.page_misses_in_flight,
                 1,
@@ -124,7 +124,7 @@ fn paced_reader_of_an_idle_device_gets_its_rate() {
 fn late_reader_continues_without_catching_up() {
     let mut simulator = simulator(PolicyName::Off, "network-1ms", 64 * MIB);
     let files = simulator.add_files(&[8 * MIB]).unwrap();
-    // Every second request is cached. The cold ones take longer than the interval.
+    // Every second request is cached. The others take longer than the interval.
     let operations = (0..50).flat_map(|page| [read(0, page * PAGE_BYTES, 10); 2]);
     let reader = ReaderJob {
         start: Duration::ZERO,

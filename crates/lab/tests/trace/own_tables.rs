@@ -12,11 +12,11 @@ use larder_testkit::{Requirement, Seed, skip};
 /// Enough memory to avoid evictions.
 const MEMORY: u64 = 64 << 20;
 
-/// The share of links in excess of chance that Larder's own functions may walk.
+/// The maximum of the links that Larder's own functions walk beyond chance, as a share of the links by chance.
 const OVER_CHANCE: f64 = 0.02;
 
-/// Records a volume with these `tables`. Passes each cache's figures, the counts of a replay with `finder`
-/// and the same size, and the mean links of a lookup by chance to `check`.
+/// Records a volume with these `tables`. For each cache, passes to `check` the figures of the volume, the
+/// counts of a replay with `finder` in a table of the same size, and the mean links of a lookup by chance.
 fn record_and_replay(
     tables: &str,
     finder: Finder,

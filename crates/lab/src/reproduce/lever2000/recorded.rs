@@ -123,10 +123,10 @@ pub struct RecordedRow {
     pub links: f64,
     /// The expected mean links of a lookup in a random distribution.
     pub random_links: f64,
-    /// The range of 95% of random distributions.
+    /// The range of the mean links in 95% of random distributions.
     pub random_links_range: [f64; 2],
     pub longest: u64,
-    /// The range of 95% of random distributions.
+    /// The range of the longest chain in 95% of random distributions.
     pub random_longest_range: [u64; 2],
 }
 

@@ -4,7 +4,7 @@
 //! Each table has a module that describes and implements its measurement. The results are deterministic for a
 //! given seed. Independent runs are executed in parallel.
 //!
-//! Cost: at the document's own size, about a hundred million page accesses for each seed.
+//! Cost: at the published sizes, about a hundred million page accesses for each seed.
 
 mod aio_stress;
 mod cpu;
@@ -43,8 +43,8 @@ pub use timed::timed_report;
 /// Number of seeds of a reproduction.
 pub const SEEDS: u32 = 10;
 
-/// Measures every table of Wu 2007 with `seeds` seeds, from that of `size` on, with both schedulers. `progress` is
-/// called with the number of finished runs and the total.
+/// Measures every table of Wu 2007 with both schedulers and with `seeds` consecutive seeds, beginning with the seed of
+/// `size`. `progress` is called with the number of finished runs and the total.
 ///
 /// # Errors
 /// Returns an error if a simulated machine cannot be created.
@@ -150,8 +150,8 @@ impl Task {
     }
 }
 
-/// Returns all tasks of all seeds, each with the number of its seed. Those of one seed follow each other, the longest
-/// first. Variants and the grid of thrashing are run with the first seed and the deadline scheduler alone.
+/// Returns all tasks of all seeds, each with the number of its seed. The tasks of a seed are consecutive, the longest
+/// first. Variants and grid cells are run only with the first seed and the deadline scheduler.
 fn tasks(plans: &[Plan], seeds: u32, scheduler: Scheduler) -> Vec<(u32, Task)> {
     (0..seeds)
         .flat_map(|seed| {
