@@ -29,21 +29,22 @@ struct Barrier {
     returned: usize,
     /// The earliest state that the tree may have.
     tree: usize,
-    /// The earliest state that content may have, for this file or for all files.
+    /// The file whose content is durable, or `None` for all files, and the earliest state that this content
+    /// may have.
     content: (Option<NodeId>, usize),
 }
 
-/// A change of content that is metadata, and therefore takes effect in order.
+/// A change of content by metadata, which therefore takes effect in the order of the operations.
 #[derive(Debug)]
 struct Ordered {
     /// The state after the change.
     state: usize,
     node: NodeId,
-    /// The bytes that are at least of that state.
+    /// The bytes that must be those of that state or of a later one.
     bytes: Range<u64>,
-    /// Whether the size is at most the largest since that state.
+    /// Whether the size must be at most the largest size since that state.
     limits_size: bool,
-    /// Whether all content was written back first.
+    /// Whether all content of the file was written back before the change.
     writes_back: bool,
 }
 
@@ -387,7 +388,7 @@ fn last_change(run: &Run, number: usize, node: NodeId, only_creation: bool) -> u
     changes.next().map_or(0, |before| before + 1)
 }
 
-/// Returns the change of content in order that operation `number` makes.
+/// Returns the ordered change of content that operation `number` makes, if it makes one.
 fn ordered(run: &Run, number: usize) -> Option<Ordered> {
     let Outcome::Done {
         subject: Some(node),

@@ -155,9 +155,10 @@ impl ImageFile {
 ///
 /// - the superblock's counts of free blocks and inodes, which are correct only after an unmount;
 /// - blocks of the orphan file whose orphans it has just deleted;
-/// - the feature that is set during a mount, whether there are orphans or not;
-/// - attribute blocks that it did not free or count for orphans without any other block;
-/// - inodes of values that it did not free or count for any orphan (also on an image that debugfs made).
+/// - the feature `orphan_present`, which is set during a mount, whether there are orphans or not;
+/// - attribute blocks of orphans that have no other block, which e2fsck neither freed nor counted;
+/// - inodes of attribute values of orphans, which e2fsck neither freed nor counted (also on an image that
+///   debugfs made).
 fn repair(text: &str, has_inline_data: bool) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
     let orphans: Vec<u32> = lines.iter().filter_map(|line| orphan_mode(line)).collect();

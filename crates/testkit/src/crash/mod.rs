@@ -4,12 +4,13 @@
 //! These rules are what ext4 promises in ordered mode:
 //! 1. Names, links, owners, permissions and attributes are those after some number of operations, at
 //!    least as many as were made durable: no operation is half done, and none is out of order.
-//! 2. Each byte of a file is what it was after some operation since its last fsync, or zero where the
-//!    file was shorter. Its size is between the sizes of that time. Nothing else is allowed: free blocks
-//!    of the base image are full of [`POISON`].
-//! 3. Truncation, moves and holes of whole blocks are metadata: if a later operation is visible, they
-//!    are too. A file that replaced another by a rename has its content.
-//! 4. e2fsck finds nothing to repair, neither after Larder's recovery, nor instead of it.
+//! 2. Each byte of a file is what it was after some operation since its last fsync, or zero where the file
+//!    was shorter. Its size is between the smallest and the largest size since that fsync. Nothing else is
+//!    allowed. To detect other bytes, free blocks of the base image are full of [`POISON`].
+//! 3. Truncation, moves and holes of whole blocks are metadata: if a later operation is visible, they are
+//!    too. After a rename that replaced another file, the renamed file has its content.
+//! 4. e2fsck finds nothing to repair after Larder's recovery. If e2fsck replays the journal instead of
+//!    Larder, it repairs nothing else.
 
 mod check;
 mod image_file;

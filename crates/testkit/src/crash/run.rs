@@ -40,9 +40,9 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
     Volume::open_device(device, &options)
 }
 
-/// Performs `operations` on the file system on `device`, whose contents match `model`. `position`
-/// returns the number of changes of the device that have returned. Errors that `excused` accepts change
-/// nothing.
+/// Performs `operations` on the file system on `device`, whose contents match `model`. `position` returns the
+/// number of changes of the device that have returned. An operation that fails with an error that `excused`
+/// accepts changes nothing in the model.
 ///
 /// Ends early, without an error, if the volume cannot be opened, or cannot be closed before it is opened
 /// again, for a reason that `excused` accepts.
@@ -100,7 +100,7 @@ pub fn run(
             run.spans.push(begun..position());
         };
         if matches!(outcome, Outcome::Fails(errno) if excused(errno)) && moves_content(operation) {
-            // The operation ends with a commit, which may be durable although it failed.
+            // The operation ends with a commit, which may be durable although the operation failed.
             record(moved.apply(number, operation), moved);
         }
         record(outcome, performer.model.clone());

@@ -41,11 +41,11 @@ pub struct Plan {
     /// For each cut, besides the state with all writes, the number of reorderings of writes that were
     /// not flushed.
     pub reorderings: u64,
-    /// e2fsck checks the result of Larder's recovery on every so many states; 0 means never.
+    /// e2fsck checks the result of Larder's recovery for one state in this many; 0 means never.
     pub check_every: u64,
-    /// e2fsck replays the journal, instead of Larder, on every so many states; 0 means never.
+    /// e2fsck replays the journal, instead of Larder, for one state in this many; 0 means never.
     pub replay_every: u64,
-    /// The power is cut again during the recovery on every so many states; 0 means never.
+    /// The power is cut again during the recovery for one state in this many; 0 means never.
     pub again_every: u64,
 }
 
@@ -78,9 +78,9 @@ impl Tally {
     }
 }
 
-/// Returns the range of the superblock of the file system on `device`, if its halves must be written
-/// together. Its fields and its checksum are in two sectors, and only a backup helps if one is written
-/// without the other.
+/// Returns the range of the superblock of the file system on `device` if a torn write of it must be excluded,
+/// and an empty range if not. The fields and the checksum are in two sectors. If only one of these is
+/// written, recovery needs a backup, which a file system with a single group does not have.
 fn untorn(device: &OverlayDevice) -> Range<u64> {
     let is_alone = Superblock::read(device)
         .is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
@@ -169,7 +169,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
     })
 }
 
-/// Examines the states of `recording` that `plan` covers, with two threads.
+/// Examines the states of `recording` that `plan` covers, with one thread for each processor.
 ///
 /// # Errors
 /// Returns the first state that is not allowed.
@@ -371,7 +371,7 @@ pub fn report(
         "{}, seed {seed}: {what}; shrinking the sequence",
         start.name
     );
-    // Cut at every position: those of a shorter sequence are different.
+    // Cut at more positions, because the positions in a shorter sequence are different.
     let thorough = Plan {
         cuts: match plan.cuts {
             Cuts::Every(step) => Cuts::Every(step.min(4)),

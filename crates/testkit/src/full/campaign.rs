@@ -22,13 +22,13 @@ pub struct Campaign<F> {
     attempt: F,
     seeds: usize,
     failures: Vec<(Seed, String)>,
-    /// The calls of the sequences that did not fail.
+    /// Counts of the calls of the sequences that did not fail.
     pub tally: Tally,
 }
 
 impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
-    /// Runs `attempt` on the sequences that start at `default_seed`, or on the one that the environment
-    /// names.
+    /// Runs `attempt` on the sequences that are derived from `default_seed`, or on the one sequence whose
+    /// seed is in the environment.
     ///
     /// # Panics
     /// Panics if the environment variables are not numbers.
@@ -80,8 +80,8 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
     /// Asserts that every sequence matched the model.
     ///
     /// # Panics
-    /// Panics if one did not, with the information to repeat it and the smallest sequence that fails
-    /// like the first of them.
+    /// Panics if a sequence did not. The message contains what is needed to repeat each failure, and the
+    /// smallest sequence that fails like the first one.
     pub fn expect_success(&self) {
         let Some((seed, what)) = self.failures.first() else {
             return;

@@ -12,10 +12,10 @@ use std::ops::Range;
 pub struct Limits {
     /// The unit of allocation.
     pub cluster_bytes: u64,
-    /// Whether files are mapped by extents. Otherwise ranges can be punched, but not allocated, zeroed
-    /// or moved.
+    /// Whether files are mapped by extents. If not, ranges can be punched, but not allocated, zeroed or
+    /// moved.
     pub extents: bool,
-    /// Whether ranges can be moved: not possible through FUSE.
+    /// Whether ranges can be moved. This is not possible through FUSE.
     pub moves: bool,
     /// Whether small files are stored in their inodes, so that they need space to grow.
     pub inline_data: bool,

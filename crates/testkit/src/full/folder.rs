@@ -17,7 +17,8 @@ use std::time::Duration;
 /// The alignment of addresses, offsets and lengths of direct writes.
 const DIRECT_BYTES: usize = 4096;
 
-/// The kernel refuses a write if its first folio does not fit. A folio may be as large as the write.
+/// The slack of the kernel's ext4. The kernel refuses a write if its first folio does not fit, and a folio
+/// may be as large as the write.
 const KERNEL_SLACK_BYTES: u64 = 3 << 19;
 
 /// A mount that can be remounted.

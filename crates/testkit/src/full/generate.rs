@@ -6,7 +6,8 @@ use larder::Fallocate;
 
 /// The number of times that space runs out in a sequence.
 const ROUNDS: u64 = 10;
-/// The approximate ends of the files; the filler uses the rest.
+/// The lengths of the regions, from the start of a file, in which offsets are chosen. They limit the sizes of
+/// the files. The filler uses the remaining space.
 const REGIONS_BYTES: [u64; 4] = [64 << 10, 512 << 10, 1 << 20, 3 << 20];
 /// Ranges start and end at multiples of these units.
 const UNITS_BYTES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
@@ -53,7 +54,7 @@ impl Generator {
 
     /// Fills the image, frees a little space, and operates on that space.
     fn round(&mut self) {
-        // A failing operation must have something to destroy.
+        // First give a file content or space, so that a failing operation has something to destroy.
         let file = self.file();
         let len_bytes = (16 << 10) + self.random.below(400 << 10);
         let kind = self.random.below(6);
@@ -198,7 +199,7 @@ impl Generator {
 
     fn range(&mut self, file: FileNo, mode: Fallocate) {
         let offset_bytes = self.offset(file);
-        // Often from content to a part of the file without space.
+        // The range often extends from content into a part of the file without space.
         let extra_bytes = self.pick(&[0, 0, 64 << 10, 512 << 10], 0);
         let len_bytes = self.len() + extra_bytes;
         self.push_range(file, mode, offset_bytes, len_bytes);

@@ -9,8 +9,8 @@
 //! 6. Content is the same from the caches, from the image, after a remount, and, once synced, after a
 //!    power cut.
 //!
-//! Start with [`Session::run`]. A [`Step`] names files by number and ranges by absolute offsets, so that
-//! a failing sequence can be shortened by any of its steps.
+//! Start with [`Session::run`]. A [`Step`] names files by number and ranges by absolute offsets, so that a
+//! failing sequence can be shortened by removing any of its steps.
 
 mod campaign;
 mod files;

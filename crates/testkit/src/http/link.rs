@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The length of the parts that are sent in turn by all connections.
+/// The length of the parts of replies. Connections that send at the same time take turns after each part.
 const PART_BYTES: usize = 16 << 10;
 
 /// A link that delays requests and replies, and limits the bytes per second of all replies together.
@@ -18,7 +18,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Creates a link with a round-trip time, and a bandwidth unless it is not limited.
+    /// Creates a link. If `bytes_per_second` is `None`, the bandwidth is not limited.
     #[must_use]
     pub fn new(round_trip: Duration, bytes_per_second: Option<u64>) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Link {
         }
     }
 
-    /// Waits as long as a request and the first byte of its reply are on their way.
+    /// Waits for one round-trip time: the way of a request, and the way of the first byte of its reply.
     pub(super) fn delay(&self) {
         if !self.round_trip.is_zero() {
             thread::sleep(self.round_trip);

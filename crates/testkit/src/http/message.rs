@@ -139,7 +139,7 @@ impl Reply {
         head
     }
 
-    /// Reads a reply, whose body has a `Content-Length` unless `has_body` is false.
+    /// Reads a reply. If `has_body` is true, reads a body of the length that `Content-Length` announces.
     pub(super) fn read(from: &mut impl Read, has_body: bool) -> io::Result<Self> {
         let head = read_head(from)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];

@@ -1,5 +1,5 @@
-//! A web server for tests, which listens on loopback only: it sends an object in ranges, or forwards requests to
-//! another server. It counts requests, simulates a link, and injects faults.
+//! A web server for tests, which listens on loopback only. It sends an object in ranges, or forwards requests
+//! to another server. It records requests, simulates a link, and injects faults.
 //!
 //! # Model
 //! ```text

@@ -18,7 +18,7 @@ pub struct Object {
     pub etag: Option<String>,
     /// The value of `Last-Modified`. If it is empty, the server sends none.
     pub modified: String,
-    /// Whether the server sends it although `If-Match` names another `ETag`.
+    /// Whether the server sends the object although `If-Match` names another `ETag`.
     pub ignores_conditions: bool,
 }
 
@@ -220,7 +220,7 @@ impl HttpServer {
         lock(&self.shared.faults).extend(faults);
     }
 
-    /// Returns the requests that were received, and forgets them.
+    /// Removes and returns the requests that were received.
     #[must_use]
     pub fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut lock(&self.shared.requests))

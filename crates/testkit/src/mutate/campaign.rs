@@ -30,7 +30,7 @@ pub struct Campaign {
 /// Counts of the results for the damaged images.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Images.
+    /// Images that were damaged and walked.
     pub images: u64,
     /// Images that could not be opened.
     pub refused: u64,
@@ -63,8 +63,8 @@ impl Campaign {
     /// Damages and walks `count` images.
     ///
     /// # Panics
-    /// If a walk panics or does not end within its reads; the message holds
-    /// the plan, from whose seed [`Campaign::run_plan`] repeats it.
+    /// If a walk panics, or exceeds its limit of reads. The message contains the plan with its
+    /// seed, with which [`Campaign::run_plan`] repeats the walk.
     #[must_use]
     pub fn run(&self, count: u64) -> Tally {
         let mut tally = Tally::default();

@@ -13,12 +13,12 @@ const SUPERBLOCK: (u64, u64) = (1024, 1024);
 /// The first bytes of a block, where damage is most likely to have an effect.
 const HEAD_BYTES: u64 = 128;
 
-/// The blocks that hold metadata.
+/// The blocks that contain metadata.
 #[derive(Clone, Debug)]
 pub struct MetadataMap {
     block_size_bytes: u64,
     size_bytes: u64,
-    /// Starts of blocks, sorted.
+    /// The offsets of the blocks, sorted.
     blocks: Vec<u64>,
     /// The number of reads of a clean walk.
     reads: u64,

@@ -64,7 +64,7 @@ impl Generator {
         }
     }
 
-    /// Returns the first `count` operations on an empty file system.
+    /// Returns the first `count` operations, for a file system in the state of `model`.
     #[must_use]
     pub fn sequence(mut self, model: &Model, count: usize) -> Vec<Operation> {
         let mut model = model.clone();
@@ -156,7 +156,7 @@ impl Generator {
         Slot(u8::try_from(self.random.below(SLOTS)).unwrap_or(0))
     }
 
-    /// Returns a small or large number of a user or group.
+    /// Returns the ID of a user or group, which may be small or large.
     fn id(&mut self) -> u32 {
         let ids = [0, 1, 1000, 65_535, 65_536, 4_000_000_000];
         self.random.choose(&ids).copied().unwrap_or(0)
@@ -512,7 +512,7 @@ impl Generator {
         }
     }
 
-    /// Sets flags, and clears them soon after: otherwise too many operations would fail.
+    /// Sets flags, and clears them soon after, so that not too many operations fail.
     fn set_flags(&mut self, choice: &Choice) -> Operation {
         let file = self.target_of_any_type(choice);
         let flags = u32::from(self.random.byte()) & SETTABLE_FLAGS;
@@ -521,7 +521,7 @@ impl Generator {
             file: file.clone(),
             flags: flags & inherited,
         };
-        // A few operations on it before the flags are cleared.
+        // Add a few operations on the file before the flags are cleared.
         self.planned.push(clear);
         if let Target::Path(path) = &file {
             let mut refused = vec![

@@ -80,7 +80,7 @@ pub enum Operation {
     Open {
         /// Its path.
         at: NodePath,
-        /// The slot in which it is opened. A file that is open there is closed first.
+        /// The slot in which it is opened. If the slot is in use, the operation is skipped.
         slot: Slot,
     },
     /// Closes a file.

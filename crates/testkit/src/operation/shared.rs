@@ -5,8 +5,8 @@ use crate::seed::Random;
 /// The names.
 const NAMES: [&[u8]; 3] = [b"user.one", b"user.two", b"trusted.three"];
 
-/// The values, as letter and length. None fits in an inode of 256 bytes, and three fit in a block of 1
-/// KiB. There, the last one needs its own inode, or fails.
+/// The values, as letter and length. None fits in an inode of 256 bytes, and three fit in a block of 1 KiB.
+/// The last one does not fit in such a block: it needs its own inode, or cannot be set.
 const VALUES: [(u8, usize); 4] = [(b'p', 120), (b'q', 120), (b'r', 300), (b's', 3000)];
 
 /// Returns one of the names.

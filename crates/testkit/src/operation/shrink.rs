@@ -32,8 +32,8 @@ pub fn shrink<T: Clone>(
     }
 }
 
-/// Returns the kind of failure of a message: its words without numbers and without the contents of
-/// braces. A shrunk sequence must fail in the same way, not in any way.
+/// Returns the kind of failure of a message: its words without numbers and without the contents of braces. A
+/// shrunk sequence must fail in the same way as the original.
 #[must_use]
 pub fn kind_of_failure(what: &str) -> String {
     let mut depth = 0_u32;

@@ -109,8 +109,8 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
         self.comparison.fields.contains(field)
     }
 
-    /// Returns both results, or `None` after it has reported the side that failed. If both fail, that is
-    /// also a difference: everything in a test image is readable.
+    /// Returns both results. If a side failed, reports its error and returns `None`. It is also a difference
+    /// if both sides fail: everything in a test image is readable.
     fn both<T, U>(&mut self, path: &[u8], left: Result<T>, right: Result<U>) -> Option<(T, U)> {
         if let Err(error) = &left {
             self.report

@@ -8,12 +8,12 @@ use crate::mount::{Access, LoopMount};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A view of an image that is correct by definition, until it is dropped.
+/// A view of an image that is correct by definition. It can be used until the oracle is dropped.
 #[derive(Debug)]
 pub struct Oracle {
     source: DirectorySource,
     fields: Fields,
-    // Fields drop in this order: the mount before the copy below it.
+    // Fields are dropped in this order: the mount, then the copy on which it is based.
     _mount: Option<LoopMount>,
     _copy: Option<TempDir>,
 }

@@ -7,13 +7,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `pattern` | what is done to a file |
+//! | `pattern` | the operations on a file |
 //! | `groups/` | the table of patterns that is recorded |
 //! | `trace` | the tracepoints, in an instance of their own |
 //! | `queue` | the limits of the device |
 //! | `mapping` | page faults |
 //! | `recorder` | runs a pattern and collects what the kernel did |
-//! | `outcome` | that |
+//! | `outcome` | what the kernel did |
 //! | `golden` | patterns and outcomes as text |
 
 mod golden;

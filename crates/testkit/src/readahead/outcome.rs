@@ -9,8 +9,8 @@ pub struct KernelWindow {
     pub size: u64,
     /// Pages of the asynchronous part. Larger than `size` if the window was cut at the end of the file.
     pub async_size: u64,
-    /// The folio order with which it begins, if it is read in large folios. Such a window is not cut at
-    /// the end of the file.
+    /// The folio order with which the window begins, if it is read in large folios. Such a window is not cut
+    /// at the end of the file.
     pub order: Option<u8>,
 }
 
@@ -26,7 +26,7 @@ pub struct FolioRun {
 }
 
 impl FolioRun {
-    /// Returns the page after them, capped at the last possible page.
+    /// Returns the page after these folios, capped at the last possible page.
     #[must_use]
     pub fn end(&self) -> u64 {
         let pages = self.count.saturating_mul(1 << self.order.min(63));

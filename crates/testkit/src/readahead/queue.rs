@@ -1,9 +1,10 @@
-//! The limits of a block device that affect readahead, restored when this is dropped.
+//! The limits of a block device that affect readahead. They are restored when the [`Queue`] is
+//! dropped.
 
 use crate::error::{Context, Error, Result};
 use std::path::{Path, PathBuf};
 
-/// `read_ahead_kb` and `max_sectors_kb` of a block device.
+/// Sets `read_ahead_kb` and `max_sectors_kb` of a block device.
 #[derive(Debug)]
 pub(super) struct Queue {
     folder: PathBuf,

@@ -1,7 +1,7 @@
 //! Runs patterns on the kernel's ext4 and records its readahead.
 //!
-//! It uses one thread and one file at a time, and never waits: the reading thread chooses the windows
-//! and adds pages to the page cache before its read returns.
+//! It uses one thread and one file at a time. It never has to wait for events, because the reading thread
+//! chooses the windows and adds pages to the page cache before its read returns.
 
 use super::golden::{Folios, Golden};
 use super::groups::Group;

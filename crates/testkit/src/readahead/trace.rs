@@ -164,7 +164,7 @@ fn path_of(mount: &OwnedFd) -> PathBuf {
 fn parse(text: &str) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        // `CPU:1 [LOST 42 EVENTS]` is not an event.
+        // `CPU:1 [LOST 42 EVENTS]` is not an event, so lost events are an error.
         event(&mut outcome, line)
             .ok_or_else(|| Error::Inconsistent(format!("not an event: {line}")))?;
     }

@@ -64,8 +64,8 @@ pub(super) fn namespaces(builder: &mut Builder) -> Result<()> {
     set(builder, &path, "trusted.on-fifo", 15)
 }
 
-/// The same attributes on many files, which then share a block, and the same with one difference, which
-/// prevents sharing.
+/// Many files with the same attributes, which then share a block. Some files have one additional attribute,
+/// which prevents sharing.
 pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
     builder.folder("attributes/repeated")?;
     let value = builder.random.bytes(300);

@@ -20,18 +20,18 @@ pub struct Summary {
     pub left_out: Vec<String>,
 }
 
-/// The limits of the file system, for a writer that does not check them itself. The kernel only refuses
-/// an attribute or link that does not fit, but mke2fs aborts at the first one. mke2fs also copies times
-/// as 32 bits, and a hard link to a symbolic link as a separate symbolic link.
+/// The limits of the file system, for a writer that does not check them itself. The kernel only refuses an
+/// attribute or link that does not fit, but mke2fs aborts at the first one that it finds. mke2fs also copies
+/// times as 32 bits, and a hard link to a symbolic link as a separate symbolic link.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The size of all attributes of one file, as stored in a block.
+    /// The maximum size of all attributes of one file, as stored in a block.
     pub attributes_bytes: usize,
-    /// The length of the target of a symbolic link.
+    /// The maximum length of the target of a symbolic link.
     pub target_bytes: usize,
     /// The latest time, in seconds since 1970.
     pub last_second: i64,
-    /// The size of a file, including holes.
+    /// The maximum size of a file, including holes.
     pub file_bytes: u64,
     /// Whether symbolic links may have several names.
     pub symlink_links: bool,
@@ -176,7 +176,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Records the result of an operation that may not be possible here. Returns whether it was.
+    /// Records the result of an operation that may not be possible here. Returns whether it succeeded.
     pub(super) fn attempt(&mut self, what: &str, result: rustix::io::Result<()>) -> Result<bool> {
         match result {
             Ok(()) => {

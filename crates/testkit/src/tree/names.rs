@@ -4,7 +4,8 @@ use super::builder::Builder;
 use super::{NamesAre, Tree};
 use crate::error::{Context, Result};
 
-/// Names that share one inode: below every limit of the link count.
+/// The number of names that share one inode. It is below the maximum link count of every file
+/// system of the tests.
 const LINKS_PER_FILE: u32 = 10_000;
 
 /// A directory with very many names.
@@ -122,7 +123,7 @@ pub(super) fn folders(builder: &mut Builder) -> Result<()> {
             builder.create(&folder.join(format!("n{number}")))?;
         }
     }
-    // For features that mark a directory or a file: created here, marked later.
+    // For features that mark a directory or a file. They are created here, and marked later.
     let folder = builder.folder("casefolded")?;
     builder.create(&folder.join("Name"))?;
     let folder = builder.folder("verity")?;

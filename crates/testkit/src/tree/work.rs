@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The first bytes of a journal block. Content that begins with them must not be treated as one.
+/// The first bytes of a journal block. Content that begins with them must not be treated as a journal block.
 const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 
 /// Works on the tree at `root`. The returned files have no name left, and must stay open until the image
@@ -25,7 +25,7 @@ pub(crate) fn crash_work(root: &Path, work: Work, seed: Seed) -> Result<Vec<File
     }
 }
 
-/// Several transactions. The last operations are not in a committed one.
+/// Several transactions. The last operations are not part of a committed transaction.
 fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec<File>> {
     let content = |random: &mut Random| {
         let mut bytes = random.bytes(9000);
@@ -49,7 +49,7 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
         }
         let renamed = folder.join(format!("renamed-{round}"));
         std::fs::rename(&old, &renamed).context("rename", &old)?;
-        // Freed directory blocks are reused for content: revokes.
+        // Freed directory blocks are reused for content, so the journal needs revoke records.
         if round % 2 == 1 {
             let removed = folder.join(format!("renamed-{}", round - 1));
             std::fs::remove_dir_all(&removed).context("remove", &removed)?;
@@ -72,8 +72,8 @@ fn transactions(folder: &Path, random: &mut Random, prefix: &[u8]) -> Result<Vec
     Ok(vec![orphan])
 }
 
-/// An fsync after each operation, of every kind that a fast commit can contain. No file without a name
-/// stays open: the kernel writes fast commits for it that its own recovery then refuses.
+/// Operations of every kind that a fast commit can contain, each followed by an fsync. No file without a name
+/// stays open: for such a file, the kernel writes fast commits that its own recovery refuses.
 fn fast_commits(folder: &Path, random: &mut Random) -> Result<Vec<File>> {
     sync(folder)?;
     let anchor = folder.join("anchor");

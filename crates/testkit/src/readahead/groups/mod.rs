@@ -1,7 +1,7 @@
 //! The table of patterns: one golden file for each group.
 //!
-//! Patterns are short, about twenty operations: each branch of each rule must be covered, but not often.
-//! The name of a random pattern includes its seed.
+//! Patterns are short, about twenty operations: each branch of each rule must be covered, but need not be
+//! covered often. The name of a random pattern includes its seed.
 
 mod advised;
 mod cached;
