@@ -1,5 +1,6 @@
-//! A file of the disk cache. The input is a number of bytes to replace at the start of a valid file, whose
-//! object has three units, the new bytes, and then patches: an offset (3 bytes) and a byte.
+//! A file of the disk cache, derived from a valid file of an object of three units. The input is the number
+//! of bytes to replace at the start of the file (2 bytes), the new bytes, and patches: an offset (3 bytes)
+//! and a byte. If bytes are left after the last patch, the second half of the file is cut off.
 #![no_main]
 
 use larder_fuzz::cache_header_with_checksum;

@@ -1,4 +1,4 @@
-//! A node of an extent tree: a walk over all blocks that it maps goes forward.
+//! A node of an extent tree: each step of a walk over the file blocks advances.
 #![no_main]
 
 use larder_ext4::FileBlock;

@@ -14,7 +14,8 @@ static BASE: LazyLock<(BaseImage, u64)> = LazyLock::new(|| {
     (BaseImage::read("fast-commit.img"), offset_bytes)
 });
 
-/// Header, features and transaction of a head tag; then header and transaction of a tail tag.
+/// A head tag: header, features and transaction. A tail tag has a header, a transaction and a
+/// checksum.
 const HEAD: [u8; 12] = [9, 0, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0];
 const TAIL_BYTES: usize = 12;
 

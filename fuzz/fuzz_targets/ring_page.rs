@@ -1,6 +1,6 @@
-//! A page of the kernel's ring buffer, and the descriptions of the layout of the page and its events.
-//! The input is a selection of the descriptions that are the kernel's own, then other descriptions,
-//! an empty line, and the page.
+//! A page of the kernel's ring buffer, and the descriptions of the layout of the page and its events. The
+//! input is a byte whose bits select the descriptions to replace, the text that replaces them, an empty line,
+//! and the page.
 #![no_main]
 
 use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};

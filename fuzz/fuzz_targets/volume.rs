@@ -1,5 +1,6 @@
 //! A complete image with damaged metadata. The input is the number of the image, then patches of
-//! eight bytes each: block of metadata, offset in it (2), length, new bytes (4).
+//! eight bytes each: the index of a metadata block (1 byte), the offset in it (2), the length (1)
+//! and the new bytes (4).
 #![no_main]
 
 use larder_fuzz::{BaseImage, open_and_walk, patch};

@@ -60,8 +60,8 @@ pub fn journal_superblock_with_checksum(bytes: &[u8; 1024]) -> [u8; 1024] {
     copy
 }
 
-/// Returns the bytes of a cache file with the magic number, version and checksum of its header. Returns a
-/// file without a complete header unchanged.
+/// Returns `bytes`, a file of the disk cache, with a valid magic number, version and checksum in its header.
+/// If the header is not complete, returns `bytes` unchanged.
 #[must_use]
 pub fn cache_header_with_checksum(bytes: &[u8]) -> Vec<u8> {
     let mut copy = bytes.to_vec();
@@ -137,8 +137,8 @@ fn metadata_offsets(image: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Decodes a patch of eight bytes: block of metadata, offset in it (2), length, new bytes (4). Returns
-/// the offset in the image, and the new bytes.
+/// Decodes a patch of eight bytes: the index of a metadata block (1 byte), the offset in it (2), the length
+/// (1) and the new bytes (4). Returns the offset in the image, and the new bytes.
 #[must_use]
 pub fn patch<'a>(metadata_offsets: &[u64], patch: &'a [u8; 8]) -> (u64, &'a [u8]) {
     let &[block, low, high, len, ref bytes @ ..] = patch;
@@ -156,7 +156,7 @@ pub fn images() -> PathBuf {
 /// Opens the image on `device` with 2 MiB of cache and reads everything in it.
 ///
 /// # Panics
-/// If that takes more device reads than a walk that terminates.
+/// If this takes more than [`READ_LIMIT`] device reads, which means that the walk may not terminate.
 pub fn open_and_walk(device: PatchedDevice) {
     let device = FaultyDevice::new(Arc::new(device)).fail_calls(READ_LIMIT..u64::MAX);
     let device = Arc::new(device);

@@ -4,7 +4,7 @@
 const FOOTER_MARK: &[u8] = b"lard";
 /// The last bytes of a checkpoint.
 const CHECKPOINT_MARK: &[u8] = b"larderRG";
-/// Length of a checkpoint's fields before its checksum.
+/// Length of the fields between the footer and the checksum of a checkpoint, in bytes.
 const CHECKPOINT_FIELDS: usize = 12;
 
 /// Returns `bytes` with correct checksums of the footer at the end and of each checkpoint. The checksums

@@ -63,7 +63,7 @@ impl Clock for FixedClock {
 /// Opens the image on `device` for writing, with 2 MiB of cache and no threads.
 ///
 /// # Errors
-/// The error of the image.
+/// The error of opening the image.
 pub fn open_for_writing(device: OverlayDevice) -> larder::Result<Volume> {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 2 << 20;

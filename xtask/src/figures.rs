@@ -1,6 +1,6 @@
 //! The figures of the documentation, written from the newest results of the benches.
 //!
-//! A page marks each block of figures by two comments, each on a line of its own:
+//! A page marks each block of figures with two comments, each on a line of its own:
 //!
 //! ```text
 //! <!-- figures: measures untar remove -->
@@ -188,7 +188,7 @@ struct Source<'p> {
 }
 
 impl Source<'_> {
-    /// Reads the newest results of a kind. Returns a sentence that links to them too.
+    /// Reads the newest results of a kind. Returns a sentence that links to the results, and the results.
     fn read<R: DeserializeOwned>(&self, part: &str) -> Result<(String, R)> {
         let (path, results) = origin::newest(&self.root.join(RESULTS), part)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();

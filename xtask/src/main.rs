@@ -1,5 +1,5 @@
-//! Generates files and checks sources. It generates the files that are installed beside the binary,
-//! from the definitions of the command lines that the programs parse:
+//! Generates files and checks sources. These files are installed with the binary. They are
+//! generated from the definitions of the command lines that the programs parse:
 //!
 //! - `xtask man DIR`: manual pages: `larder.1`, `larder-mount.1` and so on;
 //! - `xtask completions DIR`: completions of bash, zsh and fish, in the folders below DIR (as in

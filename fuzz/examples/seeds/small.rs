@@ -65,8 +65,8 @@ pub fn make() -> Result<()> {
     make_changes()
 }
 
-/// Creates a page of the ring buffer with an event of each length, and the same page after
-/// descriptions of its own.
+/// Creates a page of the ring buffer with an event of each length, and the same page preceded by
+/// descriptions of the layout.
 fn make_page() -> Result<()> {
     /// The words of an event: its kind, and five numbers.
     const EVENT: [u32; 11] = [7, 0, 8 << 20, 0, 12, 0, 3, 0, 4, 0, 1];

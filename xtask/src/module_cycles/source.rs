@@ -182,8 +182,8 @@ struct Collector<'s> {
     module: usize,
     /// The folder of the files of the module's children.
     folder: PathBuf,
-    /// Modules in other files: the index, the file of the module unless it does not exist, and the
-    /// folder of its children.
+    /// Modules in other files: the index, the file `NAME.rs` (if it does not exist, the module is
+    /// in `NAME/mod.rs`), and the folder of the files of its children.
     declared: Vec<(usize, PathBuf, PathBuf)>,
 }
 

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 /// Files that quote what the rules reject.
 pub const EXEMPT_FILES: [&str; 2] = ["xtask/src/prose", "CONTRIBUTING.md"];
 
-/// Terms of others that the rules would reject: a pattern in lower case, and the reason.
+/// Terms from other sources that the rules would reject: a pattern in lower case, and the reason to allow it.
 const ALLOWED: [(&str, &str); 3] = [
     (r"\b(as )?nobody$", "a name for the Unix user `nobody`"),
     (
@@ -17,11 +17,11 @@ const ALLOWED: [(&str, &str); 3] = [
     (r"we boot kernel", "a quotation from a published document"),
 ];
 
-/// The source form of a rule.
+/// A rule before its patterns are compiled.
 struct Definition {
     /// The problem, and what to write instead.
     advice: &'static str,
-    /// Matches lower-case text in which white space is one blank.
+    /// Matches text in lower case, in which each line break or tab is a space.
     pattern: &'static str,
     /// Established phrases that the pattern also matches.
     except: &'static str,

@@ -1,7 +1,7 @@
 //! The texts of a Rust source: comments, documentation, string literals and names.
 //!
 //! The compiler's tokens do not include comments, so a comment is any text between two tokens that
-//! is not white space. Documentation is a token: the attribute that it stands for.
+//! is not white space. A documentation comment is a token: the attribute that it is equivalent to.
 
 use super::markdown;
 use super::text::{Kind, Text};
