@@ -156,7 +156,7 @@ pub fn images() -> PathBuf {
 /// Opens the image on `device` with 2 MiB of cache and reads everything in it.
 ///
 /// # Panics
-/// If this takes more than [`READ_LIMIT`] device reads, which means that the walk may not terminate.
+/// If this takes more than `READ_LIMIT` device reads, which means that the walk may not terminate.
 pub fn open_and_walk(device: PatchedDevice) {
     let device = FaultyDevice::new(Arc::new(device)).fail_calls(READ_LIMIT..u64::MAX);
     let device = Arc::new(device);

@@ -1,7 +1,7 @@
 //! Asynchronous reads and writes.
 //!
-//! A request owns its buffers, and `done`, the function that is called when it completes. Therefore a
-//! caller may stop waiting for a device that does not answer: the buffers stay with the request.
+//! A request owns its buffers, and `done`, the function that is called when the request completes. Therefore
+//! a caller may stop waiting for a device that does not answer: the buffers stay with the request.
 //!
 //! ```text
 //!            submit                    started by the device             completed, exactly once
@@ -101,8 +101,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a read into `buffers` at `offset_bytes`. `done` is called on a thread of the device, or on
-    /// the thread that submits the request or waits for it. It must be quick, and must not wait for another
+    /// Creates a read into `buffers` at `offset_bytes`. `done` is called on a thread of the device, or on the
+    /// thread that submits the request or waits for it. `done` must be quick, and must not wait for another
     /// request.
     pub fn read<B: ReadBuffers>(
         buffers: B,
@@ -175,7 +175,7 @@ impl Request {
         matches!(self.operation, Some(Operation::Write(_)))
     }
 
-    /// Returns whether the token of the request was cancelled. A device then completes the request with
+    /// Returns whether the token of the request was cancelled. A device completes such a request with
     /// [`Error::Cancelled`] instead of starting it.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -106,10 +106,11 @@ sourced_values! {
         fifo_expire_sync: Duration,
         /// The age at which a write is served first in the next slice of writes.
         fifo_expire_async: Duration,
-        /// The maximum distance, before the end of the last command, of a command that is served before the
-        /// commands after that position.
+        /// The maximum distance of a seek backwards. A command farther back is chosen only if there is no
+        /// other.
         back_seek_max_bytes: u64,
-        /// The factor by which the distance of such a command is multiplied.
+        /// The factor by which a distance backwards is multiplied before it is compared with a distance
+        /// forwards.
         back_seek_penalty: u64,
     }
 }

@@ -25,7 +25,7 @@ pub struct History {
 /// What is durable once an operation has returned.
 #[derive(Debug)]
 struct Barrier {
-    /// The number of changes of the device that had returned when the operation did.
+    /// The number of changes of the device that had returned when the operation returned.
     returned: usize,
     /// The earliest state that the tree may have.
     tree: usize,

@@ -38,8 +38,8 @@ impl Cuts {
 pub struct Plan {
     /// The positions at which the power is cut.
     pub cuts: Cuts,
-    /// For each cut, besides the state with all writes, the number of reorderings of writes that were
-    /// not flushed.
+    /// The number of reorderings of writes that were not flushed, for each cut. The state with all writes is
+    /// examined too.
     pub reorderings: u64,
     /// e2fsck checks the result of Larder's recovery for one state in this many; 0 means never.
     pub check_every: u64,
