@@ -66,7 +66,8 @@ fn any_kind() -> impl Strategy<Value = RequestKind> {
     ]
 }
 
-/// Generates offsets near one of a few positions in the smallest disk, so that requests touch, overlap and repeat.
+/// Generates offsets near one of a few positions in the smallest disk, so that requests touch, overlap and
+/// repeat.
 fn any_offset() -> impl Strategy<Value = u64> {
     let place = select(vec![0_u64, 2_600_000_000, 2_601_000_000, 9_100_000_000]);
     (place, 0_u64..600).prop_map(|(place, page)| place + page * 4 * KIB)

@@ -1,5 +1,5 @@
-//! The program `larder-remote`: the commands of `larder`, with clients for images at URLs. `larder` runs it if an
-//! argument is a URL.
+//! The program `larder-remote`: the commands of `larder`, with clients for images at URLs. `larder`
+//! runs this program if an argument is a URL.
 
 #![forbid(unsafe_code)]
 

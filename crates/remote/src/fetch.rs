@@ -171,7 +171,8 @@ fn may_pass(failure: &Failure, attempts: u32) -> bool {
     }
 }
 
-/// Returns between half of `pause` and all of it, so that many clients do not repeat their requests together.
+/// Returns a random duration between half of `pause` and all of it, so that many clients do not repeat their
+/// requests together.
 fn jittered(pause: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(0).to_le_bytes()[0];

@@ -25,8 +25,8 @@ use tokio::sync::{Semaphore, watch};
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
 /// metadata would transfer so little that the round trip would take most of their time.
 pub const UNIT_BYTES: u64 = disk_cache::UNIT_BYTES as u64;
-/// The maximum length of a request to the server, in units. Longer runs are divided, so that several connections
-/// carry them.
+/// The maximum length of a request to the server, in units. Longer runs are divided, so that they are
+/// transferred over several connections.
 const MAX_RUN_UNITS: u64 = 32;
 
 /// The maximum number of runs that wait to be stored in the disk cache.
