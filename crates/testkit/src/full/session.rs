@@ -67,7 +67,7 @@ impl<T: Target> Session<T> {
     /// Removes everything. All space must be available again within the target's time limit.
     ///
     /// # Errors
-    /// Fails if it is not.
+    /// Fails if some space is still missing after this time, or if the target fails.
     pub fn empty(&mut self) -> Result<(), String> {
         for file in FILES {
             self.remove(file)

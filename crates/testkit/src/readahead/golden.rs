@@ -14,10 +14,11 @@
 //! ```
 //!
 //! A line contains the stream, the action, and the offset and length in bytes (or the page). The outcome
-//! follows the arrow: windows as `start+size/async`, with `^order` if they are read in large folios;
-//! after `new`, the inserted pages as `start*count`, or as `start^order*count` for folios; and the
-//! number of dropped pages. `new` is omitted if exactly the pages of the windows were inserted, one by
-//! one. File sizes are in bytes, `max` and `io` in KiB. Lines that begin with `#` are comments.
+//! follows the arrow. It starts with the windows as `start+size/async`, with `^order` if they are read in
+//! large folios. The inserted pages follow after `new`, as `start*count`, or as `start^order*count` for large
+//! folios. The number of dropped pages follows after `dropped`. `new` is omitted if exactly the pages of the
+//! windows were inserted, one by one. File sizes are in bytes, `max` and `io` in KiB. Lines that begin with
+//! `#` are comments.
 
 use super::outcome::{FolioRun, KernelWindow, Outcome};
 use super::pattern::{Action, Content, Operation, Pattern};
