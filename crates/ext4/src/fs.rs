@@ -244,11 +244,7 @@ impl Filesystem {
     /// and whether the inode table was ever used. If the block is not cached, the surrounding
     /// blocks of the table are read ahead.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
-        let place = Place::Inode(ino);
-        place.ensure(self.sb.has_ino(ino), "invalid inode number")?;
-        let (group, index) = self.sb.inode_location(ino);
-        let desc = self.group(group)?;
-        let offset_bytes = u64::from(index) * u64::from(self.sb.inode_size_bytes);
+        let (desc, offset_bytes) = self.inode_table_place(ino)?;
         let block_in_table = offset_bytes >> self.sb.block_size_log2;
         let block = FsBlock(desc.inode_table.0 + block_in_table);
         if !self.buffers.contains(block.0) {
@@ -263,6 +259,15 @@ impl Filesystem {
             usize::try_from(in_block).unwrap_or(usize::MAX),
             !desc.flags.contains(GroupFlags::INODE_UNINIT),
         ))
+    }
+
+    /// Returns the descriptor of the group of inode `ino`, and the offset in bytes of the inode in the group's
+    /// inode table.
+    pub(crate) fn inode_table_place(&self, ino: Ino) -> Result<(GroupDesc, u64)> {
+        Place::Inode(ino).ensure(self.sb.has_ino(ino), "invalid inode number")?;
+        let (group, index) = self.sb.inode_location(ino);
+        let offset_bytes = u64::from(index) * u64::from(self.sb.inode_size_bytes);
+        Ok((self.group(group)?, offset_bytes))
     }
 
     /// Returns the inode `ino`, which must be in use.

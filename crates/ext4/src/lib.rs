@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod alloc;
 mod attempt;
 mod dir;

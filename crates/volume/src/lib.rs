@@ -47,6 +47,7 @@ mod options;
 mod read;
 mod seek;
 mod stats;
+mod tree_ahead;
 mod volume;
 mod write;
 mod write_back;
@@ -66,7 +67,9 @@ pub use larder_ext4::{FileKind, Ino, MemoryOnly, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
-pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, Stats, WritingStats};
+pub use stats::{
+    AttributeStats, DeviceStats, ReadaheadStats, Stats, TreeReadaheadStats, WritingStats,
+};
 pub use volume::Volume;
 pub use write::{
     ChangedBy, DeviceNumber, Fallocate, Make, NewFile, RenameFlags, SetAttributes, SetTime,

@@ -83,6 +83,8 @@ pub(crate) struct Inodes {
     pub(crate) dirty_files: DirtyFiles,
     /// The action when corruption of the image is detected.
     pub(crate) errors: ErrorsMode,
+    /// Whether metadata is read ahead ([`crate::tree_ahead`]).
+    pub(crate) reads_trees_ahead: bool,
 }
 
 /// A reference of one operation to an inode in use. Dropping the reference ends this use.

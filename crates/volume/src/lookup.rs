@@ -6,6 +6,7 @@
 
 use crate::live::Inodes;
 use crate::{Error, Result};
+use larder_block::Priority;
 use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{FileTypeByte, Ino, Inode, Place};
@@ -20,6 +21,9 @@ impl Inodes {
             return Ok(entry_in(dentry));
         }
         self.with_inode(parent, |directory| {
+            if self.reads_trees_ahead {
+                self.fs.start_reading_dir(directory, Priority::Demand);
+            }
             let found = self.fs.lookup(directory, name)?;
             if let Some((ino, _)) = found {
                 self.caches.inodes.dentry_missed(ino.0);

@@ -123,6 +123,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         fs,
         caches,
         errors,
+        reads_trees_ahead: options.tree_readahead && !options.read_write,
     });
     let device = replayed.device;
     let filler = PageFiller::new(&inodes, &device);

@@ -34,6 +34,10 @@ pub struct OpenOptions {
     ///
     /// Default: false.
     pub readahead_exact: bool,
+    /// Whether to read metadata ahead: the blocks of a directory in which a name is looked up, the inodes of the
+    /// entries that are listed, and the next directories of a walk through a tree. This saves round trips to a
+    /// device with a long latency. It needs a thread. No effect with `read_write`. Default: false.
+    pub tree_readahead: bool,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not keep a
     /// second copy of cached data, and does not read ahead. Default: false.
     pub direct_device: bool,
@@ -133,6 +137,7 @@ impl Default for OpenOptions {
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
             readahead_exact: false,
+            tree_readahead: false,
             direct_device: false,
             device_timeout: None,
             noload: false,

@@ -30,6 +30,15 @@ pub struct ReadaheadStats {
     pub pages_wasted: u64,
 }
 
+/// The statistics of the readahead of directory trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeReadaheadStats {
+    /// The number of directories that were read ahead.
+    pub directories_ahead: u64,
+    /// The number of directories that were read ahead and then listed.
+    pub directories_used: u64,
+}
+
 /// The statistics of device I/O.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
@@ -109,6 +118,9 @@ pub struct Stats {
     pub inode: CacheStats,
     /// The settings and statistics of readahead.
     pub readahead: ReadaheadStats,
+    /// The statistics of the readahead of directory trees, if it is enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_readahead: Option<TreeReadaheadStats>,
     /// The statistics of the device.
     pub device: DeviceStats,
     /// The statistics of the server, if the image is on one.

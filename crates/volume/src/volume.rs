@@ -9,6 +9,7 @@ use crate::live::{Inodes, Live, key};
 use crate::mmp::MmpKeeper;
 use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
+use crate::tree_ahead::TreeReadahead;
 use crate::write::Writer;
 use crate::write_back::flusher::Flusher;
 use crate::{
@@ -38,6 +39,8 @@ pub struct Volume {
     /// waits until readahead is complete.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
+    /// The readahead of directory trees, if it is enabled.
+    tree: Option<TreeReadahead>,
     origin: Origin,
     /// The thread that writes back and commits in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
@@ -87,7 +90,13 @@ impl Volume {
         } else {
             None
         };
+        let tree = if inodes.reads_trees_ahead {
+            Some(TreeReadahead::start(&inodes)?)
+        } else {
+            None
+        };
         let volume = Self {
+            tree,
             inodes,
             reader: Arc::new(reader),
             writer: Arc::new(writer),
@@ -325,6 +334,9 @@ impl Volume {
         if self.inodes.live.is_some() {
             return self.read_changing_dir(ino, cookie, emit);
         }
+        if let Some(tree) = self.tree.as_ref().filter(|_| cookie == 0) {
+            tree.listing(ino);
+        }
         let directory = self.inode(ino)?;
         self.fs().read_dir(&directory, cookie, &mut |entry| {
             emit(DirEntry {
@@ -458,6 +470,7 @@ impl Volume {
             dentry: caches.dentries.stats(),
             inode: caches.inodes.stats(),
             readahead: self.reader.stats(),
+            tree_readahead: self.tree.as_ref().map(TreeReadahead::stats),
             device: DeviceStats {
                 back_end: self.origin.image.back_end(),
                 reads: device.reads,

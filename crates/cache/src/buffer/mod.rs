@@ -34,12 +34,14 @@
 mod dirty;
 mod held;
 
-use crate::page::{Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey, StillBusy};
+use crate::page::{
+    Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey, PagesToRead, StillBusy,
+};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use dirty::DirtyBuffers;
 use held::HeldBuffers;
-use larder_block::BlockDevice;
+use larder_block::{BlockDevice, Priority, Request};
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -53,6 +55,9 @@ const SMALL_FRAMES: u32 = 64;
 
 /// The largest number of bytes that one call of [`BufferCache::prefetch`] reads.
 const PREFETCH_MAX_BYTES: usize = 1 << 20;
+
+/// The part of the cache that one call of [`BufferCache::start_prefetch`] may read, as a divisor.
+const START_PREFETCH_DIVISOR: usize = 8;
 
 /// The buffer cache of a device.
 #[derive(Debug)]
@@ -248,36 +253,75 @@ impl BufferCache {
     /// combines neighbouring blocks in one device read. Long ranges are truncated. Errors are ignored,
     /// since [`BufferCache::read`] will report them.
     pub fn prefetch(&self, block: u64, count: u32) {
-        let frame_bytes = self.pages.page_bytes();
-        let Some(last) = u64::from(count)
-            .checked_sub(1)
-            .and_then(|more| block.checked_add(more))
-        else {
-            return;
-        };
         // The limit prevents a prefetch from evicting frames that it has read.
-        let most = (PREFETCH_MAX_BYTES / frame_bytes)
+        let most = (PREFETCH_MAX_BYTES / self.pages.page_bytes())
             .min(self.pages.frames().capacity() as usize / 4)
             .max(1);
-        let first = self.place(block).frame;
-        let frames = first..=self.place(last).frame;
-        let mut run: Vec<NewPage> = Vec::new();
-        let mut run_start = first;
+        let range = block..block.saturating_add(count.into());
+        for (first, run) in self.insert_absent(&range, most) {
+            self.fill(run, first);
+        }
+    }
+
+    /// Starts to read the blocks of `ranges`, before they are needed, and returns without waiting for the
+    /// device. Skips cached blocks. All requests are in flight at once. Ignores the blocks that exceed an
+    /// eighth of the cache. Errors are ignored, since [`BufferCache::read`] will report them.
+    pub fn start_prefetch(
+        &self,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        priority: Priority,
+    ) {
+        let mut left = self.pages.frames().capacity() as usize / START_PREFETCH_DIVISOR;
+        let mut requests = Vec::new();
+        for range in ranges {
+            for (first, run) in self.insert_absent(&range, left) {
+                left -= run.len();
+                requests.push(self.request(run, first).with_priority(priority));
+            }
+        }
+        if !requests.is_empty() {
+            self.device.submit(requests);
+        }
+    }
+
+    /// Inserts the frames of the blocks in `range` that are not cached, at most the first `most` frames of the
+    /// range. Returns runs of neighbouring frames, each with the number of its first frame.
+    fn insert_absent(&self, range: &Range<u64>, most: usize) -> Vec<(u64, Vec<NewPage>)> {
+        let mut runs: Vec<(u64, Vec<NewPage>)> = Vec::new();
+        if range.is_empty() {
+            return runs;
+        }
+        let frames = self.place(range.start).frame..=self.place(range.end - 1).frame;
         for frame in frames.take(most) {
             if self.offset_bytes(frame) >= self.device.size_bytes() {
                 break;
             }
-            match self.pages.insert_absent(frame_key(frame)) {
-                Some(new) => {
-                    if run.is_empty() {
-                        run_start = frame;
-                    }
-                    run.push(new);
-                }
-                None => self.fill(std::mem::take(&mut run), run_start),
+            let Some(new) = self.pages.insert_absent(frame_key(frame)) else {
+                continue;
+            };
+            match runs.last_mut() {
+                Some((first, run)) if *first + run.len() as u64 == frame => run.push(new),
+                _ => runs.push((frame, vec![new])),
             }
         }
-        self.fill(run, run_start);
+        runs
+    }
+
+    /// Returns a request that reads the frames of `run`, the first of which has the number `first`. If the
+    /// request fails, the frames are dropped.
+    fn request(&self, mut run: Vec<NewPage>, first: u64) -> Request {
+        let mut len_bytes = 0;
+        for (frame, new) in (first..).zip(&mut run) {
+            let inside = self.frame_len_bytes(frame);
+            new[inside..].fill(0);
+            len_bytes += inside;
+        }
+        let read = PagesToRead::new(run, 0..len_bytes);
+        Request::read(read, self.offset_bytes(first), |read, result| {
+            if result.is_ok() {
+                read.into_pages().into_iter().for_each(NewPage::complete);
+            }
+        })
     }
 
     /// Returns the contents of `block` if it is dirty.
@@ -425,9 +469,6 @@ impl BufferCache {
     /// Fills the neighbouring frames `run`, the first of which has the number `first`, with one device read.
     /// If the read fails, the frames are removed from the cache.
     fn fill(&self, mut run: Vec<NewPage>, first: u64) {
-        if run.is_empty() {
-            return;
-        }
         let mut parts: Vec<IoSliceMut<'_>> = Vec::with_capacity(run.len());
         for (frame, new) in (first..).zip(&mut run) {
             let (inside, beyond) = new.split_at_mut(self.frame_len_bytes(frame));

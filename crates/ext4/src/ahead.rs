@@ -1,0 +1,94 @@
+//! Reading metadata ahead: inodes, and blocks of directories.
+//!
+//! Model: `inode_readahead_blks` of ext4, for many inodes at once. The kernel reads blocks of an inode table
+//! ahead when one of them is missing. Here a caller names the inodes and the directories that a program will
+//! probably need, and all their blocks are in flight at once. This is useful for a device with a long latency,
+//! such as a server.
+//!
+//! No function of this module waits for what it reads. Some wait for what they need to find it: descriptors
+//! of groups, and nodes of extent trees. Errors are ignored, since the caller that needs a block gets them.
+
+use crate::ondisk::group::GroupFlags;
+use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind};
+use larder_block::Priority;
+use std::ops::Range;
+
+/// Blocks of inode tables are read together if at most this number of blocks is between them.
+const MAX_GAP_BLOCKS: u64 = 8;
+/// The maximum number of blocks of a directory that are read ahead.
+const MAX_DIR_BLOCKS: u64 = 256;
+
+impl Filesystem {
+    /// Starts to read the blocks of the inode tables that contain `inos`.
+    pub fn start_reading_inodes(&self, inos: impl IntoIterator<Item = Ino>, priority: Priority) {
+        let blocks = inos.into_iter().filter_map(|ino| self.inode_block(ino));
+        let mut blocks: Vec<u64> = blocks.collect();
+        blocks.sort_unstable();
+        self.buffers().start_prefetch(ranges(blocks), priority);
+    }
+
+    /// Returns the block that contains inode `ino`, or `None` if it was never written, or `ino` is invalid.
+    fn inode_block(&self, ino: Ino) -> Option<u64> {
+        let (desc, offset_bytes) = self.inode_table_place(ino).ok()?;
+        let is_in_use = !desc.flags.contains(GroupFlags::INODE_UNINIT);
+        is_in_use.then(|| desc.inode_table.0 + (offset_bytes >> self.superblock().block_size_log2))
+    }
+
+    /// Starts to read the first blocks of the directory `dir`. Does nothing if the first block is cached or
+    /// being read.
+    pub fn start_reading_dir(&self, dir: &Inode, priority: Priority) {
+        if !dir.is_directory() || dir.has_inline_data() {
+            return;
+        }
+        let block_bytes = u64::from(self.superblock().block_size_bytes());
+        let end = dir.size_bytes().div_ceil(block_bytes).min(MAX_DIR_BLOCKS);
+        let end = u32::try_from(end).unwrap_or(u32::MAX);
+        let mut ranges = Vec::new();
+        let mut next = 0;
+        while next < end {
+            let Ok(mapping) = self.map(dir, FileBlock(next), end - next) else {
+                break;
+            };
+            if let MappingKind::Written(block) = mapping.kind {
+                if next == 0 && self.buffers().contains(block.0) {
+                    return;
+                }
+                ranges.extend(self.inside(block, mapping.blocks));
+            }
+            next = next.saturating_add(mapping.blocks.max(1));
+        }
+        self.buffers().start_prefetch(ranges, priority);
+    }
+
+    /// Returns `count` blocks from `block` on, or `None` if they are not inside the file system.
+    fn inside(&self, block: FsBlock, count: u32) -> Option<Range<u64>> {
+        let is_inside = self.superblock().contains_blocks(block, count.into());
+        is_inside.then(|| block.0..block.0 + u64::from(count))
+    }
+}
+
+/// Returns `blocks`, which are in ascending order, as ranges. Small gaps are included.
+fn ranges(blocks: Vec<u64>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for block in blocks {
+        match ranges.last_mut() {
+            Some(last) if block <= last.end + MAX_GAP_BLOCKS => {
+                last.end = last.end.max(block + 1);
+            }
+            _ => ranges.push(block..block + 1),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_blocks_are_one_range() {
+        let blocks = vec![5, 5, 6, 14, 24, 25];
+        assert_eq!(ranges(blocks), [5..15, 24..26]);
+        assert_eq!(ranges(Vec::new()), []);
+    }
+}
