@@ -86,6 +86,14 @@ const VALUED: &[&str] = &[
 const NO_BARRIER: &str =
     "nobarrier and barrier=0 have no effect: synced data is always flushed to the device";
 
+/// The default of `readahead_max` for an image at a URL: the product of the bandwidth and the delay of a fast link,
+/// with 10 Gbit/s and 27 ms.
+const REMOTE_READAHEAD_BYTES: u64 = 32 << 20;
+/// Readahead of an image at a URL may take this part of the memory for all caches, as a divisor.
+const REMOTE_READAHEAD_DIVISOR: u64 = 8;
+/// The readahead of the kernel for a mount, in bytes, unless it is changed.
+const KERNEL_READAHEAD_BYTES: u64 = 128 << 10;
+
 /// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
@@ -107,6 +115,8 @@ pub(crate) struct Options {
     pub volume: OpenOptions,
     /// How the volume is mounted.
     pub mount: MountOptions,
+    /// The maximum window of readahead, if it was given.
+    readahead_max: Option<u64>,
     /// The address where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// The file to which the trace of the cache operations is written.
@@ -128,7 +138,7 @@ impl Options {
         apply_remote(&mut options.remote, &args.volume.remote);
         let policy = args.readahead.map(|policy| policy.to_string());
         replace(&mut options.volume.readahead, policy);
-        replace(&mut options.volume.readahead_max_bytes, args.readahead_max);
+        options.readahead_max = args.readahead_max.or(options.readahead_max);
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
         options.record.clone_from(&args.record);
@@ -153,7 +163,16 @@ impl Options {
         let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
         self.mount.read_write = read_write;
+        replace(&mut self.volume.readahead_max_bytes, self.readahead_max);
         self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
+    }
+
+    /// Sets the defaults for an image at a URL, where no option was given.
+    pub(crate) fn set_remote_defaults(&mut self) {
+        set_remote_defaults(&mut self.volume);
+        replace(&mut self.volume.readahead_max_bytes, self.readahead_max);
+        // If the kernel read as far ahead as larder, its requests would bypass the page cache of larder.
+        self.mount.kernel_readahead_bytes = KERNEL_READAHEAD_BYTES;
     }
 
     /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored.
@@ -238,7 +257,7 @@ impl Options {
             "readahead" => {
                 self.volume.readahead = named::<PolicyName>(key, value)?.to_string();
             }
-            "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
+            "readahead_max" => self.readahead_max = Some(bytes(key, value)?),
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
             "transport" => self.mount.transport = named(key, value)?,
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
@@ -263,6 +282,13 @@ pub(crate) fn open_options(args: &VolumeArgs) -> OpenOptions {
     let mut options = OpenOptions::default();
     apply_volume(&mut options, args);
     options
+}
+
+/// Sets the defaults for an image at a URL.
+pub(crate) fn set_remote_defaults(options: &mut OpenOptions) {
+    options.readahead_max_bytes =
+        REMOTE_READAHEAD_BYTES.min(options.cache_size_bytes / REMOTE_READAHEAD_DIVISOR);
+    options.tree_readahead = true;
 }
 
 fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {

@@ -19,19 +19,29 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// The parts of an image at a URL that are kept in memory may take this part of the memory for all caches, as a
+/// divisor.
+const UNITS_DIVISOR: u64 = 8;
+/// The maximum memory for these parts.
+const MAX_UNITS_BYTES: u64 = 32 << 20;
+
 /// Opens an image read-only, for the commands that do not mount.
 pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
-    let options = mount_options::open_options(&args.volume);
+    let mut options = mount_options::open_options(&args.volume);
+    if remote::is_remote(&args.image) {
+        mount_options::set_remote_defaults(&mut options);
+    }
     open(&args.image, &options, &args.volume.remote)
 }
 
 /// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> Result<Volume> {
+    let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
     let settings = RemoteSettings {
         args: remote.clone(),
         offset_bytes: options.offset_bytes,
         deadline: options.device_timeout,
-        cache_size_bytes: options.cache_size_bytes,
+        memory_bytes,
     };
     if let Some(device) = remote::open(image, &settings) {
         if options.read_write {
@@ -43,8 +53,10 @@ pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> 
                 "copy the image to a local file first",
             ));
         }
-        let opened = Volume::open_device(device?, options);
-        return opened.map_err(|error| describe(image, options, &error));
+        let mut options = options.clone();
+        options.cache_size_bytes -= memory_bytes;
+        let opened = Volume::open_device(device?, &options);
+        return opened.map_err(|error| describe(image, &options, &error));
     }
     open_when_free(image, options).map_err(|error| describe(image, options, &error))
 }

@@ -86,8 +86,8 @@ pub struct RemoteSettings {
     pub offset_bytes: u64,
     /// The time after which a read fails, or `None` for the default.
     pub deadline: Option<Duration>,
-    /// The memory for all caches, in bytes.
-    pub cache_size_bytes: u64,
+    /// The memory for parts of the image that were fetched, in bytes.
+    pub memory_bytes: u64,
 }
 
 /// Why an image at a URL cannot be opened. Neither text contains a secret.

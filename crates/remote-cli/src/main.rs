@@ -9,9 +9,6 @@ use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions, 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The units in memory get at most the memory for all caches, divided by this number.
-const MEMORY_PART: u64 = 8;
-
 /// The default size of the disk cache, in bytes.
 const CACHE_BYTES: u64 = 10 << 30;
 
@@ -41,9 +38,7 @@ impl RemoteImages for Images {
         options.anonymous = settings.args.anonymous;
         options.allow_unversioned = settings.args.allow_unversioned;
         options.offset_bytes = settings.offset_bytes;
-        options.memory_bytes = options
-            .memory_bytes
-            .min(settings.cache_size_bytes / MEMORY_PART);
+        options.memory_bytes = settings.memory_bytes;
         options.offline = settings.args.offline;
         options.cache = cache_options(&settings.args);
         if let Some(deadline) = settings.deadline {

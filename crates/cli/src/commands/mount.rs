@@ -5,7 +5,7 @@ use crate::background::{self, Detach};
 use crate::mount_options::Options;
 use crate::recording::Recording;
 use crate::reporting_clock::ReportingClock;
-use crate::{metrics, opening};
+use crate::{metrics, opening, remote};
 use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -50,9 +50,12 @@ pub(crate) fn run_in_background(
 pub(super) fn serve(
     image: &Path,
     mountpoint: &Path,
-    options: Options,
+    mut options: Options,
     is_background: bool,
 ) -> Result<()> {
+    if remote::is_remote(image) {
+        options.set_remote_defaults();
+    }
     let Options {
         mut volume,
         mut mount,
@@ -60,6 +63,7 @@ pub(super) fn serve(
         record,
         access,
         remote,
+        ..
     } = options;
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
