@@ -1,6 +1,6 @@
 //! Tests of the buffer cache: what it reads from the device, and what it verifies.
 
-use larder_block::{BlockDevice, Error, MemoryDevice, Result};
+use larder_block::{BlockDevice, Error, MemoryDevice, Priority, Result};
 use larder_cache::buffer::BufferCache;
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -188,6 +188,40 @@ fn prefetch_of_any_range_succeeds() {
     ] {
         buffers.prefetch(block, count);
     }
+    assert_eq!(buffers.read(8, unverified).unwrap()[0], 16);
+    assert!(buffers.read(4, unverified).is_err());
+}
+
+#[test]
+fn started_prefetch_reads_each_run_at_once() {
+    let device = Device::new(1 << 20, 0..0);
+    let buffers = BufferCache::small(device.clone(), 4096);
+    buffers.read(5, unverified).unwrap();
+    buffers.start_prefetch([3..7, 20..22], Priority::Background);
+    assert_eq!(device.reads(), 4, "what is cached divides a range");
+    for block in [3, 4, 6, 20, 21] {
+        let buffer = buffers.read(block, unverified).unwrap();
+        assert_eq!(buffer[0], first_byte(block, 4096));
+    }
+    assert_eq!(device.reads(), 4);
+}
+
+#[test]
+fn started_prefetch_reads_at_most_an_eighth_of_the_cache() {
+    let device = Device::new(1 << 20, 0..0);
+    let buffers = BufferCache::small(device.clone(), 4096);
+    buffers.start_prefetch([0..6, 100..200], Priority::Background);
+    assert_eq!(device.reads(), 2);
+    assert!((100..102).all(|block| buffers.contains(block)));
+    assert!(!buffers.contains(102), "the cache has 64 frames");
+}
+
+#[test]
+fn started_prefetch_of_any_range_succeeds() {
+    let device = Device::new(10_000, 4096..8192);
+    let buffers = BufferCache::small(device, 1024);
+    let ranges = [0..0, 0..9, 9..u64::MAX, u64::MAX - 1..u64::MAX];
+    buffers.start_prefetch(ranges, Priority::Demand);
     assert_eq!(buffers.read(8, unverified).unwrap()[0], 16);
     assert!(buffers.read(4, unverified).is_err());
 }

@@ -1,0 +1,153 @@
+//! The readahead of directory trees: a walk gets the same entries, and reads directories before it lists them.
+
+use larder::{FileKind, Ino, NewFile, OpenOptions, TreeReadaheadStats, Volume};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::e2fsprogs::new_image;
+use larder_testkit::{Requirement, skip};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o755,
+    umask: 0o022,
+    uid: 0,
+    gid: 0,
+};
+
+const DIRECTORIES: usize = 60;
+const FILES: usize = 5;
+
+/// The directories that are read ahead after the first step of a walk.
+const FIRST_WINDOW: u64 = 16;
+
+/// Returns an image with [`DIRECTORIES`] directories, each with [`FILES`] files and a directory, or `None` without
+/// mke2fs.
+fn image() -> Option<Arc<MemoryDevice>> {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return None;
+    }
+    let bytes = new_image("-t ext4 -b 4096", "32M").expect("image");
+    let device = Arc::new(MemoryDevice::new(bytes));
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    let shared: Arc<dyn BlockDevice> = device.clone();
+    let volume = Volume::open_device(shared, &options).unwrap();
+    for number in 0..DIRECTORIES {
+        let name = format!("directory-{number:02}");
+        let made = volume.make_dir(Ino::ROOT, name.as_bytes(), &NEW).unwrap();
+        for file in 0..FILES {
+            let name = format!("file-{file}");
+            volume.create(made.ino, name.as_bytes(), &NEW).unwrap();
+        }
+        volume.make_dir(made.ino, b"below", &NEW).unwrap();
+    }
+    volume.close().unwrap();
+    Some(device)
+}
+
+fn open(device: Arc<MemoryDevice>, tree_readahead: bool) -> Volume {
+    let mut options = OpenOptions::default();
+    options.tree_readahead = tree_readahead;
+    Volume::open_device(device, &options).unwrap()
+}
+
+/// Returns the entries of `dir` without `.` and `..`.
+fn list(volume: &Volume, dir: Ino) -> Vec<(Vec<u8>, Ino, Option<FileKind>)> {
+    let mut entries = Vec::new();
+    let listed = volume.read_dir(dir, 0, &mut |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            entries.push((entry.name.to_vec(), entry.ino, entry.kind));
+        }
+        ControlFlow::Continue(())
+    });
+    listed.unwrap();
+    entries
+}
+
+fn directories(entries: &[(Vec<u8>, Ino, Option<FileKind>)]) -> Vec<Ino> {
+    let directories = entries
+        .iter()
+        .filter(|(name, _, kind)| *kind == Some(FileKind::Directory) && name != b"lost+found");
+    directories.map(|&(_, ino, _)| ino).collect()
+}
+
+fn stats(volume: &Volume) -> TreeReadaheadStats {
+    volume.counts().tree_readahead.unwrap()
+}
+
+/// Waits until the thread has counted what `is_done` requires.
+fn wait(volume: &Volume, is_done: impl Fn(TreeReadaheadStats) -> bool) {
+    while !is_done(stats(volume)) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn directories_of_a_walk_are_read_before_they_are_listed() {
+    let Some(device) = image() else { return };
+    let volume = open(device, true);
+    let dirs = directories(&list(&volume, Ino::ROOT));
+    assert_eq!(dirs.len(), DIRECTORIES);
+    list(&volume, dirs[0]);
+    wait(&volume, |stats| stats.directories_ahead >= FIRST_WINDOW);
+    assert_eq!(stats(&volume).directories_used, 0);
+    // The first one that was read ahead is below the directory that was listed.
+    let below = directories(&list(&volume, dirs[0]))[0];
+    list(&volume, below);
+    for &dir in &dirs[1..16] {
+        list(&volume, dir);
+    }
+    wait(&volume, |stats| stats.directories_used >= FIRST_WINDOW);
+}
+
+#[test]
+fn single_listings_read_no_directory_ahead() {
+    let Some(device) = image() else { return };
+    let volume = open(device, true);
+    let dirs = directories(&list(&volume, Ino::ROOT));
+    // Each listing of the root begins another walk, so none has a second step.
+    for _ in 0..50 {
+        list(&volume, Ino::ROOT);
+    }
+    assert_eq!(stats(&volume), TreeReadaheadStats::default());
+    list(&volume, dirs[0]);
+    wait(&volume, |stats| stats.directories_ahead > 0);
+}
+
+#[test]
+fn walk_finds_the_same_with_and_without_readahead() {
+    let Some(device) = image() else { return };
+    let walk = |volume: &Volume| {
+        let mut found = Vec::new();
+        let mut pending = vec![Ino::ROOT];
+        while let Some(dir) = pending.pop() {
+            for (name, ino, kind) in list(volume, dir) {
+                let metadata = volume.metadata(ino).unwrap();
+                assert_eq!(volume.lookup(dir, &name).unwrap(), ino);
+                found.push((dir, name, ino, metadata.size_bytes));
+                if kind == Some(FileKind::Directory) {
+                    pending.push(ino);
+                }
+            }
+        }
+        found
+    };
+    let expected = walk(&open(Arc::clone(&device), false));
+    assert!(expected.len() > DIRECTORIES * (FILES + 2));
+    for _ in 0..10 {
+        let volume = open(Arc::clone(&device), true);
+        assert!(walk(&volume) == expected);
+    }
+}
+
+#[test]
+fn volume_that_is_open_for_writing_reads_no_trees_ahead() {
+    let Some(device) = image() else { return };
+    let mut options = OpenOptions::default();
+    options.tree_readahead = true;
+    options.read_write = true;
+    let volume = Volume::open_device(device, &options).unwrap();
+    assert_eq!(volume.counts().tree_readahead, None);
+}
