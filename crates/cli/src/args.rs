@@ -1,5 +1,6 @@
 //! The arguments and the help of the command line.
 
+mod cache;
 mod change;
 mod fuse2fs;
 mod image;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Info(InfoArgs),
     Stats(StatsArgs),
     Top(TopArgs),
+    Cache(CacheArgs),
     Fuse2fs(Fuse2fsArgs),
     Lab(LabArgs),
 }

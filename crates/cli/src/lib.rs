@@ -42,7 +42,9 @@ pub fn command() -> clap::Command {
     args::Cli::command()
 }
 
-pub use remote::{RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
+pub use remote::{
+    CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings,
+};
 
 /// Runs the command with `args`. The first argument is the program's name. Images at URLs are opened by the program
 /// larder-remote.

@@ -13,6 +13,7 @@ use crate::programs;
 use clap::Args;
 use larder_block::BlockDevice;
 use larder_console::{Failure, Result, size};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
@@ -25,6 +26,8 @@ use std::time::Duration;
 const PROGRAM: &str = "larder-remote";
 /// The beginnings of URLs.
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
+/// The subcommand that needs clients although none of its arguments is a URL.
+const CACHE: &str = "cache";
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value is a file with a URL.
@@ -99,7 +102,33 @@ pub struct RemoteFailure {
     pub hint: Option<String>,
 }
 
-/// Clients for servers with images.
+/// An image in the disk cache.
+#[derive(Clone, Debug, Serialize)]
+pub struct CachedImage {
+    /// The URL of the image, without secrets. `None` if the cache file is damaged.
+    pub image: Option<String>,
+    /// The size of the image in bytes. `None` if the cache file is damaged.
+    pub size_bytes: Option<u64>,
+    /// The space on the disk, in bytes.
+    pub stored_bytes: u64,
+    /// The time of the last use, in seconds since 1970.
+    pub last_use_s: i64,
+    /// Whether the image is in use, and is therefore not removed.
+    pub in_use: bool,
+}
+
+/// What was removed from the disk cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Pruned {
+    /// The number of images that were removed.
+    pub images: u64,
+    /// The space on the disk that they took, in bytes.
+    pub bytes: u64,
+    /// The space on the disk that the others take, in bytes.
+    pub left_bytes: u64,
+}
+
+/// Clients for servers with images, and their disk cache.
 pub trait RemoteImages: Debug + Send + Sync {
     /// Returns `url` without its secrets.
     ///
@@ -116,6 +145,27 @@ pub trait RemoteImages: Debug + Send + Sync {
         url: &str,
         settings: &RemoteSettings,
     ) -> std::result::Result<Arc<dyn BlockDevice>, RemoteFailure>;
+
+    /// Returns the images in the disk cache, the least recently used first. `directory` is that of the cache, unless
+    /// the default is meant.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn list_cache(
+        &self,
+        directory: Option<&Path>,
+    ) -> std::result::Result<Vec<CachedImage>, RemoteFailure>;
+
+    /// Removes images from the disk cache, the least recently used first, until the others take at most `max_bytes`.
+    /// Images in use are not removed.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or a file in it cannot be removed.
+    fn prune_cache(
+        &self,
+        directory: Option<&Path>,
+        max_bytes: u64,
+    ) -> std::result::Result<Pruned, RemoteFailure>;
 }
 
 /// The clients of this process, and the URLs among its arguments.
@@ -146,13 +196,16 @@ impl From<RemoteFailure> for Failure {
 }
 
 /// If there are URLs among `args`, replaces each by its label. Without clients (`images`), replaces this process by
-/// larder-remote instead.
+/// larder-remote instead. So does the subcommand `cache`.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
 ) -> Result<Prepared> {
     let has_url_file = args.iter().any(|arg| is_url_file(arg));
-    if !has_url_file && urls(&args).next().is_none() {
+    let needs_images = has_url_file
+        || urls(&args).next().is_some()
+        || args.get(1).is_some_and(|subcommand| subcommand == CACHE);
+    if !needs_images {
         return Ok(Prepared::Args(args));
     }
     let Some(images) = images else {
@@ -252,6 +305,11 @@ fn read_url(file: &Path) -> std::io::Result<String> {
 /// this URL on its own standard input.
 pub(crate) fn url_from_stdin() -> Option<&'static str> {
     KNOWN.get()?.from_stdin.as_deref()
+}
+
+/// Returns the clients, if this process needs any.
+pub(crate) fn images() -> Option<&'static dyn RemoteImages> {
+    Some(&*KNOWN.get()?.images)
 }
 
 /// Returns whether `image` is the label of a URL.

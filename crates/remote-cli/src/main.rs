@@ -4,10 +4,15 @@
 #![forbid(unsafe_code)]
 
 use larder_block::BlockDevice;
-use larder_cli::{RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
-use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions, disk_cache};
+use larder_cli::{
+    CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings,
+};
+use larder_remote::disk_cache::{self, CacheDir};
+use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The default size of the disk cache, in bytes.
 const CACHE_BYTES: u64 = 10 << 30;
@@ -55,6 +60,69 @@ impl RemoteImages for Images {
         }
         let device = opened.map_err(|error| failure(&parsed.to_string(), &error))?;
         Ok(Arc::new(device))
+    }
+
+    fn list_cache(&self, directory: Option<&Path>) -> Result<Vec<CachedImage>, RemoteFailure> {
+        let Some(cache) = existing_cache(directory)? else {
+            return Ok(Vec::new());
+        };
+        let objects = cache.list().map_err(|error| unusable(&error))?;
+        let images = objects.into_iter().map(|object| CachedImage {
+            image: object.label,
+            size_bytes: object.size_bytes,
+            stored_bytes: object.stored_bytes,
+            last_use_s: seconds(object.last_use),
+            in_use: object.is_in_use,
+        });
+        Ok(images.collect())
+    }
+
+    fn prune_cache(
+        &self,
+        directory: Option<&Path>,
+        max_bytes: u64,
+    ) -> Result<Pruned, RemoteFailure> {
+        let removed = match existing_cache(directory)? {
+            Some(cache) => cache.prune(max_bytes).map_err(|error| unusable(&error))?,
+            None => disk_cache::Removed::default(),
+        };
+        Ok(Pruned {
+            images: removed.files,
+            bytes: removed.bytes,
+            left_bytes: removed.left_bytes,
+        })
+    }
+}
+
+/// Returns the disk cache in `directory`, or in the default directory, unless it does not exist.
+fn existing_cache(directory: Option<&Path>) -> Result<Option<CacheDir>, RemoteFailure> {
+    let directory: PathBuf = match directory {
+        Some(directory) => directory.to_owned(),
+        None => disk_cache::default_path().ok_or_else(|| RemoteFailure {
+            message: "the directory of the disk cache is not known: HOME is not set".to_owned(),
+            hint: Some("name the directory with --cache-dir".to_owned()),
+        })?,
+    };
+    if !directory.exists() {
+        return Ok(None);
+    }
+    let cache = CacheDir::open(&directory, CACHE_BYTES);
+    cache.map(Some).map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &disk_cache::Error) -> RemoteFailure {
+    RemoteFailure {
+        message: error.to_string(),
+        hint: None,
+    }
+}
+
+/// Returns the seconds from 1970 to `time`.
+fn seconds(time: SystemTime) -> i64 {
+    let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => signed(after.as_secs()),
+        Err(before) => -signed(before.duration().as_secs()),
     }
 }
 

@@ -252,3 +252,34 @@ impl Drop for Mounted<'_> {
         }
     }
 }
+
+#[test]
+fn cached_images_are_listed_and_removed() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let directory = fixture.path("cache");
+    let with_cache = |args: &[&str]| {
+        let mut all: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+        all.extend(["--cache-dir".as_ref(), directory.as_os_str()]);
+        String::from_utf8(larder_ok(all)).unwrap()
+    };
+    assert!(with_cache(&["cache", "ls"]).contains("is empty"));
+    assert!(!directory.exists(), "listing creates nothing");
+    let url = fixture.url();
+    with_cache(&["cat", &url, "/directory/large"]);
+    let listing = with_cache(&["cache", "ls"]);
+    assert!(listing.contains("disk.img"), "{listing}");
+    let json: serde_json::Value =
+        serde_json::from_str(&with_cache(&["cache", "ls", "--json"])).unwrap();
+    let image = &json["images"][0];
+    assert_eq!(image["size_bytes"], 64 << 20);
+    assert_eq!(image["in_use"], false);
+    assert_eq!(image["stored_bytes"], json["stored_bytes"]);
+    assert!(image["stored_bytes"].as_u64().unwrap() > 3_000_000);
+    let pruned = with_cache(&["cache", "prune", "1G"]);
+    assert!(pruned.starts_with("removed 0 images"), "{pruned}");
+    let cleared = with_cache(&["cache", "clear"]);
+    assert!(cleared.starts_with("removed 1 images"), "{cleared}");
+    assert!(with_cache(&["cache", "ls"]).contains("is empty"));
+}

@@ -1,5 +1,6 @@
 //! The subcommands, one module each.
 
+mod cache;
 mod cat;
 mod copy;
 pub(crate) mod fuse2fs;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Cp(args) => copy::run(&args),
