@@ -202,15 +202,18 @@ pub(crate) fn prepare(
     images: Option<Box<dyn RemoteImages>>,
 ) -> Result<Prepared> {
     let has_url_file = args.iter().any(|arg| is_url_file(arg));
-    let needs_images = has_url_file
-        || urls(&args).next().is_some()
-        || args.get(1).is_some_and(|subcommand| subcommand == CACHE);
-    if !needs_images {
+    let is_cache = args.get(1).is_some_and(|subcommand| subcommand == CACHE);
+    if !has_url_file && !is_cache && urls(&args).next().is_none() {
         return Ok(Prepared::Args(args));
     }
     let Some(images) = images else {
         // larder-remote must know the name of this program, which can be mount.larder.
-        let replaced = programs::replace_by(PROGRAM, &args, "an image at a URL");
+        let purpose = if is_cache {
+            "the disk cache"
+        } else {
+            "an image at a URL"
+        };
+        let replaced = programs::replace_by(PROGRAM, &args, purpose);
         return Ok(Prepared::Ended(replaced));
     };
     let from_stdin = if has_url_file {

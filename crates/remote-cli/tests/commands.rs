@@ -262,24 +262,25 @@ fn cached_images_are_listed_and_removed() {
     let with_cache = |args: &[&str]| {
         let mut all: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
         all.extend(["--cache-dir".as_ref(), directory.as_os_str()]);
-        String::from_utf8(larder_ok(all)).unwrap()
+        larder_ok(all)
     };
-    assert!(with_cache(&["cache", "ls"]).contains("is empty"));
+    let text = |args: &[&str]| String::from_utf8(with_cache(args)).unwrap();
+    assert!(text(&["cache", "ls"]).contains("is empty"));
     assert!(!directory.exists(), "listing creates nothing");
     let url = fixture.url();
     with_cache(&["cat", &url, "/directory/large"]);
-    let listing = with_cache(&["cache", "ls"]);
+    let listing = text(&["cache", "ls"]);
     assert!(listing.contains("disk.img"), "{listing}");
     let json: serde_json::Value =
-        serde_json::from_str(&with_cache(&["cache", "ls", "--json"])).unwrap();
+        serde_json::from_slice(&with_cache(&["cache", "ls", "--json"])).unwrap();
     let image = &json["images"][0];
     assert_eq!(image["size_bytes"], 64 << 20);
     assert_eq!(image["in_use"], false);
     assert_eq!(image["stored_bytes"], json["stored_bytes"]);
     assert!(image["stored_bytes"].as_u64().unwrap() > 3_000_000);
-    let pruned = with_cache(&["cache", "prune", "1G"]);
-    assert!(pruned.starts_with("removed 0 images"), "{pruned}");
-    let cleared = with_cache(&["cache", "clear"]);
-    assert!(cleared.starts_with("removed 1 images"), "{cleared}");
-    assert!(with_cache(&["cache", "ls"]).contains("is empty"));
+    let pruned = text(&["cache", "prune", "1G"]);
+    assert!(pruned.starts_with("images removed: 0 "), "{pruned}");
+    let cleared = text(&["cache", "clear"]);
+    assert!(cleared.starts_with("images removed: 1 "), "{cleared}");
+    assert!(text(&["cache", "ls"]).contains("is empty"));
 }

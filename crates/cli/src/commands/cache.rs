@@ -30,13 +30,13 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
 fn prune(images: &dyn RemoteImages, directory: &CacheDirArgs, max_bytes: u64) -> Result<()> {
     let pruned = images.prune_cache(directory.cache_dir.as_deref(), max_bytes)?;
     let in_use = if pruned.left_bytes > max_bytes {
-        ", which are in use"
+        " (in use)"
     } else {
         ""
     };
     writeln!(
         io::stdout().lock(),
-        "removed {} images ({}); {} remain{in_use}",
+        "images removed: {} ({}); remaining: {}{in_use}",
         pruned.images,
         human(pruned.bytes),
         human(pruned.left_bytes),
