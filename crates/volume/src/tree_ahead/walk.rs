@@ -16,6 +16,7 @@
 //! a directory in itself or in several directories. A directory has the place where it was first found.
 
 use larder_ext4::Ino;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -78,10 +79,10 @@ impl Walk {
             if self.places.len() >= MAX_KNOWN {
                 return;
             }
-            if !self.places.contains_key(&subdir) {
+            if let Entry::Vacant(entry) = self.places.entry(subdir) {
                 let mut own = place.clone();
                 own.push(position);
-                self.places.insert(subdir, own.clone());
+                entry.insert(own.clone());
                 self.pending.insert(own, subdir);
             }
         }
