@@ -101,7 +101,8 @@ pub struct MountOptions {
     /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,
     /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
-    /// Default: 1 MiB. The default of Linux is 128 KiB.
+    /// Default: 1 MiB. The default of Linux is 128 KiB. With at most 128 KiB, Larder reads ahead also for requests
+    /// that are larger.
     pub kernel_readahead_bytes: u64,
 }
 
