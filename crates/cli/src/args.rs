@@ -264,7 +264,7 @@ pub(crate) struct MountArgs {
     /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Maximum size of a readahead window [default: 1M]
+    /// Maximum size of a readahead window [default: 1M; 32M for a URL]
     ///
     /// If root mounts, this option also sets the maximum size of the kernel's own readahead.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -534,6 +534,8 @@ JSON:
     windows (batches of pages that were read ahead), pages_ahead (read
     before they were requested), pages_used, pages_wasted (evicted
     before use)}
+  tree_readahead, only for an image at a URL {directories_ahead (read before they
+    were listed), directories_used}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated, failed, fetched_bytes,

@@ -196,6 +196,30 @@ fn mount_shows_the_files_and_no_secret() {
 }
 
 #[test]
+fn large_requests_are_read_ahead_on_a_mount() {
+    let Some(fixture) = Fixture::to_mount() else {
+        return;
+    };
+    let mountpoint = fixture.path("mnt");
+    let url = fixture.url();
+    larder_ok(["mount".as_ref(), url.as_ref(), mountpoint.as_os_str()]);
+    let mounted = Mounted(&mountpoint);
+    let file = mountpoint.join("directory/large");
+    let read = Command::new("dd")
+        .arg(format!("if={}", file.display()))
+        .args(["of=/dev/null", "bs=512k", "count=4", "iflag=direct"])
+        .output()
+        .unwrap();
+    assert!(read.status.success(), "{read:?}");
+    let json = larder_ok(["stats".as_ref(), "--json".as_ref(), mountpoint.as_os_str()]);
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let ahead = &json["readahead"]["pages_ahead"];
+    assert!(ahead.as_u64().unwrap() > 0, "{json}");
+    assert_eq!(json["readahead"]["max_bytes"], 32 << 20);
+    drop(mounted);
+}
+
+#[test]
 fn url_of_a_mount_can_be_read_from_standard_input() {
     let Some(fixture) = Fixture::to_mount() else {
         return;

@@ -117,6 +117,14 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         readahead.pages_used,
         readahead.pages_wasted
     )?;
+    if let Some(trees) = &stats.tree_readahead {
+        writeln!(
+            out,
+            "           {} ahead, {} used",
+            counted(trees.directories_ahead, "directory", "directories"),
+            trees.directories_used
+        )?;
+    }
     if let Some(attributes) = &stats.attributes {
         print_attributes(out, attributes)?;
     }
@@ -289,7 +297,7 @@ fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
 mod tests {
     use super::*;
     use larder::tables::Function;
-    use larder::{PolicyName, Tables};
+    use larder::{PolicyName, Tables, TreeReadaheadStats};
 
     #[test]
     fn table_shows_rates_and_links_per_lookup() {
@@ -329,6 +337,12 @@ mod tests {
         stats.readahead.exact = true;
         let readahead = "readahead  modern, at most 128.0 KiB at once, exact\n";
         assert!(shown(&stats).contains(readahead), "{text}");
+        let mut trees = TreeReadaheadStats::default();
+        trees.directories_ahead = 16;
+        trees.directories_used = 1;
+        stats.tree_readahead = Some(trees);
+        let text = shown(&stats);
+        assert!(text.contains("16 directories ahead, 1 used\n"), "{text}");
     }
 
     #[test]

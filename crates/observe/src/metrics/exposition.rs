@@ -3,7 +3,7 @@
 
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats,
-    ServerCounts, Stats, WritingStats,
+    ServerCounts, Stats, TreeReadaheadStats, WritingStats,
 };
 use std::fmt::Write;
 
@@ -59,6 +59,11 @@ const READAHEAD: &[Metric<ReadaheadStats>] = metrics! { "larder_readahead_"
     counter pages_ahead, "Pages read before they were requested.";
     counter pages_used, "Pages read ahead and then used.";
     counter pages_wasted, "Pages read ahead and evicted before use.";
+};
+
+const TREES: &[Metric<TreeReadaheadStats>] = metrics! { "larder_tree_readahead_"
+    counter directories_ahead, "Directories read before they were listed.";
+    counter directories_used, "Directories read ahead and then listed.";
 };
 
 const DEVICE: &[Metric<DeviceStats>] = metrics! { "larder_device_"
@@ -152,6 +157,9 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     let policy = [("policy", stats.readahead.policy.as_str())];
     text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
     text.metrics(READAHEAD, &[(&[], &stats.readahead)]);
+    if let Some(trees) = &stats.tree_readahead {
+        text.metrics(TREES, &[(&[], trees)]);
+    }
     text.metrics(DEVICE, &[(&[], &stats.device)]);
     if let Some(server) = &stats.server {
         text.metrics(SERVER, &[(&[], server)]);
