@@ -55,7 +55,7 @@ impl Scratch {
     pub(crate) fn make(folder: &Path, size: Size) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let image = folder.join("scratch.ext4");
-            // Remove the image of an earlier workload first, so that none of its blocks is cached or
+        // Remove the image of an earlier workload first, so that none of its blocks is cached or
         // allocated.
         if image.exists() {
             fs::remove_file(&image)?;

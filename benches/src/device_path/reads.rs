@@ -82,7 +82,7 @@ impl Job {
         options.direct_device = matches!(self.source, Source::DirectVolume);
         if let Pattern::Interleaved = self.pattern {
             // The kernel's cache is not limited either. With the default cache, windows that extend past
-                // the end of a region are evicted before the reader of the next region uses them.
+            // the end of a region are evicted before the reader of the next region uses them.
             options.cache_size_bytes = 2 * self.file_bytes;
         }
         let volume = Volume::open(&self.image, &options)?;

@@ -30,7 +30,7 @@ impl Pattern {
     }
 
     fn fio_args(self) -> Vec<String> {
-            // The number after the colon is the distance in bytes from the end of the previous request.
+        // The number after the colon is the distance in bytes from the end of the previous request.
         let rw = match self {
             Self::Read | Self::Pread => "read".to_owned(),
             Self::Reverse => format!("read:-{}", 2 * REQUEST_BYTES),

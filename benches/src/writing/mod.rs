@@ -88,7 +88,7 @@ impl Writing<'_> {
             Measure::FsyncFiles => vec![self.fsync_files(first, &mounted, 1, &log)?],
             Measure::FsyncFiles16 => vec![self.fsync_files(first, &mounted, 16, &log)?],
             Measure::Database => {
-                    // The load runs for the same time on each side, so processor times cannot be compared.
+                // The load runs for the same time on each side, so processor times cannot be compared.
                 let rate = database::transactions(root, self.plan, self.folder)?;
                 vec![(first, rate).into()]
             }

@@ -42,9 +42,7 @@ pub fn command() -> clap::Command {
     args::Cli::command()
 }
 
-pub use remote::{
-    CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings,
-};
+pub use remote::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 
 /// Runs the command with `args`. The first argument is the program's name. Images at URLs are opened by the program
 /// larder-remote.

@@ -4,9 +4,7 @@
 #![forbid(unsafe_code)]
 
 use larder_block::BlockDevice;
-use larder_cli::{
-    CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings,
-};
+use larder_cli::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 use larder_remote::disk_cache::{self, CacheDir};
 use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
 use std::path::{Path, PathBuf};

@@ -266,11 +266,7 @@ impl BufferCache {
     /// Starts to read the blocks of `ranges`, before they are needed, and returns without waiting for the
     /// device. Skips cached blocks. All requests are in flight at once. Ignores the blocks that exceed an
     /// eighth of the cache. Errors are ignored, since [`BufferCache::read`] will report them.
-    pub fn start_prefetch(
-        &self,
-        ranges: impl IntoIterator<Item = Range<u64>>,
-        priority: Priority,
-    ) {
+    pub fn start_prefetch(&self, ranges: impl IntoIterator<Item = Range<u64>>, priority: Priority) {
         let mut left = self.pages.frames().capacity() as usize / START_PREFETCH_DIVISOR;
         let mut requests = Vec::new();
         for range in ranges {

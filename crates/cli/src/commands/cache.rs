@@ -67,10 +67,10 @@ fn print_table(cached: &[CachedImage]) -> Result<()> {
             human(image.stored_bytes),
             image.size_bytes.map_or_else(|| "?".to_owned(), human),
             if image.in_use { "yes" } else { "no" },
-            image.image.as_deref().map_or_else(
-                || "(damaged)".to_owned(),
-                |label| escaped(label.as_bytes())
-            ),
+            image
+                .image
+                .as_deref()
+                .map_or_else(|| "(damaged)".to_owned(), |label| escaped(label.as_bytes())),
         )?;
     }
     Ok(out.flush()?)

@@ -115,8 +115,7 @@ impl Shared {
                 if dirs.is_empty() {
                     break;
                 }
-                self.directories_ahead
-                    .fetch_add(dirs.len() as u64, Relaxed);
+                self.directories_ahead.fetch_add(dirs.len() as u64, Relaxed);
                 self.read(&mut walk, &dirs, Priority::Background);
             }
         }
