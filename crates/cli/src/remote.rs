@@ -45,7 +45,8 @@ pub struct RemoteArgs {
     /// Send no credentials to an object store
     #[arg(long)]
     pub anonymous: bool,
-    // Not doc comments: rustdoc would require backticks, which the help would show.
+    /// Whether an object without a strong `ETag` is accepted.
+    // The help is separate, because it would show the backticks.
     #[arg(
         long,
         help = "Accept an object without a strong ETag",
@@ -55,6 +56,8 @@ Accept an object without a strong ETag
 larder then detects a replaced object only if its length or its time of modification has changed."
     )]
     pub allow_unversioned: bool,
+    /// The directory of the disk cache, unless it is the default.
+    // The help is separate, as above.
     #[arg(
         long,
         value_name = "DIR",

@@ -16,7 +16,7 @@ use larder::{
 };
 use rustix::io::Errno;
 
-/// The maximum number of bytes that one request copies. copy_file_range(2) may copy less than requested; the
+/// The maximum number of bytes that one request copies. `copy_file_range` may copy less than requested; the
 /// program then calls it again for the rest.
 const COPY_BYTES: u64 = 64 << 20;
 /// The set-group-id bit of a mode.
