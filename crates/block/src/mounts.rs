@@ -42,8 +42,8 @@ impl MountEntry {
     }
 }
 
-/// Returns all mounts of this mount namespace. If mounts are stacked at a mount point, the topmost comes
-/// last.
+/// Returns all mounts of this mount namespace. If mounts are stacked at a mount point, the topmost is
+/// the last.
 pub fn list() -> io::Result<Vec<MountEntry>> {
     fs::read("/proc/self/mountinfo").map(|list| parse(&list))
 }

@@ -156,7 +156,7 @@ fn take_marker(pages: &PageCache) -> bool {
 }
 
 /// Fills page 1, for which two threads wait. If the read fails, page 2 may reuse the frame. Page 2 has a
-/// marker of its own, which must not be taken for the marker of page 1.
+/// marker of its own, which must not be treated as the marker of page 1.
 fn race_for_marker(frames: u32, reading: Reading) {
     let pages = cache_of(frames);
     let mut page = pages.insert_absent(key(1)).unwrap();

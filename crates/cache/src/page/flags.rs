@@ -51,8 +51,8 @@ impl NewPage {
         self.slot().set_flags(State::MARKER);
     }
 
-    /// Marks the page as read ahead. The statistics count its first use, or its eviction if that comes
-    /// first. The first use does not make the page referenced. So pages that are read once are evicted
+    /// Marks the page as read ahead. The statistics count its first use, or its eviction if that is
+    /// earlier. The first use does not make the page referenced. So pages that are read once are evicted
     /// before pages that are read twice.
     pub fn set_readahead(&mut self) {
         self.slot().set_flags(State::READAHEAD);

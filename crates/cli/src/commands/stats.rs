@@ -337,10 +337,10 @@ mod tests {
         stats.readahead.exact = true;
         let readahead = "readahead  modern, at most 128.0 KiB at once, exact\n";
         assert!(shown(&stats).contains(readahead), "{text}");
-        let mut trees = TreeReadaheadStats::default();
-        trees.directories_ahead = 16;
-        trees.directories_used = 1;
-        stats.tree_readahead = Some(trees);
+        stats.tree_readahead = Some(TreeReadaheadStats {
+            directories_ahead: 16,
+            directories_used: 1,
+        });
         let text = shown(&stats);
         assert!(text.contains("16 directories ahead, 1 used\n"), "{text}");
     }

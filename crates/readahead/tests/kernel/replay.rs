@@ -299,7 +299,7 @@ impl CachedFile for Reader<'_> {
 
 /// Converts the kernel's outcome to the form in which the replay records that of the policy.
 ///
-/// - With single pages, an asynchronous part that is larger than the window means that there is no
+/// - With single pages, an asynchronous part that is larger than the window means that the window has no
 ///   marker: the window was cut at the end of the file.
 /// - With large folios, the kernel reports the window before it is cut, even if nothing is left
 ///   after the cut. It also reports the order before the order is limited. Therefore the folios

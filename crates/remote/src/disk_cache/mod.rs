@@ -52,8 +52,8 @@
 //! The limit applies to the allocated blocks of all files, not to their sizes. Before it writes, an object
 //! obtains an allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files
 //! plus the allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used
-//! first. A file is used when it is opened, written or closed. If only files in use remain, units are no
-//! longer stored, until other objects are closed or files are removed. Therefore, if the limit is too small,
+//! first. A file is used when it is opened, written or closed. If only files in use remain, storing of
+//! units stops until other objects are closed or files are removed. Therefore, if the limit is too small,
 //! the cache keeps what was read first, which is also what the next mount reads first. A file that was
 //! unlinked while in use no longer counts, and nothing more is stored in it. The last 1/16 is for the
 //! allowances of other processes, and for the map.

@@ -512,7 +512,7 @@ impl Generator {
         }
     }
 
-    /// Sets flags, and clears them soon after, so that not too many operations fail.
+    /// Sets flags, and clears them soon after, so that few operations fail.
     fn set_flags(&mut self, choice: &Choice) -> Operation {
         let file = self.target_of_any_type(choice);
         let flags = u32::from(self.random.byte()) & SETTABLE_FLAGS;

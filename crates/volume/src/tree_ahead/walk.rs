@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn window_grows_while_the_walk_goes_on() {
+    fn window_grows_while_the_walk_continues() {
         let mut walk = Walk::default();
         walk.listed(Ino(2));
         walk.found(Ino(2), &inos(10..1000));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_below_come_before_later_siblings() {
+    fn directories_below_precede_later_siblings() {
         let mut walk = Walk::default();
         walk.listed(Ino(2));
         walk.found(Ino(2), &inos([10, 20, 30]));
