@@ -282,8 +282,9 @@ pub(crate) struct MountArgs {
     pub direct_device: bool,
     /// Maximum number of threads that wait for the image's storage [default: 16]
     ///
-    /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start on demand and exit when idle. With 1, a
-    /// single thread receives and answers all requests, unless --transport is uring.
+    /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start
+    /// on demand and exit when idle. With 1, a single thread receives and answers all requests,
+    /// unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     #[arg(
@@ -356,9 +357,9 @@ fn transports() -> impl TypedValueParser<Value = Transport> {
 
 /// Unmount an image, and wait until all changes are written
 ///
-/// The command returns when all changes are on the image and the image is no longer in use. There
-/// are two exceptions. If the server of the mount was killed, the command only removes the mount.
-/// With --lazy, it does not wait for a mount that is in use.
+/// The command returns when all changes are on the image and the image is no longer in use. If the
+/// mount is in use, the command fails, unless --lazy is given. If the server of the mount was
+/// killed, the command only removes the mount, even if it is in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -369,8 +370,9 @@ pub(crate) struct UmountArgs {
     pub mountpoint: PathBuf,
     /// Detach a mount that is in use
     ///
-    /// The command returns at once, and the mount point is free. When the last open file is closed,
-    /// the server writes all changes to the image and exits.
+    /// If the mount is in use, the command detaches it from the mount point and returns at once.
+    /// When the last open file is closed, the server writes all changes to the image and exits. If
+    /// the mount is not in use, --lazy has no effect.
     #[arg(short, long)]
     pub lazy: bool,
 }
@@ -447,10 +449,13 @@ pub(crate) struct CatArgs {
 /// copy into an image also keeps owners and device files. A copy out of an image keeps owners and
 /// device files only if root runs the command.
 ///
-/// An existing file is replaced only when its copy is complete: if the copy fails, the file is
-/// unchanged. If DEST is a device, a FIFO or a symbolic link, such as /dev/stdout, the command
-/// writes the content to the device, the FIFO or the target of the link, instead of replacing DEST.
-/// Names and links in the image cannot make the command write anywhere else.
+/// An existing file is replaced only after the new copy is complete. If the copy fails, the
+/// existing file is unchanged.
+///
+/// If a regular file is copied out of an image, and DEST is a device, a FIFO or a symbolic link,
+/// such as /dev/stdout, the command does not replace DEST: it writes the content to the device, the
+/// FIFO or the target of the link. Names and links in the image cannot make the command write to
+/// any other place.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \

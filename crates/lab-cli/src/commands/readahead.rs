@@ -16,10 +16,11 @@ use std::process::ExitCode;
 
 /// Simulate readahead policies on one workload and one device, and compare them
 ///
-/// The command simulates the page cache, the device and time: it mounts nothing and reads no files. The
-/// output has one row for each policy: throughput; latency of requests (median, 99th percentile, maximum);
-/// number and mean size of device reads; number of pages read ahead, how many of these pages were used, and
-/// how many were evicted before use (thrashed); and the share of page lookups that hit.
+/// The command runs larder's page cache and readahead policies on a simulated device, in simulated time. It
+/// mounts nothing and reads no files. The output has one row for each policy: throughput; latency of requests
+/// (median, 99th percentile, maximum); number and mean size of device reads; number of pages read ahead, how
+/// many of these pages were used, and how many were evicted before use (thrashed); and the share of page
+/// lookups that hit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
