@@ -30,7 +30,7 @@ pub enum Entry<'a> {
     Busy(PageWait<'a>),
     /// The page was not cached and has been inserted. The caller must read it.
     New(NewPage),
-    /// The page cannot be cached or pinned: all frames are in use, or the page has the largest possible
+    /// The page cannot be cached or pinned: no frame is available, or the page has the largest possible
     /// number of pins. The caller must read the page without caching it.
     Full,
 }
@@ -42,20 +42,24 @@ pub enum Lock<'a> {
     Locked(LockedPage<'a>),
     /// Another thread reads or changes the page.
     Busy(PageWait<'a>),
-    /// The page was not locked: it was still pinned when `is_cancelled` returned true.
+    /// The page was not locked: it was still pinned when the function `is_cancelled`, which the caller passed
+    /// to [`PageCache::lock`], returned true.
     Pinned,
     /// The page is not cached.
     Absent,
 }
 
-/// Counts of pages read ahead.
+/// Counts of pages read ahead: those that were [marked](NewPage::set_readahead) as such before they were
+/// filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadaheadCounts {
-    /// Pages that were read before they were requested.
+    /// Pages that were read ahead. A page is counted when it is filled.
     pub pages_ahead: u64,
-    /// Pages that were read ahead and used later.
+    /// Pages that were read ahead and used later. A page is counted when it is first pinned or locked.
+    /// [`PageCache::discard_range`] locks the pages that it removes. Therefore those that were never used
+    /// are counted here, too.
     pub pages_used: u64,
-    /// Pages that were read ahead, and evicted or removed before they were used.
+    /// Pages that were read ahead, and evicted or [removed](PageCache::remove) before they were used.
     pub pages_wasted: u64,
 }
 
@@ -69,13 +73,13 @@ pub struct PageWait<'a> {
     seen: State,
 }
 
-/// The error of a wait at whose end the page is still being read or changed.
+/// The error of [`PageWait::wait`] if the page is still being read or changed when the wait must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillBusy;
 
 impl<'a> PageWait<'a> {
-    /// Clears the readahead marker, as [`Page::take_marker`] does, but does not wait until the page is
-    /// uptodate. Returns true if the page had the marker.
+    /// Clears the readahead marker of the page, as [`Page::take_marker`] does for an uptodate page. Does not
+    /// wait. Returns true if the page had the marker; the caller must then start the next readahead.
     #[must_use]
     pub fn take_marker(&self) -> bool {
         let slot = self.cache.frames.arena.slot(self.index);
@@ -84,13 +88,14 @@ impl<'a> PageWait<'a> {
 
     /// Parks the calling thread while the page is busy, and then returns the page. Returns `None` if the
     /// page cannot be pinned, normally because its read failed or because it was evicted meanwhile. In
-    /// this case, the caller must look the page up again, and may have to read it.
-    ///
-    /// # Errors
-    /// [`StillBusy`] if the page is busy at `end`.
+    /// this case, the caller must look the page up again, and may have to read it. If `end` is `None`, the
+    /// wait has no time limit.
     ///
     /// The caller must not have a [`NewPage`]: two threads that each read a page and wait for the other
     /// thread's page would deadlock.
+    ///
+    /// # Errors
+    /// [`StillBusy`] if the page is still busy at `end`.
     pub fn wait(self, end: Option<Instant>) -> Result<Option<Page<'a>>, StillBusy> {
         let frames = &*self.cache.frames;
         let slot = frames.arena.slot(self.index);
@@ -119,6 +124,7 @@ impl PageCache {
         }
     }
 
+    /// Returns the search structure of the cache: a hash table, or trees of pages.
     #[inline]
     fn index(&self) -> &FrameIndex {
         self.frames.index(self.holder)
@@ -131,7 +137,8 @@ impl PageCache {
         self.frames.frame_bytes()
     }
 
-    /// Pins and returns the page, if it is cached and uptodate. Takes no lock.
+    /// Pins and returns the page, if it is cached and uptodate. Counts a lookup. Takes no lock, unless the
+    /// pages are in trees.
     #[must_use]
     #[inline]
     pub fn get(&self, key: PageKey) -> Option<Page<'_>> {
@@ -152,7 +159,7 @@ impl PageCache {
         Page::new(&self.frames, pin)
     }
 
-    /// Counts the first use of a page that was read ahead.
+    /// Counts the first use of a page that was read ahead. `before` is the state of the page before the use.
     #[inline]
     fn note_use(&self, before: State) {
         if before.has(State::READAHEAD) {
@@ -177,10 +184,10 @@ impl PageCache {
         }
     }
 
-    /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has it pinned, or
-    /// until `is_cancelled` returns true. A page may be pinned for a long time, for example while it is
-    /// written to the device. The caller must not have the page pinned. The call counts as a use of the
-    /// page, but not as a lookup.
+    /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has the page pinned.
+    /// That may take long, for example if the page is being written to the device. Therefore the wait ends
+    /// early, with [`Lock::Pinned`], when `is_cancelled` returns true. The caller must not have the page
+    /// pinned. The call counts as a use of the page, but not as a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         match self.index().lock(&key) {
@@ -194,9 +201,10 @@ impl PageCache {
         }
     }
 
-    /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page
-    /// is uptodate, is being read by another thread, or must be read by the caller. This function is for
-    /// use after a [`PageCache::get`] that found nothing. Therefore it does not count a lookup.
+    /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page is
+    /// uptodate, is busy because another thread reads or changes it, or must be read by the caller. This
+    /// function is for use after a [`PageCache::get`] that found nothing. Therefore it does not count a
+    /// lookup.
     #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
         // The first attempt allocates no frame, since an allocation may evict another page.
@@ -211,7 +219,7 @@ impl PageCache {
     }
 
     /// Inserts the page, and returns it for the caller to fill. Returns `None` if the page is cached or
-    /// being read, or if no frame is available. Does not wait, so readahead can use it.
+    /// being read, or if no frame is available. Does not wait for the page, so readahead can call it.
     #[must_use]
     pub fn insert_absent(&self, key: PageKey) -> Option<NewPage> {
         if self.contains(key) {
@@ -278,7 +286,7 @@ impl PageCache {
 
     /// Removes all pages in the range `indexes` of the file `ino`, including dirty pages, but not those
     /// that another thread is filling or changing. Before it removes a page, waits until no thread has the
-    /// page pinned.
+    /// page pinned. The removal counts as a use of the page ([`ReadaheadCounts::pages_used`]).
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
             if let Lock::Locked(page) = self.lock(key, || false) {
@@ -339,8 +347,9 @@ impl PageCache {
         self.index().stats(capacity, self.page_bytes() as u64)
     }
 
-    /// Returns the histogram of chain lengths, or the depths of pages in trees. Examines every bucket, or
-    /// every page.
+    /// Returns the counts of lookups, and the histogram of chain lengths. If the index of the cache is not
+    /// the hash table but trees of pages (`index.rs`), returns the depths of the pages instead of the
+    /// histogram. Examines every bucket, or every page.
     #[must_use]
     pub fn report(&self) -> Report {
         let cache = match self.holder {

@@ -2,28 +2,35 @@
 //! claimed.
 //!
 //! # Model
-//! ext4's buddy bitmaps. Each group has a bitmap, called its map, and a summary of two numbers, which shows
-//! whether a search of the map can succeed. Buddies are not needed, because a linear scan of 4 KiB of bits
-//! takes less than a microsecond.
+//! ext4's buddy bitmaps. Each group has a *map*: one bit in memory for each cluster, which is set if the
+//! cluster cannot be claimed. A summary of two numbers shows whether a search of the map can succeed. Buddies
+//! are not needed, because a linear scan of 4 KiB of bits takes less than a microsecond.
+//!
+//! Below, the *bitmap* of a group is its block bitmap as the buffer cache returns it. It contains the
+//! changes of all handles, also of an open one, and of transactions that are not committed. A bitmap that is
+//! not initialized counts as one that marks only the metadata of the file system as used.
 //!
 //! # Invariants
-//! 1. A bit of a group's map is set if its cluster is in use according to the bitmap on the image,
-//!    claimed, set aside, or freed by a transaction that is not committed.
-//! 2. A cluster is held if its bit cannot be restored from the image: it is claimed, set aside, allocated or
-//!    freed by an open handle, being discarded, or freed by a transaction that is not committed. `held`
-//!    counts the held clusters of a group. If it is 0, the map may be dropped; the map is loaded again from
-//!    the image when it is needed.
-//! 3. While a handle changes a group's bitmap, `held` of the group is not 0.
+//! 1. A bit of a group's map is set if and only if the bitmap marks the cluster as used or the cluster is
+//!    held.
+//! 2. A cluster is *held* while its bit must be set, whatever the bitmap says. The cluster is then claimed,
+//!    set aside for a file that grows ([`super::window`]), being discarded, allocated or freed by an open
+//!    handle, or freed by a transaction that is not committed.
+//! 3. `held` is the number of held clusters of a group. If it is 0, the map may be dropped; it is loaded
+//!    again from the bitmap when it is needed.
+//! 4. While a handle changes a group's bitmap, `held` of the group is not 0. Therefore no map is loaded from
+//!    a bitmap with changes that may be undone.
 //!
 //! # Locking
 //! `trimming` and `counting` are locked before a handle is opened. `trimming` is locked before `groups`,
-//! `groups` before the `state` of a group, and `sums` before `counts`. No lock is acquired while `pending`
-//! or `counts` is held. An open handle may lock any of them except `trimming` and `counting`, so a thread
-//! that holds one of the others must not wait for the device.
+//! `groups` before the `state` of a group, and `sums` before `counts`. No lock is acquired while `pending`,
+//! `windows` or `counts` is held. A thread with an open handle may lock `groups`, the `state` of a group,
+//! `sums`, `counts`, `pending` and `windows`. Therefore a thread that holds one of these must not wait for
+//! the device.
 //!
 //! # Cost
-//! A group with a map takes one bit for each cluster. The maps use at most [`MAPS_MAX_BYTES`], unless
-//! groups with held clusters need more. Each group that was ever searched takes about 100 bytes.
+//! The maps take one bit for each cluster: at most [`MAPS_MAX_BYTES`] in total, unless groups with held
+//! clusters need more. The state of a group, without its map, stays in memory from its first use on.
 
 use super::bits::Bits;
 use super::counts::Counts;
@@ -39,11 +46,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The maximum total size of the maps, in bytes. If they are larger, the maps of groups without held clusters
+/// The maximum total size of all maps, in bytes. If they are larger, the maps of groups without held clusters
 /// are dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
 
-/// The number of streams, which are sequences of large files that are allocated one after another.
+/// The number of streams. A stream is an area in which the contents of large files are allocated, one file
+/// after another and apart from small files. (In other modules, a stream is the state of readahead.)
 const STREAMS: usize = 4;
 
 /// The conversion between blocks, clusters and groups.
@@ -128,14 +136,17 @@ impl Geometry {
 pub(super) struct Map {
     /// The clusters that cannot be claimed.
     pub(super) busy: Bits,
-    /// The clusters that contain superblocks, descriptors, bitmaps, inode tables or the journal.
+    /// The clusters that contain superblocks, descriptors, bitmaps, inode tables, the journal or the block of
+    /// multiple-mount protection.
     pub(super) system: Vec<Range<u32>>,
 }
 
+/// What is known about a group.
 #[derive(Debug, Default)]
 pub(super) struct GroupState {
     /// The map; `None` before it is needed, and after it was dropped.
     pub(super) map: Option<Map>,
+    /// The number of held clusters.
     pub(super) held: u32,
     /// The summary of the map, which stays valid when the map is dropped. `None` before the map was
     /// first loaded.
@@ -143,8 +154,9 @@ pub(super) struct GroupState {
     /// The corruption that was found in the group, if any. Nothing is claimed or freed in a damaged
     /// group.
     pub(super) damage: Option<Corrupt>,
-    /// A copy of [`Map::system`], set when content is first written in the group. Empty if the
-    /// group's descriptor is damaged.
+    /// The same clusters as in [`Map::system`], which are also known after the map was dropped. Set when
+    /// content is first written in the group. Empty if the clusters cannot be determined, for example because
+    /// the group's descriptor is damaged.
     pub(super) system: Option<Arc<[Range<u32>]>>,
 }
 
@@ -157,7 +169,8 @@ pub(super) struct Summary {
 }
 
 impl GroupState {
-    /// Sets or clears `bits` in the map, if it is loaded, and updates the summary.
+    /// Sets or clears `bits` in the map, if the map is loaded, and updates the summary. Before the call, all
+    /// these bits must have the opposite value.
     fn fill(&mut self, bits: Range<u32>, is_busy: bool) {
         let len = bits.end - bits.start;
         if let Some(map) = &mut self.map {
@@ -197,20 +210,23 @@ pub(crate) struct Space {
     /// The number of transactions whose freed blocks have become claimable since the file system
     /// was opened.
     releases: AtomicU64,
+    /// The clusters that are set aside for files that grow.
     pub(super) windows: Mutex<Windows>,
-    /// Locked while a free run is held because it is being discarded. An allocation that finds no
-    /// space locks this mutex, to wait until the run is free again.
+    /// Locked while a free run is held because it is being discarded. An allocation that finds no space
+    /// locks this mutex: it waits until the run is free again, and prevents further discards.
     pub(crate) trimming: Mutex<()>,
-    /// Locked while the group descriptors are summed up.
+    /// Locked while a thread sums up the group descriptors.
     pub(super) counting: Mutex<()>,
     /// The sums over the descriptors that were read so far, while `counting` is locked.
     pub(super) sums: Mutex<Sums>,
     /// The blocks of the journal, which are determined on first use.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,
+    /// The number of loaded maps.
     maps: AtomicU32,
+    /// The maximum number of loaded maps: [`MAPS_MAX_BYTES`] divided by the size of a map.
     maps_max: u32,
-    /// The cluster at which each stream continues; 0 before its first allocation. The inode number
-    /// of a file determines its stream.
+    /// For each stream, the cluster at which the search for the first blocks of its next file starts; 0
+    /// before the first allocation. The inode number of a file determines its stream.
     streams: [AtomicU64; STREAMS],
     /// The group of the last allocation that was not near its goal.
     pub(super) last_group: AtomicU32,
@@ -219,9 +235,10 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Creates the free space of a file system. `sb` is the superblock as it was before the file
-    /// system was marked as in use. `was_clean` is true if there was nothing to recover; if `sb` is
-    /// marked as clean as well, its counts are trusted.
+    /// Creates the free space of a file system. `sb` is the superblock as it was before the file system was
+    /// marked as in use. `was_clean` is true if there was nothing to recover. The counts of `sb` are trusted
+    /// if `was_clean` is true, `sb` is marked as valid and without errors, and at least an eighth of all
+    /// clusters is available ([`Counts::is_known`]).
     pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let geometry = Geometry::new(sb);
         Self {
@@ -291,7 +308,7 @@ impl Space {
         state.fill(bits, false);
     }
 
-    /// Ends the hold of `run`. Its bits stay set, because the bitmap on the image marks it as used.
+    /// Ends the hold of `run`. Its bits in the map stay set, because the bitmap marks its clusters as used.
     pub(super) fn end_hold(&self, run: Run) {
         let group = self.group(self.geometry.bits(run).0);
         let mut state = group.state.lock();
@@ -337,9 +354,10 @@ impl Space {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Returns the first `want` clusters of `found`, and sets the others aside for `ino`. Releases
-    /// the run that was set aside for `ino` before, if any. If `ino` is 0, `found` must not be
-    /// longer than `want`.
+    /// Returns the first `want` clusters of the held run `found`, and sets the others aside for `ino`. If
+    /// clusters were set aside for `ino` before, releases these. If there were none, and clusters are now set
+    /// aside for too many files, releases those of the file that has had some for the longest time
+    /// ([`Windows::set`]). If `ino` is 0, `found` must not be longer than `want`.
     pub(super) fn set_rest_aside(&self, ino: Ino, found: Run, want: u32) -> Run {
         if found.len <= want {
             return found;
@@ -363,13 +381,14 @@ impl Space {
         }
     }
 
-    /// Returns the cluster where the stream of `ino` continues, or `None` if the stream is empty.
+    /// Returns the cluster at which the search for the first blocks of `ino` starts, if the file belongs to a
+    /// stream. Returns `None` before the first allocation in the stream.
     pub(super) fn stream_goal(&self, ino: Ino) -> Option<u64> {
         let goal = self.streams[stream_of(ino)].load(Ordering::Relaxed);
         (goal != 0).then_some(goal)
     }
 
-    /// Records that the stream of `ino` continues at `cluster`.
+    /// Records that the search for the next file in the stream of `ino` starts at `cluster`.
     pub(super) fn set_stream_goal(&self, ino: Ino, cluster: u64) {
         self.streams[stream_of(ino)].store(cluster, Ordering::Relaxed);
     }
@@ -379,8 +398,8 @@ impl Space {
         !self.pending.lock().is_empty()
     }
 
-    /// Counts one more loaded map. If there are too many, drops the maps of groups without held
-    /// clusters.
+    /// Counts one more loaded map. If there are too many, drops the maps of groups without held clusters,
+    /// except groups that another thread has locked.
     pub(super) fn count_map(&self) {
         if self.maps.fetch_add(1, Ordering::Relaxed) < self.maps_max {
             return;

@@ -1,11 +1,14 @@
 //! Tracks dirty pages, and selects which of them to write back next.
 //!
 //! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Background write-back runs while more than 10%
-//! of memory is dirty. Writers wait while more than 40% of memory is dirty or being written. Background
-//! write-back writes at most 4 MiB of a file and then proceeds to the next file; later it continues at the
-//! page where it left the file. It submits runs of dirty pages in order of offset, and keeps at most
-//! `nr_requests` of them in flight. Deliberate differences: no page is written because of its age, there is
-//! no journal, and waiting writers do not write themselves.
+//! of memory is dirty. Writers wait while at least 40% of memory is dirty or being written. Background
+//! write-back submits runs of dirty pages of one file until they have 4 MiB or more, and then proceeds to the
+//! next file. Later it continues at the page where it left the file. The runs are in order of offset; after
+//! the last dirty page of a file, the first one follows. At most `nr_requests` writes are in flight.
+//! Deliberate differences: no page is written because of its age, there is no journal, and waiting writers do
+//! not write themselves.
+//!
+//! As in the whole simulator, a *reader* is any simulated process, including one that writes or flushes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -24,12 +27,14 @@ const LIMIT_PCT: u64 = 40;
 /// file.
 const TURN_PAGES: u64 = 1024;
 
-/// The dirty pages of one file.
+/// The dirty pages of one file, and its writes in progress.
 #[derive(Debug, Default)]
 struct FileWrites {
+    /// The pages that changed after their last write was submitted.
     dirty: PageSet,
+    /// The pages that are being written. A page that changes during its write is in both sets.
     writing: PageSet,
-    /// Writes in progress.
+    /// The writes in progress.
     requests: BTreeSet<RequestId>,
     /// The page at which background write-back continues in this file.
     cursor: u64,
@@ -37,11 +42,11 @@ struct FileWrites {
 
 /// A flush of a file, with the reader that waits for it, if any.
 ///
-/// A flush makes two passes over the dirty pages of the file. The first pass omits pages that became dirty
-/// again while they were being written. After all writes that were in progress are done, the second pass
-/// writes the pages that are dirty at that time. Two passes are sufficient: a write that is in progress
-/// during the second pass was submitted after the flush began, so it contains all data that the flush must
-/// write.
+/// A flush makes two passes over the dirty pages of the file. Each pass submits the dirty pages, except those
+/// that are being written, and then waits until all writes of the file that are in progress at that time are
+/// done. The second pass is for the pages that the first pass left dirty; if there are none, it is skipped.
+/// Two passes are sufficient: if a page is being written during the second pass, its write was submitted
+/// after the flush began, so this write contains all data of the page that the flush must write.
 #[derive(Debug)]
 struct Flush {
     reader: Option<ReaderId>,
@@ -50,16 +55,16 @@ struct Flush {
     is_second_pass: bool,
 }
 
-/// A flush whose pages have all been submitted.
+/// A flush whose current pass has submitted all its pages.
 #[derive(Debug)]
 struct Submitted {
     flush: Flush,
-    /// The last write of the file that the flush waits for.
+    /// The last of the writes that the pass waits for: all writes of the file up to this one.
     last: Option<RequestId>,
     needs_second_pass: bool,
 }
 
-/// Dirty pages, and those being written.
+/// The dirty pages of all files, and the pages that are being written.
 #[derive(Debug)]
 pub(super) struct WriteBack {
     files: Vec<FileWrites>,
@@ -76,7 +81,7 @@ pub(super) struct WriteBack {
     /// Requested flushes, oldest first.
     flushes: VecDeque<Flush>,
     submitted: Vec<Submitted>,
-    /// Readers whose flushes are done.
+    /// Readers whose flushes are done, until [`WriteBack::take_flushed`] returns them.
     flushed: Vec<ReaderId>,
     /// The file that background write-back writes now, and the number of pages until it proceeds to the next
     /// file.
@@ -116,7 +121,7 @@ impl WriteBack {
         self.dirty_pages + self.writing_pages
     }
 
-    /// Records that a page was written to.
+    /// Records that a page was changed in the cache.
     pub(super) fn set_dirty(&mut self, file: FileId, page: u64) {
         if self.files[file.index()].dirty.insert(page) {
             self.dirty_pages += 1;
@@ -124,7 +129,7 @@ impl WriteBack {
         }
     }
 
-    /// Requests a flush of the file.
+    /// Requests a flush of the file. [`Self::take_flushed`] returns `reader` when the flush is done.
     pub(super) fn flush(&mut self, file: FileId, reader: Option<ReaderId>) {
         self.flushes.push_back(Flush {
             reader,
@@ -141,8 +146,8 @@ impl WriteBack {
         }
     }
 
-    /// Returns the next run to write, if any. The caller submits it, and then calls
-    /// [`Self::submitted`].
+    /// Returns the next run to write, if any. Runs of flushes precede those of background write-back. The
+    /// caller submits the run to the device, and then calls [`Self::submitted`].
     pub(super) fn next_run(&mut self) -> Option<(FileId, Range<u64>)> {
         self.end_flushes();
         if self.requests.len() >= self.most_requests {
@@ -173,7 +178,8 @@ impl WriteBack {
 
     /// Returns the next run of background write-back.
     fn next_background_run(&mut self) -> Option<(FileId, Range<u64>)> {
-        // Visit each dirty file once, and then the first file again, from its start.
+        // The loop visits each dirty file at least once. In each file, it searches from the cursor to the
+        // end, and then the whole file. It finds nothing in a file whose dirty pages are all being written.
         for _ in 0..=self.dirty_files.len() {
             let (turn, left) = self.turn;
             let file = if left > 0 && self.dirty_files.contains(&turn) {
@@ -232,7 +238,8 @@ impl WriteBack {
         true
     }
 
-    /// Ends the flushes whose writes are done, or begins their second pass if it is needed.
+    /// For each flush that waits only for writes that are done: requests its second pass, if that is needed,
+    /// and otherwise ends the flush.
     fn end_flushes(&mut self) {
         let files = &self.files;
         let is_written = |submitted: &mut Submitted| {
@@ -252,14 +259,15 @@ impl WriteBack {
         }
     }
 
-    /// Returns the readers whose flushes are done, in order of completion.
+    /// Removes and returns the readers whose flushes are done, in order of completion.
     pub(super) fn take_flushed(&mut self) -> Vec<ReaderId> {
         std::mem::take(&mut self.flushed)
     }
 }
 
 impl FileWrites {
-    /// Returns the next dirty pages at or after `from` that are not being written.
+    /// Returns the first run of dirty pages at or after `from` that are not being written, truncated to
+    /// `most_pages`.
     fn next_run(&self, from: u64, most_pages: u64) -> Option<Range<u64>> {
         self.dirty.next_run(from, most_pages, &self.writing)
     }

@@ -1,4 +1,8 @@
-//! All states that a plan covers, each recovered, compared and checked.
+//! Examines the states that power cuts can leave: Larder recovers each state that a [`Plan`] selects, and the
+//! result is compared with the [`History`] of the workload. e2fsck checks some of the results.
+//!
+//! In this module, a *state* is a content of the device after a power cut. The states of a [`History`] are
+//! something else: each is the tree after a number of operations.
 
 use super::{History, ImageFile, Start, open, run};
 use crate::Medium;
@@ -17,14 +21,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The positions at which the power is cut.
 #[derive(Clone, Copy, Debug)]
 pub enum Cuts {
-    /// After each multiple of this number of changes of the device.
+    /// Before the first change of the device, and after each multiple of this number of changes.
     Every(usize),
     /// This many times, evenly spaced: the last cut is after the last change.
     Spread(usize),
 }
 
 impl Cuts {
-    /// Returns the number of changes before each cut of a workload that makes `changes`.
+    /// Returns the positions of the cuts, for a workload that makes `changes` changes. A position is the
+    /// number of changes before the cut.
     fn positions(self, changes: usize) -> Vec<usize> {
         match self {
             Self::Every(step) => (0..=changes).step_by(step).collect(),
@@ -33,34 +38,36 @@ impl Cuts {
     }
 }
 
-/// The states that are examined.
+/// The states that are examined, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The positions at which the power is cut.
     pub cuts: Cuts,
-    /// The number of reorderings of writes that were not flushed, for each cut. The state with all writes is
-    /// examined too.
+    /// For each cut, the number of states in which changes that no flush made durable may be missing
+    /// ([`PowerCuts::reordered`]). The state with all changes before the cut is examined too.
     pub reorderings: u64,
-    /// e2fsck checks the result of Larder's recovery for one state in this many; 0 means never.
+    /// For one state in this many, e2fsck checks the result of Larder's recovery; 0 means never.
     pub check_every: u64,
-    /// e2fsck replays the journal, instead of Larder, for one state in this many; 0 means never.
+    /// For one state in this many, e2fsck also replays the journal, on a copy that Larder did not recover; 0
+    /// means never.
     pub replay_every: u64,
-    /// The power is cut again during the recovery for one state in this many; 0 means never.
+    /// For one state in this many, the power is cut again during Larder's recovery, or during the close that
+    /// follows; 0 means never.
     pub again_every: u64,
 }
 
 /// Counts of what was examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Changes of the device.
+    /// Changes of the device during the workload.
     pub changes: usize,
-    /// States that were recovered and compared.
+    /// States that Larder recovered, and that were compared.
     pub states: usize,
-    /// Checks by e2fsck.
+    /// States that e2fsck checked after Larder's recovery, without those in `again`.
     pub checks: usize,
-    /// States that e2fsck replayed.
+    /// States whose journal e2fsck replayed.
     pub replays: usize,
-    /// Recoveries that were interrupted and started again.
+    /// States whose recovery was interrupted by a second power cut, and repeated.
     pub again: usize,
     /// Requests to the device during the workload.
     pub requests: u64,
@@ -78,23 +85,27 @@ impl Tally {
     }
 }
 
-/// Returns the range of the superblock of the file system on `device` if a torn write of it must be excluded,
-/// and an empty range if not. The fields and the checksum are in two sectors. If only one of these is
-/// written, recovery needs a backup, which a file system with a single group does not have.
+/// Returns the range of the superblock of the file system on `device`, in bytes, if torn writes of the
+/// superblock must be excluded, and otherwise an empty range. The fields that change and the checksum are in
+/// different sectors. If only one of these is written, the checksum is wrong, and recovery needs a backup of
+/// the superblock. A file system with a single group has no backup.
 fn untorn(device: &OverlayDevice) -> Range<u64> {
     let is_alone = Superblock::read(device)
         .is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
     if is_alone { 1024..2048 } else { 0..0 }
 }
 
-/// A state that is not allowed.
+/// A state that failed the examination.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The number of changes of the device that had returned.
+    /// The number of changes of the device that had returned when the power was cut.
     pub position: usize,
-    /// The seed that selected which of the later changes survived; `None` if all did.
+    /// The seed with which [`PowerCuts::reordered`] selected the changes that survived. Changes that a flush
+    /// made durable always survive. Of the later changes, up to and including the first that had not
+    /// returned, any can survive, in whole or in part. `None` if exactly the changes that had returned
+    /// survived.
     pub reordering: Option<u64>,
-    /// The difference.
+    /// The difference from the allowed states of the [`History`], an error, or the message of a panic.
     pub what: String,
 }
 
@@ -117,7 +128,7 @@ impl fmt::Display for Failure {
 pub struct Recording {
     /// The run, prepared for comparisons.
     pub history: History,
-    /// The changes of the device.
+    /// The changes of the device, in the order in which they returned.
     pub changes: Vec<ChangeRecord>,
     /// The device before the workload.
     pub base: OverlayDevice,
@@ -130,7 +141,8 @@ pub struct Recording {
 /// Performs `operations` on the contents of `start`, and records the changes of the device.
 ///
 /// # Errors
-/// Returns the difference between the volume and the model, or a panic.
+/// Returns the difference between the volume and the model, the message of a panic, or an error of the
+/// medium.
 pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, String> {
     let base = start.device.clone();
     let stored = (start.medium.store(&base)).map_err(|error| error.to_string())?;
@@ -155,7 +167,7 @@ pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, Stri
     })
 }
 
-/// Turns a panic into an error.
+/// Calls `work`, and turns a panic into an error.
 ///
 /// # Errors
 /// Returns the message of the panic, or the error of `work`.
@@ -169,13 +181,15 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
     })
 }
 
-/// Examines the states of `recording` that `plan` covers, with one thread for each processor.
+/// Examines the states of `recording` that `plan` selects, with one thread for each processor. `seed`
+/// determines the reorderings.
 ///
 /// # Errors
-/// Returns the first state that is not allowed.
+/// Returns a state that failed. If several threads find one at the same time, returns the one with the
+/// earliest power cut.
 ///
 /// # Panics
-/// Panics if a surveyor panicked outside of the code under test.
+/// Panics if a thread panicked outside of the code under test.
 pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, Failure> {
     let positions = plan.cuts.positions(recording.changes.len());
     let next = AtomicUsize::new(0);
@@ -204,6 +218,7 @@ pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, F
     }
 }
 
+/// The part of a survey that one thread performs.
 struct Surveyor<'a> {
     recording: &'a Recording,
     plan: &'a Plan,
@@ -212,7 +227,8 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
-    /// Examines positions that no other thread has taken, one after the other, until one fails.
+    /// Examines the states at positions that no other thread has taken, one position after the other, until a
+    /// state fails. `next` is the index of the next position in `positions`.
     fn survey(
         recording: &Recording,
         plan: &Plan,
@@ -269,7 +285,8 @@ impl Surveyor<'_> {
         (surveyor.tally, None)
     }
 
-    /// Examines the state with this number, after `position` changes.
+    /// Examines `state`, the content of the device after a power cut at `position`. `number` is the number of
+    /// the state in the survey, from 1 on. It determines which checks of the plan are due.
     fn state(&mut self, state: &OverlayDevice, position: usize, number: u64) -> Result<(), String> {
         let is_due = |every: u64| every != 0 && number.is_multiple_of(every);
         self.tally.states += 1;
@@ -292,14 +309,17 @@ impl Surveyor<'_> {
         if is_due(self.plan.again_every) {
             self.cut_again(state, &recorder.take_changes(), position, number)?;
         }
-        // On a torn superblock, e2fsck reports more than the replay.
+        // If the superblock is torn, e2fsck repairs it, too. `ImageFile::replay` would return this repair as
+        // an error.
         if is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
             self.replay(state, position)?;
         }
         Ok(())
     }
 
-    /// Cuts the power during the recovery, and recovers again.
+    /// Cuts the power a second time, during the first recovery of `state` or the close that followed, which
+    /// made `changes`. Then recovers the result, compares it, and checks it with e2fsck. `number` determines
+    /// the position of the cut, and the changes that survive.
     fn cut_again(
         &mut self,
         state: &OverlayDevice,
@@ -328,7 +348,7 @@ impl Surveyor<'_> {
         checked.map_err(|error| failed(error.to_string()))
     }
 
-    /// Replays the journal with e2fsck, and reads the result.
+    /// Replays the journal of `state` with e2fsck, and compares the result.
     fn replay(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
         self.tally.replays += 1;
         let failed = |what: String| format!("after a replay by e2fsck: {what}");
@@ -351,7 +371,8 @@ impl Surveyor<'_> {
 /// Records a workload and examines its states.
 ///
 /// # Errors
-/// Returns the state that is not allowed, with the smallest sequence that produces it.
+/// Returns a text: the failure, and the smallest sequence of operations that was found to fail in the same
+/// way.
 pub fn report(
     start: &Start,
     operations: &[Operation],
@@ -371,7 +392,7 @@ pub fn report(
         "{}, seed {seed}: {what}; shrinking the sequence",
         start.name
     );
-    // Cut at more positions, because the positions in a shorter sequence are different.
+    // Cut at more positions, because a shorter sequence fails at another position.
     let thorough = Plan {
         cuts: match plan.cuts {
             Cuts::Every(step) => Cuts::Every(step.min(4)),

@@ -1,26 +1,27 @@
 //! Reads runs of consecutive pages into the page cache.
 //!
-//! Model: `mpage_readahead`, whose bios complete independently. A run is divided into parts. The pages of a
-//! part are contiguous on the device, or consist of zeros. Each contiguous part is one request to the device,
-//! and all these requests are in flight at once. The pages of a part complete when its request completes, so
-//! a reader waits only for the part that contains its page.
+//! Model: `mpage_readahead`, whose bios complete independently. A run is divided into parts: consecutive
+//! pages that are contiguous on the device, or that consist of zeros. Each contiguous part is one request to
+//! the device, and all these requests are in flight at once. The pages of a part complete when its request
+//! completes, so a reader waits only for the part that contains its page.
 //!
 //! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
 //! page is a part of its own, with one request for each place. These requests are not in flight at once: the
 //! request for a place is submitted when the request for the previous place completes.
 //!
-//! If a request for several pages fails, each page is requested on its own. Therefore an unreadable
-//! block affects only its own page. A page that cannot be read is removed from the cache. A reader
-//! that needs the page reads it again, and gets the error.
+//! If a request for several pages fails, each page is requested on its own, so that an unreadable block
+//! affects only its own page. If no reader waits for the request, this is done only after [`Error::Io`];
+//! after any other error, the pages are removed from the cache. A page that cannot be read on its own is
+//! removed, too. A reader that needs a removed page reads it again, and gets the error.
 //!
-//! If the device does not answer within its timeout, the reader stops waiting and returns an error. The
-//! request keeps the pages locked, because the device may still write to them. If the device answers later,
-//! the pages complete then.
+//! If the device does not answer within its timeout, the reader stops waiting and returns an error. The pages
+//! stay busy until the request completes, because the device may still write to their memory. A later answer
+//! is handled like the answer to a request for which no reader waits.
 //!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
-//! the request completes. Therefore no block is freed while it is read. Readahead does not wait for this
-//! lock, because the wait could deadlock: the thread that starts readahead may have a page pinned, and a
-//! thread that holds the lock exclusively may be waiting until the page is unpinned.
+//! the request completes. Therefore no block of the file is freed while it is read. Readahead does not wait
+//! for this lock, because the wait could deadlock: the thread that starts readahead may have a page pinned,
+//! and a thread that holds the lock exclusively may be waiting until the page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
 use crate::Result;
@@ -44,8 +45,8 @@ pub(super) struct Runs {
     in_flight: Arc<InFlight>,
 }
 
-/// Bytes of a part that are contiguous on the device, from `offset_bytes` on. `bytes` is relative to the
-/// start of the part's first page.
+/// Bytes of a part that are contiguous on the device. `bytes` is their range, relative to the start of the
+/// part's first page. `offset_bytes` is the offset of the first of them on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     bytes: Range<usize>,
@@ -62,7 +63,7 @@ struct Part {
     places: VecDeque<Place>,
 }
 
-/// The locked pages of a part, and the places that have not been requested yet.
+/// The pages of a part, which are busy, and the places that have not been requested yet.
 struct PartPages {
     /// The offset of the first page in the file.
     start_bytes: u64,
@@ -70,7 +71,7 @@ struct PartPages {
     places: VecDeque<Place>,
 }
 
-/// The result of a request for one place of a part.
+/// The result of a request for one place of a part. The place is no longer in `part.places`.
 struct Answer {
     part: PartPages,
     place: Place,
@@ -79,10 +80,12 @@ struct Answer {
 
 /// The state that a reader shares with the request for which it waits.
 enum Handover {
-    /// The request is not complete.
+    /// The reader waits, and the request is not complete.
     Expected,
     Answered(Answer),
-    /// The reader has stopped waiting. When the request completes, it also completes the pages.
+    /// The reader has stopped waiting. When the request completes, it handles the answer itself. Until then,
+    /// its pages count as in flight, so that a drop of [`Runs`] waits for them. A waiting reader borrows the
+    /// [`Runs`], so its request need not be counted.
     Left(Counted),
 }
 
@@ -93,6 +96,8 @@ struct PageReads {
     in_flight: Arc<InFlight>,
     /// The current state of the inode.
     inode: Inode,
+    /// Keeps the mapping of the file unchanged until all requests of the run are complete. `None` if the
+    /// volume is not open for writing.
     _mapping: Option<Arc<StableMapping>>,
     priority: Priority,
 }
@@ -122,8 +127,10 @@ impl Runs {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
-    /// Starts to read consecutive pages from page `first` on, and returns without waiting. If another
-    /// thread is changing the mapping of the file, reads nothing and drops the pages.
+    /// Starts to read consecutive pages from page `first` on. Does not wait for the pages, unless
+    /// [`BlockDevice::submit`](larder_block::BlockDevice::submit) performs the requests itself. May wait for
+    /// reads of the mapping, but not for a thread that is changing the mapping: in this case, reads nothing
+    /// and drops the pages. Also drops them if the mapping of page `first` cannot be read.
     pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
         match self.divided(inode, first, pages, priority, false) {
             Ok(Some((reads, parts))) => reads.start(parts),
@@ -149,9 +156,9 @@ impl Runs {
         reads.read(first).map(complete)
     }
 
-    /// Divides a run into parts. If the mapping of the run cannot be read, drops all pages but the first, and
-    /// reads the mapping of the first page only. Returns `None` if another thread is changing the mapping and
-    /// `can_wait` is false.
+    /// Divides a run into parts. If the mapping of the whole run cannot be read, drops all pages but the
+    /// first, and reads the mapping of the first page only. If another thread is changing the mapping, waits
+    /// for it if `can_wait` is true, and otherwise returns `None`.
     fn divided(
         &self,
         inode: &Inode,
@@ -206,7 +213,8 @@ impl Drop for Runs {
 }
 
 impl PageReads {
-    /// Starts to read `parts`.
+    /// Starts to read `parts`: submits a request for the first place of each. Parts without places, which
+    /// consist of zeros, complete at once.
     fn start(&self, parts: VecDeque<PartPages>) {
         let requests = parts.into_iter().filter_map(|mut part| {
             part.zero_gaps();
@@ -257,7 +265,8 @@ impl PageReads {
     }
 
     /// Handles the answer to a request for which no reader waits: requests the next place or, after the last
-    /// place, completes the pages. If the request failed, requests each page on its own.
+    /// place, completes the pages. If the request failed, requests each page on its own, or drops the pages
+    /// ([`PageReads::retried`]).
     fn answered(self, answer: Answer, counted: Counted) {
         let device = Arc::clone(&self.filler.device);
         let requests = match answer.result {
@@ -267,15 +276,16 @@ impl PageReads {
         if !requests.is_empty() {
             device.submit(requests);
         }
-        // `counted` is dropped last: once no page is counted, another thread may drop the volume and its
-        // device.
+        // `counted` is dropped last. Once no page is counted, another thread may drop the volume. If this
+        // thread still had its reference to the device then, the image would stay open after the volume was
+        // dropped, until this thread closed it.
         drop(device);
         drop(counted);
     }
 
-    /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If
-    /// the part is a single page, or `error` is not an I/O error, drops the pages instead: a reader
-    /// that needs one of them reads it again, and gets the error.
+    /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If the part
+    /// is a single page, or `error` is not [`Error::Io`], drops the pages and returns no request: a reader
+    /// that needs one of the pages reads it again, and gets the error.
     fn retried(self, part: PartPages, place: &Place, error: &Error) -> Vec<Request> {
         if part.pages.len() == 1 || !matches!(error, Error::Io { .. }) {
             tracing::debug!(ino = %self.inode.ino(), %error, "readahead failed");
@@ -285,16 +295,18 @@ impl PageReads {
         each.filter_map(|page| self.clone().request(page)).collect()
     }
 
-    /// Fills the bytes of `part` past the end of the file with zeros, and returns its pages.
+    /// Returns the pages of `part`, whose places have all been read. On a volume that is open for writing,
+    /// fills the bytes past the end of the file with zeros first.
     fn filled(&self, mut part: PartPages) -> Vec<NewPage> {
         self.filler
             .zero_past_end(&self.inode, part.start_bytes, &mut part.pages);
         part.pages
     }
 
-    /// Reads `part`, completes all pages but the first, and returns the first. If the device does not answer
-    /// within its timeout, returns an error. The request then keeps the pages, and completes them when the
-    /// device answers.
+    /// Reads `part`, completes all pages but the first, and returns the first. If the read of several pages
+    /// fails, reads the first on its own, and starts to read each of the others on its own. If the device
+    /// does not answer within its timeout, returns an error. The request then keeps the pages, and completes
+    /// them when the device answers.
     fn read(&self, mut part: PartPages) -> Result<NewPage> {
         part.zero_gaps();
         while let Some(place) = part.places.pop_front() {
@@ -316,8 +328,8 @@ impl PageReads {
         Ok(first)
     }
 
-    /// Reads `place` of `part` from the device, and waits for the answer. Fails if there is no
-    /// answer within the timeout of the device.
+    /// Reads `place` of `part` from the device, and waits for the answer. The answer contains the error of a
+    /// failed read. This function itself fails if there is no answer within the timeout of the device.
     fn perform(&self, part: PartPages, place: Place) -> Result<Answer> {
         let handover = Arc::new(Mutex::new(Handover::Expected));
         let (device, of_request) = (&self.filler.device, Arc::clone(&handover));
@@ -338,7 +350,7 @@ impl PageReads {
         let left = Handover::Left(self.in_flight.count(pages));
         match (std::mem::replace(&mut *handover.lock(), left), performed) {
             (Handover::Answered(answer), Ok(())) => Ok(answer),
-            // The device answered after the timeout, but before `handover` was locked.
+            // The read succeeded after the timeout, but before `handover` was locked.
             (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
             (_, performed) => {
                 let error = performed.err().unwrap_or(Error::Cancelled);
