@@ -95,11 +95,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as in the Linux version
-        that it models. Without this option, larder differs in two
-        ways: windows are also limited so that those of all readers
-        together fit into the cache; and with legacy and ondemand,
-        concurrent reads of an open file use one readahead state, not
-        a copy each. Use with direct_io.
+        that it models: windows are limited only by readahead_max=,
+        and with legacy and ondemand, each read works on its own copy
+        of the readahead state. Without this option, windows are also
+        limited so that those of all readers together fit into the
+        cache, and concurrent reads of an open file share one state.
+        Use with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -152,9 +153,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         them to larder. This is faster for small writes, but errors
         such as ENOSPC are reported by close(2) or fsync(2).
         nowriteback_cache: the kernel sends each write at once.
-        [default: writeback_cache if larder can reserve space for the
-        writes and sync is not set, otherwise nowriteback_cache; with
-        direct_io, always nowriteback_cache]
+        [default: writeback_cache if larder can set aside space for
+        the writes and sync is not set, otherwise nowriteback_cache;
+        with direct_io, always nowriteback_cache]
+        To set aside space, larder needs Linux 6.2 or later and enough
+        available space in the image: at least 64 MiB if root mounts;
+        for other users, it depends on the memory of the machine.
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything
@@ -170,10 +174,13 @@ wins. If a flag contradicts a mount option, the flag wins.
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted because mount(8) and fstab(5) use them; no effect
 
-Tables (-o tables=): the value is a base, changes to the default base, or a base
-followed by changes. The parts are joined by +. The bases A to D are the tables of the
-kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
-  BASE   tables to start from [default: larder]
+Tables (-o tables=): the value is a BASE, followed by any number of changes in any
+order. Each change starts with +. The changes are applied from left to right. Without
+BASE, the + of the first change can be omitted: page=rbtree is the same as
+larder+page=rbtree.
+  BASE   tables to start from [default: larder]; A to D are the tables
+         of the kernels A to D in Lever, \"Linux Kernel Hash Table
+         Behavior\" (2000)
     larder     larder's own functions, in tables sized for
                --cache-size; only these functions resist file names
                that are chosen to collide
@@ -195,12 +202,12 @@ kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
                - rbtree, for pages only: a red-black tree for each
                  inode, without SIZE
     SIZE       a number N, at most 24, for 2^N buckets, or a RULE of
-               sizes= [default: the size in BASE]
+               sizes= [default: the size does not change]
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in
                --cache-size; for buffers, one bucket for every 4 to 8
-               frames that fit in it (a frame is 4 KiB, or one block
-               if blocks are larger)
+               frames that fit in --cache-size (a frame is 4 KiB, or
+               one block if blocks are larger)
     2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -210,9 +217,10 @@ kernels A to D in Lever, \"Linux Kernel Hash Table Behavior\" (2000).
                one bucket per 4 KiB each
   +iget=all|misses         which lookups of inodes use the hash table
                            [default: all]
-    misses     only the first lookup of an inode after its name missed
-               in the dentry cache, as in the kernel; later lookups
-               follow a reference to the inode
+    all        every lookup
+    misses     as in the kernel: if a name is not in the dentry cache,
+               the lookup of its inode uses the hash table; all other
+               lookups use a reference to the inode
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
     normal     only if a scan of a quarter of the pages and buffers
@@ -264,9 +272,11 @@ pub(crate) struct MountArgs {
     /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Maximum size of a readahead window [default: 1M; 32M for a URL]
+    /// Maximum size of a readahead window [default: 1M; more for a URL]
     ///
-    /// If root mounts, this option also sets the maximum size of the kernel's own readahead.
+    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is smaller.
+    /// 0 disables larder's readahead. The kernel's own readahead is limited to 128 KiB. If root mounts
+    /// an image that is not at a URL, this option also sets the kernel's limit.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -295,7 +305,9 @@ pub(crate) struct MountArgs {
         long_help = "\
 How the kernel passes requests to larder [default: auto]
 
-uring: through io_uring, which is faster. It needs Linux 6.14 or later, and root must enable it:
+uring: through io_uring. It is faster for walks of directory trees, and slower for reads of large \
+files. If root does not mount, it is also slower for many small requests to a read-write mount. It \
+needs Linux 6.14 or later, and root must enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
 auto: through io_uring if it is available and --threads is not 1, otherwise through /dev/fuse."
