@@ -272,11 +272,11 @@ pub(crate) struct MountArgs {
     /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Maximum size of a readahead window [default: 1M; more for a URL]
+    /// Maximum size of a readahead window [default: 1M; up to 32M for a URL]
     ///
-    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is smaller.
-    /// 0 disables larder's readahead. The kernel's own readahead is limited to 128 KiB. If root mounts
-    /// an image that is not at a URL, this option also sets the kernel's limit.
+    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is
+    /// smaller. 0 disables larder's readahead. The kernel's own readahead is limited to 128 KiB. If
+    /// root mounts an image that is not at a URL, this option also sets the kernel's limit.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -406,7 +406,8 @@ pub(crate) struct LsArgs {
     pub source: ImageArgs,
     /// Show type, permissions, hard links, owner, group, size and time
     ///
-    /// For a device file, the device numbers replace the size. For a symbolic link, its target is shown.
+    /// For a device file, the device numbers replace the size. For a symbolic link, its target is
+    /// shown.
     #[arg(short, long)]
     pub long: bool,
     /// Include names that start with a dot

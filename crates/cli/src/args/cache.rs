@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 /// List or remove cached parts of images at URLs
 ///
-/// Parts of images that were read from a server are kept in a cache on disk. The cache is
-/// limited by --cache-disk-size of the commands that read images, so it needs no care. An image
-/// that is in use is not removed.
+/// larder keeps the parts of images that it reads from a server in a cache on disk. The cache takes
+/// at most 10G, unless --cache-disk-size sets another limit for a command that reads an image. When
+/// the cache is full, larder removes the parts of the least recently used image, so these commands
+/// are rarely needed. They remove only cached parts, never an image, and keep the parts of images
+/// that are in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,12 +37,13 @@ pub(crate) struct CacheDirArgs {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// List cached images, the least recently used first
+/// List images with cached parts, the least recently used first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-JSON: stored_bytes (of all images), images [{image (the URL without secrets; null
-  if the file is damaged), size_bytes (null if the file is damaged), stored_bytes,
-  last_use_s (seconds since 1970), in_use}]")]
+JSON: stored_bytes (cached parts of all images), images [{image (the URL without
+  secrets), size_bytes (of the image), stored_bytes (its cached parts),
+  last_use_s (seconds since 1970), in_use}]. If the file that contains the cached
+  parts is damaged, image and size_bytes are null.")]
 pub(crate) struct CacheLsArgs {
     #[command(flatten)]
     pub directory: CacheDirArgs,
@@ -49,17 +52,20 @@ pub(crate) struct CacheLsArgs {
     pub json: bool,
 }
 
-/// Remove the least recently used images until the rest takes at most SIZE
+/// Remove cached parts of images until at most SIZE is left
+///
+/// The parts of the least recently used images are removed first. The parts of images that are in
+/// use are kept, even if they take more than SIZE.
 #[derive(Debug, Args)]
 pub(crate) struct CachePruneArgs {
-    /// Maximum size of the rest (suffixes K, M, G, T)
+    /// Maximum size of all remaining parts (suffixes K, M, G, T)
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
     #[command(flatten)]
     pub directory: CacheDirArgs,
 }
 
-/// Remove all images that are not in use
+/// Remove the cached parts of all images that are not in use
 #[derive(Debug, Args)]
 pub(crate) struct CacheClearArgs {
     #[command(flatten)]

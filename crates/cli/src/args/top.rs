@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Watch the caches of a mount
 ///
 /// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
-/// refreshes these numbers every second. If the output is not a terminal, the command prints the
-/// numbers as text, once or as often as --count specifies.
+/// refreshes these numbers every second. If standard input or standard output is not a terminal,
+/// the command prints the numbers as text, once or as often as --count specifies.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -36,14 +36,15 @@ JSON, one line for each refresh:
       pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
   stats: the object that larder stats --json prints; longest_chain is updated
-    less often for the caches whose histogram is not shown
-  histogram: the object that larder stats --histogram CACHE --json prints
+    less often for the caches other than that of --cache
+  histogram: the object that larder stats --histogram CACHE --json prints;
+    CACHE is that of --cache
 
 Exit codes on a terminal:
-  0        you quit, N refreshes of --count were shown, or the image was
-           unmounted
+  0        you quit, as many refreshes were shown as --count specifies, or the
+           image was unmounted
   1        the server of the mount stopped responding
-  128 + N  signal N ended the command")]
+  128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
     pub mountpoint: PathBuf,
@@ -61,8 +62,8 @@ pub(crate) struct TopArgs {
     pub json: bool,
     /// Stop after N refreshes
     ///
-    /// Without this option, the terminal view and --json continue without a limit. Text for a file
-    /// or a pipe is printed once.
+    /// Without this option, the terminal view and --json continue without a limit, and text is
+    /// printed once.
     #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }
