@@ -2,14 +2,15 @@
 //!
 //! Model: `struct file_ra_state`. An open file has its own stream. There are [`STREAMS`] further
 //! streams for files that are read by inode number. The inode number modulo [`STREAMS`] selects the
-//! stream, so all such readers of a file share one. If two files use the same stream, a read of one
-//! file resets the window growth of the other. The data that is read is not affected.
+//! stream, so all such readers of a file share one. If two files have the same stream, a reader of
+//! one file discards the readahead state of the other. This affects what is read ahead, but not the
+//! content that reads return.
 //!
 //! Locking: each stream has a lock. A reader takes it on a miss, and at a readahead marker (the
 //! page that starts the next window). A read of cached pages stores its end in an atomic variable,
 //! without the lock. The next thread that locks the state copies this value into the state. With a
 //! policy that observes every page, each hit also takes the lock. If reads work on copies of the
-//! state, a read takes the lock only at its start and at its end.
+//! state, a read takes the lock only at its start and at its end, to copy the state.
 //!
 //! Cost: at most 144 bytes for each stream.
 
@@ -26,10 +27,11 @@ const STREAMS: usize = 1024;
 /// A stream: the readahead state of one reader of a file.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The inode number of the file that used the stream last, or 0 before the first use. It
-    /// changes only with `state` locked.
+    /// The inode number of the file to which `state` belongs. For the stream of an open file, this
+    /// is always the open file. For a shared stream, it is the file whose reader locked `state`
+    /// last, or 0 before the first use. It changes only with `state` locked.
     ino: AtomicU32,
-    /// The end of the last read, as [`End`] packs it.
+    /// The end of the last read of the file `ino`, as [`End`] packs it.
     end: AtomicU64,
     last_turn: LastTurn,
     state: Mutex<FileState>,
@@ -44,7 +46,9 @@ pub(crate) struct StreamRef<'s> {
 
 impl StreamRef<'_> {
     /// Records the end of a read for the next readahead decision, without taking the lock. Does
-    /// nothing if another file has used the stream since then.
+    /// nothing if the state of the stream belongs to another file. If another file takes over the
+    /// stream during this call, the end may be recorded for that file: its next readahead decision
+    /// may then be wrong, which affects only performance.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {
             self.stream.end.store(end.packed(), Relaxed);
@@ -80,7 +84,7 @@ impl End {
 /// The configured limits of windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The configured maximum size of a window.
+    /// The configured maximum size of a window, in pages.
     pub(crate) max_pages: u32,
     /// Whether the policy works exactly as in the kernel that it models: without the limit for many
     /// streams, and on copies of the state if that kernel used copies.
@@ -94,17 +98,19 @@ pub(crate) struct Streams {
     driver: Driver,
     /// The state of a stream before its first read, also used to reset a stream.
     initial: FileState,
-    /// The limit of windows for many streams, or `None` if only the configured maximum limits
-    /// windows.
+    /// The limit of windows for many streams, or `None` with [`Limits::is_exact`].
     shares: Option<Shares>,
-    /// Whether a read works on a copy of the state of its stream.
+    /// Whether a read works on a copy of the state of its stream, which it stores when it ends.
     copies_state: bool,
+    /// The number of windows for which pages were read ahead.
     windows: AtomicU64,
 }
 
 impl Streams {
-    /// Creates the streams. A window has at most `limits.max_pages`, and fewer if many streams share
-    /// a cache of `cache_pages`. A device read has at most `io_pages`.
+    /// Creates the streams. The limit of windows is `limits.max_pages` pages. Unless
+    /// `limits.is_exact`, the limit is lower while many streams share the cache of `cache_pages`
+    /// pages. [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size
+    /// of a device read, in pages. See [`FileState::set_io_pages`] for its effect on windows.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         limits: Limits,
@@ -145,7 +151,8 @@ impl Streams {
         self.driver
     }
 
-    /// Records that `pages` pages of a window are being read ahead for the stream.
+    /// Records that `pages` pages of a window are being read ahead for the stream. Does nothing if
+    /// `pages` is 0.
     pub(crate) fn read_ahead(&self, of: StreamRef<'_>, pages: u32) {
         if pages > 0 {
             self.windows.fetch_add(1, Relaxed);
@@ -183,8 +190,7 @@ impl Streams {
         self.driver.policy().name()
     }
 
-    /// Returns the configured maximum size of a window: that of a stream without advice, and
-    /// without the limit for many streams.
+    /// Returns the configured maximum size of a window, [`Limits::max_pages`].
     pub(crate) fn max_pages(&self) -> u32 {
         self.initial.max_pages()
     }
