@@ -197,7 +197,9 @@ fn started_prefetch_reads_each_run_at_once() {
     let device = Device::new(1 << 20, 0..0);
     let buffers = BufferCache::small(device.clone(), 4096);
     buffers.read(5, unverified).unwrap();
-    buffers.start_prefetch([3..7, 20..22], Priority::Background);
+    let mut budget = buffers.prefetch_budget();
+    buffers.start_prefetch(&[3..7, 20..22], Priority::Background, &mut budget);
+    assert_eq!(budget, 3, "the cache has 64 frames");
     assert_eq!(device.reads(), 4, "what is cached divides a range");
     for block in [3, 4, 6, 20, 21] {
         let buffer = buffers.read(block, unverified).unwrap();
@@ -207,13 +209,29 @@ fn started_prefetch_reads_each_run_at_once() {
 }
 
 #[test]
-fn started_prefetch_reads_at_most_an_eighth_of_the_cache() {
+fn started_prefetch_keeps_within_its_budget() {
     let device = Device::new(1 << 20, 0..0);
     let buffers = BufferCache::small(device.clone(), 4096);
-    buffers.start_prefetch([0..6, 100..200], Priority::Background);
-    assert_eq!(device.reads(), 2);
+    let mut budget = 8;
+    buffers.start_prefetch(&[0..6, 100..200], Priority::Background, &mut budget);
+    assert_eq!((device.reads(), budget), (2, 0));
     assert!((100..102).all(|block| buffers.contains(block)));
-    assert!(!buffers.contains(102), "the cache has 64 frames");
+    assert!(!buffers.contains(102));
+    buffers.start_prefetch(&[300..301, 310..311], Priority::Background, &mut budget);
+    assert_eq!(device.reads(), 2);
+}
+
+#[test]
+fn started_prefetch_stops_if_no_frame_is_free() {
+    let device = Device::new(1 << 20, 0..0);
+    let buffers = BufferCache::small(device.clone(), 4096);
+    let held: Vec<_> = (0..64)
+        .map(|block| buffers.read(block, unverified).unwrap())
+        .collect();
+    let (reads, mut budget) = (device.reads(), 100);
+    buffers.start_prefetch(&[100..150, 200..250], Priority::Background, &mut budget);
+    assert_eq!((device.reads(), budget), (reads, 0));
+    drop(held);
 }
 
 #[test]
@@ -221,7 +239,7 @@ fn started_prefetch_of_any_range_succeeds() {
     let device = Device::new(10_000, 4096..8192);
     let buffers = BufferCache::small(device, 1024);
     let ranges = [0..0, 0..9, 9..u64::MAX, u64::MAX - 1..u64::MAX];
-    buffers.start_prefetch(ranges, Priority::Demand);
+    buffers.start_prefetch(&ranges, Priority::Demand, &mut 100);
     assert_eq!(buffers.read(8, unverified).unwrap()[0], 16);
     assert!(buffers.read(4, unverified).is_err());
 }

@@ -91,8 +91,6 @@ const NO_BARRIER: &str =
 const REMOTE_READAHEAD_BYTES: u64 = 32 << 20;
 /// Readahead of an image at a URL may take this part of the memory for all caches, as a divisor.
 const REMOTE_READAHEAD_DIVISOR: u64 = 8;
-/// The readahead of the kernel for a mount, in bytes, unless it is changed.
-const KERNEL_READAHEAD_BYTES: u64 = 128 << 10;
 
 /// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
@@ -171,8 +169,9 @@ impl Options {
     pub(crate) fn set_remote_defaults(&mut self) {
         set_remote_defaults(&mut self.volume);
         replace(&mut self.volume.readahead_max_bytes, self.readahead_max);
-        // If the kernel read as far ahead as larder, its requests would bypass the page cache of larder.
-        self.mount.kernel_readahead_bytes = KERNEL_READAHEAD_BYTES;
+        // Larder reads further ahead than the kernel can.
+        self.mount.kernel_readahead_bytes = MountOptions::KERNEL_READAHEAD_BYTES;
+        self.mount.reads_ahead_for_all = true;
     }
 
     /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored.

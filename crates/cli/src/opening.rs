@@ -36,6 +36,7 @@ pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
 
 /// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> Result<Volume> {
+    // Part of the memory for all caches.
     let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
     let settings = RemoteSettings {
         args: remote.clone(),

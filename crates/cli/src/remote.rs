@@ -9,7 +9,7 @@
 //! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
 //! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
-use crate::programs;
+use crate::{holder, programs};
 use clap::Args;
 use larder_block::BlockDevice;
 use larder_console::{Failure, Result, size};
@@ -205,7 +205,7 @@ pub(crate) fn prepare(
     images: Option<Box<dyn RemoteImages>>,
 ) -> Result<Prepared> {
     let has_url_file = args.iter().any(|arg| is_url_file(arg));
-    let is_cache = args.get(1).is_some_and(|subcommand| subcommand == CACHE);
+    let is_cache = is_cache_command(&args);
     if !has_url_file && !is_cache && urls(&args).next().is_none() {
         return Ok(Prepared::Args(args));
     }
@@ -240,6 +240,18 @@ pub(crate) fn prepare(
         from_stdin,
     });
     Ok(Prepared::Args(args))
+}
+
+/// Returns whether `args` are those of `larder cache`, except to print its help.
+fn is_cache_command(args: &[OsString]) -> bool {
+    let program = args.first().map(Path::new).and_then(Path::file_name);
+    let is_helper =
+        program.is_some_and(|name| name == holder::MOUNT_HELPER || name == holder::FUSE2FS);
+    !is_helper
+        && args.get(1).is_some_and(|subcommand| subcommand == CACHE)
+        && !args
+            .iter()
+            .any(|arg| arg == "--help" || arg == "-h" || arg == "help")
 }
 
 fn is_url_file(arg: &OsStr) -> bool {
@@ -338,6 +350,20 @@ pub(crate) fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cache_is_a_command_of_larder_only() {
+        let is_command = |args: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            is_cache_command(&args)
+        };
+        assert!(is_command(&["/usr/bin/larder", "cache", "ls"]));
+        assert!(is_command(&["larder-remote", "cache", "clear"]));
+        assert!(!is_command(&["larder", "cache", "prune", "--help"]));
+        assert!(!is_command(&["larder", "ls", "cache"]));
+        assert!(!is_command(&["/sbin/mount.larder", "cache", "mnt"]));
+        assert!(!is_command(&["fuse2fs", "cache", "mnt"]));
+    }
 
     fn indices(args: &[&str]) -> Vec<usize> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();

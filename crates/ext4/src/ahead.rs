@@ -6,25 +6,34 @@
 //! such as a server.
 //!
 //! No function of this module waits for what it reads. Some wait for what they need to find it: descriptors
-//! of groups, and nodes of extent trees. Errors are ignored, since the caller that needs a block gets them.
+//! of groups, and nodes of extent trees. A block that recovery has replaced in memory is read at once.
+//! Errors are ignored, since the caller that needs a block gets them.
 
 use crate::ondisk::group::GroupFlags;
 use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind};
 use larder_block::Priority;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Blocks of inode tables are read together if at most this number of blocks is between them.
-const MAX_GAP_BLOCKS: u64 = 8;
+/// Inode tables are read in aligned pieces of this size. A server sends at least as much for each request.
+const PIECE_BYTES: u64 = 64 << 10;
 /// The maximum number of blocks of a directory that are read ahead.
 const MAX_DIR_BLOCKS: u64 = 256;
 
 impl Filesystem {
-    /// Starts to read the blocks of the inode tables that contain `inos`.
-    pub fn start_reading_inodes(&self, inos: impl IntoIterator<Item = Ino>, priority: Priority) {
+    /// Starts to read the blocks of the inode tables that contain `inos`, within `budget`
+    /// ([`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch)).
+    pub fn start_reading_inodes(
+        &self,
+        inos: impl IntoIterator<Item = Ino>,
+        priority: Priority,
+        budget: &mut usize,
+    ) {
+        let piece_blocks = (PIECE_BYTES >> self.superblock().block_size_log2).max(1);
         let blocks = inos.into_iter().filter_map(|ino| self.inode_block(ino));
-        let mut blocks: Vec<u64> = blocks.collect();
-        blocks.sort_unstable();
-        self.buffers().start_prefetch(ranges(blocks), priority);
+        let pieces: BTreeSet<u64> = blocks.map(|block| block / piece_blocks).collect();
+        let ranges = ranges(pieces, piece_blocks);
+        self.buffers().start_prefetch(&ranges, priority, budget);
     }
 
     /// Returns the block that contains inode `ino`, or `None` if it was never written, or `ino` is invalid.
@@ -34,9 +43,10 @@ impl Filesystem {
         is_in_use.then(|| desc.inode_table.0 + (offset_bytes >> self.superblock().block_size_log2))
     }
 
-    /// Starts to read the first blocks of the directory `dir`. Does nothing if the first block is cached or
-    /// being read.
-    pub fn start_reading_dir(&self, dir: &Inode, priority: Priority) {
+    /// Starts to read the first blocks of the directory `dir`, within `budget`
+    /// ([`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch)). Does nothing if the first
+    /// block is cached or being read.
+    pub fn start_reading_dir(&self, dir: &Inode, priority: Priority, budget: &mut usize) {
         if !dir.is_directory() || dir.has_inline_data() {
             return;
         }
@@ -57,7 +67,7 @@ impl Filesystem {
             }
             next = next.saturating_add(mapping.blocks.max(1));
         }
-        self.buffers().start_prefetch(ranges, priority);
+        self.buffers().start_prefetch(&ranges, priority, budget);
     }
 
     /// Returns `count` blocks from `block` on, or `None` if they are not inside the file system.
@@ -67,15 +77,14 @@ impl Filesystem {
     }
 }
 
-/// Returns `blocks`, which are in ascending order, as ranges. Small gaps are included.
-fn ranges(blocks: Vec<u64>) -> Vec<Range<u64>> {
+/// Returns the blocks of `pieces`, which have `piece_blocks` blocks each. Adjacent pieces are one range.
+fn ranges(pieces: BTreeSet<u64>, piece_blocks: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for block in blocks {
+    for piece in pieces {
+        let start = piece * piece_blocks;
         match ranges.last_mut() {
-            Some(last) if block <= last.end + MAX_GAP_BLOCKS => {
-                last.end = last.end.max(block + 1);
-            }
-            _ => ranges.push(block..block + 1),
+            Some(last) if last.end == start => last.end = start + piece_blocks,
+            _ => ranges.push(start..start + piece_blocks),
         }
     }
     ranges
@@ -86,9 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_blocks_are_one_range() {
-        let blocks = vec![5, 5, 6, 14, 24, 25];
-        assert_eq!(ranges(blocks), [5..15, 24..26]);
-        assert_eq!(ranges(Vec::new()), []);
+    fn adjacent_pieces_are_one_range() {
+        assert_eq!(ranges(BTreeSet::from([0, 2, 3]), 16), [0..16, 32..64]);
+        assert_eq!(ranges(BTreeSet::new(), 16), []);
     }
 }

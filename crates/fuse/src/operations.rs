@@ -25,9 +25,6 @@ use std::time::Duration;
 /// clock ticks, and limits the result.
 pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// The default readahead of Linux, in bytes.
-const DEFAULT_READAHEAD_BYTES: u64 = 128 << 10;
-
 /// The maximum length of a name in bytes, as statfs(2) returns it.
 pub(crate) const NAME_BYTES: usize = 255;
 
@@ -56,8 +53,8 @@ pub(crate) struct Operations {
     open_files: OpenFiles,
     /// Whether the kernel caches no pages of files, so that Larder's page cache must keep them.
     pub(crate) direct_io: bool,
-    /// Whether the kernel may read further ahead than by default.
-    kernel_reads_ahead: bool,
+    /// Whether Larder reads ahead for large requests, too.
+    reads_ahead_for_all: bool,
     /// Whether each change must be durable before the reply is sent.
     pub(crate) sync: bool,
     /// The lookup counts; `None` on a read-only mount.
@@ -74,7 +71,7 @@ impl Operations {
             volume,
             open_files: OpenFiles::default(),
             direct_io: options.direct_io,
-            kernel_reads_ahead: options.kernel_readahead_bytes > DEFAULT_READAHEAD_BYTES,
+            reads_ahead_for_all: options.reads_ahead_for_all,
             sync: options.sync,
             lookups: options.read_write.then(Lookups::default),
             log: ErrorLog::default(),
@@ -207,8 +204,8 @@ impl Operations {
     ///
     /// Without direct I/O, the kernel caches the pages that it reads, so Larder does not keep them. If a
     /// request is larger than the default readahead of Linux, the kernel's limit was raised. The kernel
-    /// then reads far enough ahead, so Larder does not read ahead, unless the mount leaves the kernel's limit as it
-    /// is.
+    /// then reads far enough ahead, so Larder does not read ahead, except with
+    /// [`MountOptions::reads_ahead_for_all`].
     pub(crate) fn read(
         &self,
         node: NodeId,
@@ -217,7 +214,7 @@ impl Operations {
         offset_bytes: u64,
     ) -> Answer<usize> {
         let reads_ahead_itself =
-            self.kernel_reads_ahead && buf.len() as u64 > DEFAULT_READAHEAD_BYTES;
+            !self.reads_ahead_for_all && buf.len() as u64 > MountOptions::KERNEL_READAHEAD_BYTES;
         self.with_inode("read", node, |volume, ino| {
             match self.open_files.get(handle) {
                 Some(file) if self.direct_io => file.read_at(buf, offset_bytes),

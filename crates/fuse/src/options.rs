@@ -101,9 +101,12 @@ pub struct MountOptions {
     /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,
     /// The maximum readahead of the kernel, in bytes. It has an effect only if the server runs as root.
-    /// Default: 1 MiB. The default of Linux is 128 KiB. With at most 128 KiB, Larder reads ahead also for requests
-    /// that are larger.
+    /// Default: 1 MiB. The default of Linux is [`MountOptions::KERNEL_READAHEAD_BYTES`].
     pub kernel_readahead_bytes: u64,
+    /// Whether Larder reads ahead also for requests that are larger than
+    /// [`MountOptions::KERNEL_READAHEAD_BYTES`]. By default, it passes them to the device as they are, because the
+    /// kernel reads ahead itself. This is useful if Larder should read further ahead than the kernel. Default: false.
+    pub reads_ahead_for_all: bool,
 }
 
 impl Default for MountOptions {
@@ -125,11 +128,15 @@ impl Default for MountOptions {
             threads: None,
             transport: Transport::Auto,
             kernel_readahead_bytes: 1 << 20,
+            reads_ahead_for_all: false,
         }
     }
 }
 
 impl MountOptions {
+    /// The maximum readahead of the kernel for a mount, in bytes, unless it is changed.
+    pub const KERNEL_READAHEAD_BYTES: u64 = 128 << 10;
+
     /// The maximum of [`MountOptions::threads`].
     pub const MAX_THREADS: usize = 256;
 

@@ -101,17 +101,27 @@ fn existing_cache(directory: Option<&Path>) -> Result<Option<CacheDir>, RemoteFa
             hint: Some("name the directory with --cache-dir".to_owned()),
         })?,
     };
-    if !directory.exists() {
-        return Ok(None);
-    }
-    let cache = CacheDir::open(&directory, CACHE_BYTES);
-    cache.map(Some).map_err(|error| unusable(&error))
+    let exists = directory.try_exists().map_err(|error| RemoteFailure {
+        message: format!("cannot access {}: {error}", directory.display()),
+        hint: None,
+    })?;
+    let open = || CacheDir::open(&directory, CACHE_BYTES).map_err(|error| unusable(&error));
+    exists.then(open).transpose()
 }
 
 fn unusable(error: &disk_cache::Error) -> RemoteFailure {
+    let hint = match error {
+        disk_cache::Error::OtherOwner { .. } => {
+            Some("name a directory of your own with --cache-dir")
+        }
+        disk_cache::Error::WritableByOthers { .. } => {
+            Some("remove the permission of others to write to it: chmod go-w")
+        }
+        _ => None,
+    };
     RemoteFailure {
         message: error.to_string(),
-        hint: None,
+        hint: hint.map(str::to_owned),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use larder_block::Priority;
 use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::Incompat;
-use larder_ext4::{FileTypeByte, Ino, Inode, Place};
+use larder_ext4::{FileTypeByte, Ino, Inode, MemoryOnly, Place};
 
 /// The inode number and the type to which a name refers.
 pub(crate) type Entry = (Ino, FileTypeByte);
@@ -21,8 +21,11 @@ impl Inodes {
             return Ok(entry_in(dentry));
         }
         self.with_inode(parent, |directory| {
-            if self.reads_trees_ahead {
-                self.fs.start_reading_dir(directory, Priority::Demand);
+            // In a part that must not wait, the lookup fails if it would, and is repeated.
+            if self.reads_trees_ahead && !MemoryOnly::is_active() {
+                let mut budget = self.fs.buffers().prefetch_budget();
+                self.fs
+                    .start_reading_dir(directory, Priority::Demand, &mut budget);
             }
             let found = self.fs.lookup(directory, name)?;
             if let Some((ino, _)) = found {

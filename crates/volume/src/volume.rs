@@ -334,10 +334,13 @@ impl Volume {
         if self.inodes.live.is_some() {
             return self.read_changing_dir(ino, cookie, emit);
         }
-        if let Some(tree) = self.tree.as_ref().filter(|_| cookie == 0) {
+        let directory = self.inode(ino)?;
+        if let Some(tree) = &self.tree
+            && cookie == 0
+            && directory.is_directory()
+        {
             tree.listing(ino);
         }
-        let directory = self.inode(ino)?;
         self.fs().read_dir(&directory, cookie, &mut |entry| {
             emit(DirEntry {
                 name: entry.name,

@@ -7,6 +7,7 @@ use larder_testkit::{Requirement, skip};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 const NEW: NewFile = NewFile {
     permissions: 0o755,
@@ -15,6 +16,7 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
+const BLOCK_BYTES: usize = 4096;
 const DIRECTORIES: usize = 60;
 const FILES: usize = 5;
 
@@ -78,8 +80,11 @@ fn stats(volume: &Volume) -> TreeReadaheadStats {
 }
 
 /// Waits until the thread has counted what `is_done` requires.
+#[track_caller]
 fn wait(volume: &Volume, is_done: impl Fn(TreeReadaheadStats) -> bool) {
+    let end = Instant::now() + Duration::from_mins(1);
     while !is_done(stats(volume)) {
+        assert!(Instant::now() < end, "{:?}", stats(volume));
         thread::yield_now();
     }
 }
@@ -107,13 +112,60 @@ fn single_listings_read_no_directory_ahead() {
     let Some(device) = image() else { return };
     let volume = open(device, true);
     let dirs = directories(&list(&volume, Ino::ROOT));
-    // Each listing of the root begins another walk, so none has a second step.
     for _ in 0..50 {
         list(&volume, Ino::ROOT);
     }
-    assert_eq!(stats(&volume), TreeReadaheadStats::default());
     list(&volume, dirs[0]);
+    // The thread handles listings in order, so it has handled all of those of the root by then.
     wait(&volume, |stats| stats.directories_ahead > 0);
+    let stats = stats(&volume);
+    assert_eq!(
+        (stats.directories_ahead, stats.directories_used),
+        (FIRST_WINDOW, 0)
+    );
+}
+
+#[test]
+fn dropped_volume_leaves_no_reader_of_the_device() {
+    let Some(device) = image() else { return };
+    for _ in 0..20 {
+        let volume = open(Arc::clone(&device), true);
+        let dirs = directories(&list(&volume, Ino::ROOT));
+        for &dir in &dirs {
+            list(&volume, dir);
+        }
+        drop(volume);
+        assert_eq!(Arc::strong_count(&device), 1);
+    }
+}
+
+/// Overwrites the first block of `dir`, which begins with the entry for `.`, and its copies in the journal.
+fn damage(device: &MemoryDevice, dir: Ino) {
+    let start = [&dir.0.to_le_bytes()[..], &[12, 0, 1, 2], b".\0\0\0"].concat();
+    for (number, block) in device.to_bytes().chunks(BLOCK_BYTES).enumerate() {
+        if block.starts_with(&start) {
+            let offset = (number * BLOCK_BYTES) as u64;
+            device.write_at(&[0xff; BLOCK_BYTES], offset).unwrap();
+        }
+    }
+}
+
+#[test]
+fn damaged_directories_are_read_ahead_without_an_error() {
+    let Some(device) = image() else { return };
+    let volume = open(Arc::clone(&device), false);
+    let dirs = directories(&list(&volume, Ino::ROOT));
+    drop(volume);
+    for &dir in &dirs[2..] {
+        damage(&device, dir);
+    }
+    let volume = open(device, true);
+    list(&volume, Ino::ROOT);
+    list(&volume, dirs[0]);
+    wait(&volume, |stats| stats.directories_ahead >= FIRST_WINDOW);
+    assert_eq!(list(&volume, dirs[1]).len(), FILES + 1);
+    let damaged = volume.read_dir(dirs[2], 0, &mut |_| ControlFlow::Continue(()));
+    assert!(damaged.is_err());
 }
 
 #[test]
@@ -123,6 +175,7 @@ fn walk_finds_the_same_with_and_without_readahead() {
         let mut found = Vec::new();
         let mut pending = vec![Ino::ROOT];
         while let Some(dir) = pending.pop() {
+            let start = pending.len();
             for (name, ino, kind) in list(volume, dir) {
                 let metadata = volume.metadata(ino).unwrap();
                 assert_eq!(volume.lookup(dir, &name).unwrap(), ino);
@@ -131,6 +184,7 @@ fn walk_finds_the_same_with_and_without_readahead() {
                     pending.push(ino);
                 }
             }
+            pending[start..].reverse();
         }
         found
     };

@@ -56,8 +56,8 @@ const SMALL_FRAMES: u32 = 64;
 /// The largest number of bytes that one call of [`BufferCache::prefetch`] reads.
 const PREFETCH_MAX_BYTES: usize = 1 << 20;
 
-/// The part of the cache that one call of [`BufferCache::start_prefetch`] may read, as a divisor.
-const START_PREFETCH_DIVISOR: usize = 8;
+/// The part of the cache that may be read ahead at once, as a divisor.
+const PREFETCH_BUDGET_DIVISOR: usize = 8;
 
 /// The buffer cache of a device.
 #[derive(Debug)]
@@ -254,25 +254,36 @@ impl BufferCache {
     /// since [`BufferCache::read`] will report them.
     pub fn prefetch(&self, block: u64, count: u32) {
         // The limit prevents a prefetch from evicting frames that it has read.
-        let most = (PREFETCH_MAX_BYTES / self.pages.page_bytes())
+        let mut most = (PREFETCH_MAX_BYTES / self.pages.page_bytes())
             .min(self.pages.frames().capacity() as usize / 4)
             .max(1);
         let range = block..block.saturating_add(count.into());
-        for (first, run) in self.insert_absent(&range, most) {
+        for (first, run) in self.insert_absent(&range, &mut most) {
             self.fill(run, first);
         }
     }
 
-    /// Starts to read the blocks of `ranges`, before they are needed, and returns without waiting for the
-    /// device. Skips cached blocks. All requests are in flight at once. Ignores the blocks that exceed an
-    /// eighth of the cache. Errors are ignored, since [`BufferCache::read`] will report them.
-    pub fn start_prefetch(&self, ranges: impl IntoIterator<Item = Range<u64>>, priority: Priority) {
-        let mut left = self.pages.frames().capacity() as usize / START_PREFETCH_DIVISOR;
+    /// Returns the number of frames that may be read ahead at once: an eighth of the cache.
+    #[must_use]
+    pub fn prefetch_budget(&self) -> usize {
+        self.pages.frames().capacity() as usize / PREFETCH_BUDGET_DIVISOR
+    }
+
+    /// Submits requests that read the blocks of `ranges`, before they are needed. Skips cached blocks. All requests
+    /// are in flight at once. A request that fails has no effect, since [`BufferCache::read`] will report the error.
+    ///
+    /// Reads at most `budget` frames, and subtracts their number. Stops if no frame is free; `budget` is then 0.
+    pub fn start_prefetch(&self, ranges: &[Range<u64>], priority: Priority, budget: &mut usize) {
+        let most_in_run = PREFETCH_MAX_BYTES / self.pages.page_bytes();
         let mut requests = Vec::new();
         for range in ranges {
-            for (first, run) in self.insert_absent(&range, left) {
-                left -= run.len();
-                requests.push(self.request(run, first).with_priority(priority));
+            for (mut first, mut run) in self.insert_absent(range, budget) {
+                while !run.is_empty() {
+                    let rest = run.split_off(run.len().min(most_in_run));
+                    let next = first + run.len() as u64;
+                    requests.push(self.request(run, first).with_priority(priority));
+                    (first, run) = (next, rest);
+                }
             }
         }
         if !requests.is_empty() {
@@ -280,21 +291,27 @@ impl BufferCache {
         }
     }
 
-    /// Inserts the frames of the blocks in `range` that are not cached, at most the first `most` frames of the
-    /// range. Returns runs of neighbouring frames, each with the number of its first frame.
-    fn insert_absent(&self, range: &Range<u64>, most: usize) -> Vec<(u64, Vec<NewPage>)> {
+    /// Inserts the frames of the blocks in `range` that are not cached. Examines at most the first `budget` frames of
+    /// the range, and subtracts the number of inserted frames. If no frame is free, sets `budget` to 0. Returns runs
+    /// of neighbouring frames, each with the number of its first frame.
+    fn insert_absent(&self, range: &Range<u64>, budget: &mut usize) -> Vec<(u64, Vec<NewPage>)> {
         let mut runs: Vec<(u64, Vec<NewPage>)> = Vec::new();
         if range.is_empty() {
             return runs;
         }
         let frames = self.place(range.start).frame..=self.place(range.end - 1).frame;
-        for frame in frames.take(most) {
+        for frame in frames.take(*budget) {
             if self.offset_bytes(frame) >= self.device.size_bytes() {
                 break;
             }
             let Some(new) = self.pages.insert_absent(frame_key(frame)) else {
-                continue;
+                if self.pages.contains(frame_key(frame)) {
+                    continue;
+                }
+                *budget = 0;
+                break;
             };
+            *budget -= 1;
             match runs.last_mut() {
                 Some((first, run)) if *first + run.len() as u64 == frame => run.push(new),
                 _ => runs.push((frame, vec![new])),

@@ -98,6 +98,7 @@ fn part_changes_only_its_setting() {
         ),
         ("A+buffer=steiner", "A+buffer=buffer-steiner/14"),
         ("D+page=rbtree", "D+page=rbtree"),
+        ("+page=rbtree", "larder+page=rbtree"),
         ("D+dentry=larder/larder", "D+dentry=larder/larder"),
         (
             "page=rbtree+shrink=eager",

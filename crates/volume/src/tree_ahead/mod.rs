@@ -13,9 +13,12 @@
 //! What is read ahead is stored in the buffer cache. Nothing is read ahead of a volume that is open for writing,
 //! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead).
 //!
+//! # Limits
+//! A step reads at most an eighth of the cache, and examines at most [`MAX_ENTRIES`] entries. Of directories that no
+//! program has listed yet, only those of at most [`MAX_AHEAD_BYTES`] are read.
+//!
 //! # Locking
-//! The lock of the queue is not held while anything is read. The thread has its own references to what it uses, so
-//! it may outlive the volume until the device answers.
+//! The lock of the queue is not held while anything is read.
 
 mod walk;
 
@@ -26,19 +29,29 @@ use larder_ext4::{FileKind, Ino, Inode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
-use walk::Walk;
+use std::thread::{self, JoinHandle};
+use walk::{Walk, Walks};
 
 /// The maximum number of listings that wait for the thread. Older ones are dropped.
 const MAX_LISTINGS: usize = 1024;
-/// The maximum number of entries of a directory whose inodes are read ahead.
+/// The maximum number of entries whose inodes are read ahead in a step.
 const MAX_ENTRIES: usize = 1 << 16;
+/// The maximum size of a directory that is read ahead.
+const MAX_AHEAD_BYTES: u64 = 1 << 20;
+/// The maximum size of a directory whose entries' inodes are read ahead when it is listed.
+const MAX_LISTED_BYTES: u64 = 16 << 20;
 
-/// The readahead of directory trees of a volume. Dropping it ends its thread, after the current read.
+/// The readahead of directory trees of a volume. Dropping it waits until the thread ends, which may have to wait for
+/// the device.
 #[derive(Debug)]
-pub(crate) struct TreeReadahead(Arc<Shared>);
+pub(crate) struct TreeReadahead {
+    shared: Arc<Shared>,
+    /// `None` while this is dropped.
+    thread: Option<JoinHandle<()>>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -70,53 +83,67 @@ impl TreeReadahead {
             directories_used: AtomicU64::new(0),
         });
         let of_thread = Arc::clone(&shared);
-        thread::Builder::new()
+        let run = move || {
+            // The locks have no poisoning, and only this thread uses the walks.
+            if catch_unwind(AssertUnwindSafe(|| of_thread.run())).is_err() {
+                tracing::error!("the thread that reads directory trees ahead has panicked");
+            }
+        };
+        let thread = thread::Builder::new()
             .name("larder-tree".to_owned())
-            .spawn(move || of_thread.run())
+            .spawn(run)
             .map_err(crate::Error::Thread)?;
-        Ok(Self(shared))
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Records that a program begins to list `dir`. Does not wait.
     pub fn listing(&self, dir: Ino) {
-        let mut queue = self.0.queue.lock();
+        let mut queue = self.shared.queue.lock();
         if queue.listings.len() == MAX_LISTINGS {
             queue.listings.pop_front();
         }
         queue.listings.push_back(dir);
-        self.0.changed.notify_one();
+        self.shared.changed.notify_one();
     }
 
     pub fn stats(&self) -> TreeReadaheadStats {
         TreeReadaheadStats {
-            directories_ahead: self.0.directories_ahead.load(Relaxed),
-            directories_used: self.0.directories_used.load(Relaxed),
+            directories_ahead: self.shared.directories_ahead.load(Relaxed),
+            directories_used: self.shared.directories_used.load(Relaxed),
         }
     }
 }
 
 impl Drop for TreeReadahead {
     fn drop(&mut self) {
-        self.0.queue.lock().is_ending = true;
-        self.0.changed.notify_one();
+        self.shared.queue.lock().is_ending = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was already reported.
+            let _ = thread.join();
+        }
     }
 }
 
 impl Shared {
     fn run(&self) {
-        let mut walk = Walk::default();
+        let mut walks = Walks::default();
         while let Some(dir) = self.next_listing() {
-            if walk.listed(dir) {
+            let (walk, was_ahead) = walks.listed(dir);
+            if was_ahead {
                 self.directories_used.fetch_add(1, Relaxed);
             }
-            self.read(&mut walk, &[dir], Priority::Demand);
+            self.read(walk, &[dir], MAX_LISTED_BYTES);
             while !self.is_interrupted() {
                 let dirs = walk.next();
                 if dirs.is_empty() {
                     break;
                 }
                 self.directories_ahead.fetch_add(dirs.len() as u64, Relaxed);
-                self.read(&mut walk, &dirs, Priority::Background);
+                self.read(walk, &dirs, MAX_AHEAD_BYTES);
             }
         }
     }
@@ -141,40 +168,48 @@ impl Shared {
         queue.is_ending || !queue.listings.is_empty()
     }
 
-    /// Reads the inodes and the blocks of `dirs`, and starts to read the inodes of their entries. Adds their
-    /// subdirectories to `walk`.
-    fn read(&self, walk: &mut Walk, dirs: &[Ino], priority: Priority) {
+    /// Reads the inodes and the blocks of those of `dirs` that have at most `max_bytes`, and starts to read the inodes
+    /// of their entries. Adds their subdirectories to `walk`.
+    fn read(&self, walk: &mut Walk, dirs: &[Ino], max_bytes: u64) {
         let fs = &self.inodes.fs;
-        fs.start_reading_inodes(dirs.iter().copied(), priority);
+        let mut budget = fs.buffers().prefetch_budget();
+        fs.start_reading_inodes(dirs.iter().copied(), Priority::Background, &mut budget);
         // A program that needs a damaged or unreadable directory gets the error.
         let dirs = dirs.iter().filter_map(|&ino| self.inodes.inode(ino).ok());
-        let dirs: Vec<Inode> = dirs.collect();
+        let dirs: Vec<Inode> = dirs.filter(|dir| dir.size_bytes() <= max_bytes).collect();
         for dir in &dirs {
-            fs.start_reading_dir(dir, priority);
+            fs.start_reading_dir(dir, Priority::Background, &mut budget);
         }
         let mut entries = Vec::new();
         for dir in &dirs {
-            let mut subdirs = Vec::new();
-            let mut left = MAX_ENTRIES;
-            let listed = fs.read_dir(dir, 0, &mut |entry| {
-                if entry.name != b"." && entry.name != b".." {
-                    entries.push(entry.ino);
-                    if entry.file_type.kind() == Some(FileKind::Directory) {
-                        subdirs.push(entry.ino);
-                    }
-                }
-                left -= 1;
-                if left > 0 {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            });
-            if let Err(error) = listed {
-                tracing::debug!(ino = %dir.ino(), %error, "cannot read a directory ahead");
+            if self.queue.lock().is_ending {
+                return;
             }
+            let subdirs = self.list(dir, &mut entries);
             walk.found(dir.ino(), &subdirs);
         }
-        fs.start_reading_inodes(entries, priority);
+        fs.start_reading_inodes(entries, Priority::Background, &mut budget);
+    }
+
+    /// Returns the subdirectories of `dir`, and adds the inode numbers of its entries to `entries`, up to
+    /// [`MAX_ENTRIES`].
+    fn list(&self, dir: &Inode, entries: &mut Vec<Ino>) -> Vec<Ino> {
+        let mut subdirs = Vec::new();
+        let listed = self.inodes.fs.read_dir(dir, 0, &mut |entry| {
+            if entries.len() == MAX_ENTRIES {
+                return ControlFlow::Break(());
+            }
+            if entry.name != b"." && entry.name != b".." {
+                entries.push(entry.ino);
+                if entry.file_type.kind() == Some(FileKind::Directory) {
+                    subdirs.push(entry.ino);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = listed {
+            tracing::debug!(ino = %dir.ino(), %error, "cannot read a directory ahead");
+        }
+        subdirs
     }
 }

@@ -8,18 +8,23 @@
 //!
 //! The directories after the last one that was listed are read ahead, as many as the *window* allows. If a listed
 //! directory was read ahead, the window grows fourfold. If it was not, the window is [`FIRST_WINDOW`]. A
-//! directory that is not part of the walk begins another walk, with no window: a program that lists one
-//! directory causes no readahead.
+//! directory that is not part of a walk begins another walk, with no window: a program that lists one
+//! directory reads no other directory ahead. To list the same directory once more has no effect.
+//!
+//! A volume follows the last [`MAX_WALKS`] walks.
 //!
 //! # Limits
-//! A walk knows at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. A damaged image can contain
-//! a directory in itself or in several directories. A directory has the place where it was first found.
+//! A walk knows at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. If there are more, it forgets
+//! those before the last one that was listed. A damaged image can contain a directory in itself or in several
+//! directories. A directory has the place where it was first found.
 
 use larder_ext4::Ino;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
+/// The maximum number of walks.
+const MAX_WALKS: usize = 8;
 /// The window after a directory that was not read ahead.
 const FIRST_WINDOW: usize = 16;
 /// The maximum number of directories that were read ahead and not listed yet.
@@ -32,39 +37,72 @@ const MAX_DEPTH: usize = 64;
 /// The position of an entry in each directory on the way from the first directory of the walk.
 type Place = Vec<u32>;
 
-/// A walk. See the [module](self).
+/// The walks of a volume, the most recent one first.
 #[derive(Debug, Default)]
+pub(super) struct Walks(VecDeque<Walk>);
+
+/// A walk. See the [module](self).
+#[derive(Debug)]
 pub(super) struct Walk {
     places: HashMap<Ino, Place>,
     /// The directories that were not read ahead.
     pending: BTreeMap<Place, Ino>,
-    /// The directories that were read ahead and not listed yet.
-    ahead: HashSet<Ino>,
+    /// The directories after `position` that were read ahead and not listed.
+    ahead: BTreeMap<Place, Ino>,
     /// The place of the directory that was listed last.
     position: Place,
     window: usize,
 }
 
+impl Walks {
+    /// Records that a program lists `dir`. Returns its walk, and whether `dir` was read ahead.
+    pub fn listed(&mut self, dir: Ino) -> (&mut Walk, bool) {
+        let known = self
+            .0
+            .iter()
+            .position(|walk| walk.places.contains_key(&dir));
+        let walk = known.and_then(|at| self.0.remove(at));
+        self.0.push_front(walk.unwrap_or_else(|| Walk::new(dir)));
+        self.0.truncate(MAX_WALKS);
+        let walk = &mut self.0[0];
+        let was_ahead = walk.listed(dir);
+        (walk, was_ahead)
+    }
+}
+
 impl Walk {
-    /// Records that a program lists `dir`. Returns whether `dir` was read ahead.
-    pub fn listed(&mut self, dir: Ino) -> bool {
-        let was_ahead = self.ahead.remove(&dir);
+    fn new(dir: Ino) -> Self {
+        Self {
+            places: HashMap::from([(dir, Place::new())]),
+            pending: BTreeMap::new(),
+            ahead: BTreeMap::new(),
+            position: Place::new(),
+            window: 0,
+        }
+    }
+
+    /// Records that a program lists `dir`, which is known. Returns whether `dir` was read ahead.
+    fn listed(&mut self, dir: Ino) -> bool {
         match self.places.get(&dir) {
+            Some(place) if *place == self.position => false,
             Some(place) if !place.is_empty() => {
-                self.position.clone_from(place);
+                let was_ahead = self.ahead.remove(place).is_some();
                 self.pending.remove(place);
+                // A program that skips directories will not list them later.
+                self.ahead = self.ahead.split_off(place);
+                self.position.clone_from(place);
                 self.window = if was_ahead {
                     (self.window * 4).clamp(FIRST_WINDOW, MAX_WINDOW)
                 } else {
                     FIRST_WINDOW
                 };
+                was_ahead
             }
             _ => {
-                *self = Self::default();
-                self.places.insert(dir, Place::new());
+                *self = Self::new(dir);
+                false
             }
         }
-        was_ahead
     }
 
     /// Records that `dir` contains the directories `subdirs`, in this order.
@@ -74,6 +112,10 @@ impl Walk {
         };
         if place.len() >= MAX_DEPTH {
             return;
+        }
+        if self.places.len() + subdirs.len() > MAX_KNOWN {
+            self.places.retain(|_, place| *place >= self.position);
+            self.pending = self.pending.split_off(&self.position);
         }
         for (position, &subdir) in (0..).zip(subdirs) {
             if self.places.len() >= MAX_KNOWN {
@@ -95,16 +137,18 @@ impl Walk {
             return Vec::new();
         }
         let after = (Excluded(self.position.clone()), Unbounded);
-        let places: Vec<Place> = self
+        let next: Vec<(Place, Ino)> = self
             .pending
             .range(after)
-            .map(|(place, _)| place.clone())
+            .map(|(place, &dir)| (place.clone(), dir))
             .take(self.window - self.ahead.len())
             .collect();
-        let taken = places.iter().filter_map(|place| self.pending.remove(place));
-        let taken: Vec<Ino> = taken.collect();
-        self.ahead.extend(&taken);
-        taken
+        for (place, _) in &next {
+            self.pending.remove(place);
+        }
+        let dirs = next.iter().map(|&(_, dir)| dir).collect();
+        self.ahead.extend(next);
+        dirs
     }
 }
 
@@ -118,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_listing_reads_nothing_ahead() {
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(Ino(2));
         for _ in 0..2 {
             assert!(!walk.listed(Ino(2)));
             walk.found(Ino(2), &inos(10..100));
@@ -128,22 +172,33 @@ mod tests {
 
     #[test]
     fn window_grows_while_the_walk_continues() {
-        let mut walk = Walk::default();
-        walk.listed(Ino(2));
+        let mut walk = Walk::new(Ino(2));
         walk.found(Ino(2), &inos(10..1000));
         walk.listed(Ino(10));
         assert_eq!(walk.next(), inos(11..27));
         assert_eq!(walk.next(), [], "half of the window must be listed first");
         assert!(walk.listed(Ino(11)));
+        assert!(!walk.listed(Ino(11)), "once more");
         assert_eq!(walk.next(), inos(27..76));
+        assert!(walk.listed(Ino(12)));
+        assert_eq!(walk.next(), inos(76..269));
+    }
+
+    #[test]
+    fn skipped_directories_are_not_expected() {
+        let mut walk = Walk::new(Ino(2));
+        walk.found(Ino(2), &inos(10..1000));
+        walk.listed(Ino(10));
+        walk.next();
         assert!(!walk.listed(Ino(900)), "it was not read ahead");
-        assert_eq!(walk.next(), []);
+        assert_eq!(walk.next(), inos(901..917));
+        assert!(walk.listed(Ino(916)));
+        assert_eq!(walk.next(), inos(917..981));
     }
 
     #[test]
     fn directories_below_precede_later_siblings() {
-        let mut walk = Walk::default();
-        walk.listed(Ino(2));
+        let mut walk = Walk::new(Ino(2));
         walk.found(Ino(2), &inos([10, 20, 30]));
         walk.listed(Ino(10));
         walk.found(Ino(10), &inos([11, 12]));
@@ -154,20 +209,38 @@ mod tests {
     }
 
     #[test]
-    fn directory_outside_begins_another_walk() {
-        let mut walk = Walk::default();
-        walk.listed(Ino(2));
-        walk.found(Ino(2), &inos([10, 20]));
-        walk.listed(Ino(500));
-        walk.found(Ino(500), &inos([501]));
-        walk.listed(Ino(10));
-        assert_eq!(walk.next(), [], "the first walk is forgotten");
+    fn several_walks_are_followed_at_once() {
+        let mut walks = Walks::default();
+        for root in 1..=2 {
+            let (walk, _) = walks.listed(Ino(root));
+            walk.found(Ino(root), &inos(root * 100..root * 100 + 50));
+        }
+        for _ in 0..2 {
+            for root in 1..=2 {
+                let (walk, was_ahead) = walks.listed(Ino(root * 100));
+                assert!(!was_ahead);
+                walk.next();
+            }
+        }
+        assert!(walks.listed(Ino(101)).1);
+        assert!(walks.listed(Ino(201)).1);
+    }
+
+    #[test]
+    fn oldest_walk_is_forgotten() {
+        let mut walks = Walks::default();
+        walks.listed(Ino(1)).0.found(Ino(1), &inos(100..150));
+        for root in 2..20 {
+            walks.listed(Ino(root));
+        }
+        let (walk, _) = walks.listed(Ino(100));
+        assert_eq!(walk.next(), [], "it begins a walk of its own");
+        assert_eq!(walks.0.len(), MAX_WALKS);
     }
 
     #[test]
     fn cycles_end() {
-        let mut walk = Walk::default();
-        walk.listed(Ino(2));
+        let mut walk = Walk::new(Ino(2));
         walk.found(Ino(2), &inos([10, 2, 10]));
         walk.listed(Ino(10));
         walk.found(Ino(10), &inos([2, 10]));
@@ -176,13 +249,23 @@ mod tests {
 
     #[test]
     fn known_directories_are_limited() {
-        let mut walk = Walk::default();
-        walk.listed(Ino(1));
+        let mut walk = Walk::new(Ino(1));
         for parent in 1..200 {
             let others = parent * 10_000..parent * 10_000 + 2000;
             walk.found(Ino(parent), &inos([parent + 1].into_iter().chain(others)));
         }
         assert!(walk.places.len() <= MAX_KNOWN);
         assert!(walk.places.values().all(|place| place.len() <= MAX_DEPTH));
+    }
+
+    #[test]
+    fn long_walk_forgets_what_it_has_passed() {
+        let mut walk = Walk::new(Ino(1));
+        walk.found(Ino(1), &inos(2..200));
+        for parent in 2..200 {
+            walk.listed(Ino(parent));
+            walk.found(Ino(parent), &inos(parent * 10_000..parent * 10_000 + 2000));
+            assert_eq!(walk.next().first(), Some(&Ino(parent * 10_000)));
+        }
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
                 total_bytes = total_bytes.saturating_add(metadata.size_bytes.min(stored_bytes));
             }
             FileKind::Directory => {
+                let start = left.len();
                 // Directories that cannot be listed are reported when they are copied.
                 let _ = volume.read_dir(ino, 0, &mut |entry| {
                     let is_parent = entry.name == b"..";
@@ -43,6 +44,8 @@ pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
                     }
                     ControlFlow::Continue(())
                 });
+                // In the order of the entries, which readahead expects.
+                left[start..].reverse();
             }
             _ => {}
         }
