@@ -14,12 +14,14 @@
 //! a handle would wait too. A block that is not in memory makes the handle give way: the handle is
 //! undone, the block is read, and the operation is repeated ([`crate::needs`] describes how).
 //! Therefore the caller's closure must not change anything except through the handle. The caller
-//! publishes the results after `change` has returned. A handle of [`Filesystem::start`] may wait;
-//! it is for recovery and tests.
+//! updates its own state in memory, such as the state of the inode, after `change` has returned and
+//! before it stops the handle. A handle of [`Filesystem::start`] may wait; it is for recovery and
+//! tests.
 //!
 //! # Visibility
-//! Other threads can read each change as soon as it is made. The caller must therefore lock the
-//! inode, the mapping or the directory against readers before it opens the handle.
+//! Other threads can read a changed block as soon as the change is made, before the handle stops.
+//! The caller must therefore lock the inode, the mapping or the directory against readers before it
+//! opens the handle.
 //!
 //! # Locking
 //! An open handle holds the lock of the running transaction. A caller must take the locks of the
@@ -52,6 +54,7 @@ pub struct Handle<'f> {
     fs: &'f Filesystem,
     running: MutexGuard<'f, Running>,
     touched: Touched,
+    /// The blocks of [`Handle::forget`].
     forgotten: Vec<FsBlock>,
     /// The number of blocks that the handle may change in total.
     granted: u32,
@@ -108,10 +111,11 @@ impl<'f> Handle<'f> {
     /// verified: the caller must already have verified it.
     ///
     /// # Errors
-    /// [`Error::NotInMemory`] if the block is not in memory and the handle may not wait;
-    /// [`Error::Unreadable`] if the device failed; [`Error::Corrupt`] if `block` cannot hold
-    /// metadata; or the error of `edit`. If `edit` returns an error, the changes that it has
-    /// already made remain visible until the handle is dropped.
+    /// [`Error::HandleTooLarge`] if the handle has not changed the block yet and has no credits left;
+    /// [`Error::NotInMemory`] if the block is not in memory and the handle must not wait;
+    /// [`Error::Unreadable`] if the device failed; [`Error::Corrupt`] if `block` cannot hold metadata;
+    /// or the error of `edit`. If `edit` returns an error, the changes that it has already made remain
+    /// visible until the handle is dropped.
     pub fn update<R>(
         &mut self,
         block: FsBlock,
@@ -157,6 +161,9 @@ impl<'f> Handle<'f> {
     /// and saves nothing, if the block is not dirty, does not contain `part`, or was already
     /// changed by the handle. The caller must then save the whole block. At most one part of each
     /// block is therefore saved, and the credits bound the size of all saved contents.
+    ///
+    /// # Errors
+    /// [`Error::HandleTooLarge`] if the handle has not changed the block yet and has no credits left.
     fn keep_part(&mut self, block: FsBlock, part: &Range<usize>) -> Result<bool> {
         if self.touched.contains(block) {
             return Ok(false);
@@ -207,8 +214,8 @@ impl<'f> Handle<'f> {
     /// contents are not read.
     ///
     /// # Errors
-    /// [`Error::HandleTooLarge`] if there are no credits left, or [`Error::Corrupt`] if `block`
-    /// cannot hold metadata.
+    /// [`Error::HandleTooLarge`] if the handle has not changed the block yet and has no credits left,
+    /// or [`Error::Corrupt`] if `block` cannot hold metadata.
     pub fn replace(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
         if self.touched.covers_all(block) {
             self.fs.buffers().set_dirty(block.0, contents);
@@ -229,7 +236,7 @@ impl<'f> Handle<'f> {
         Ok(())
     }
 
-    /// Records that `block` is part of an inode table.
+    /// Records that `block` is part of an inode table. Has no effect if there is a journal.
     pub(crate) fn note_inodes(&mut self, block: FsBlock) {
         if let Some(order) = &mut self.running.order {
             order.add_inodes(block);
@@ -263,7 +270,7 @@ impl<'f> Handle<'f> {
     pub fn stop(mut self) -> Tid {
         if self.attempt.is_some() && attempt::has_missed() {
             // After `Filesystem::change` returned, the handle needed to wait and could not, so its
-            // changes may be incomplete. No later commit may succeed.
+            // changes can be incomplete. This makes all later commits fail.
             self.fs
                 .broken("a handle needed to wait for the device after its changes");
         }
@@ -279,7 +286,7 @@ impl<'f> Handle<'f> {
         });
         let (blocks, spent) = (running.len_blocks(), self.granted - self.credits);
         if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
-            // The transaction may not fit into the log, so no later commit may succeed.
+            // The transaction is possibly too large for the log. This makes all later commits fail.
             self.fs
                 .broken("a handle changed more blocks than its credits allow");
         }
@@ -307,12 +314,15 @@ impl<'f> Handle<'f> {
 
 impl Filesystem {
     /// Calls `change` with an open handle that may change `credits` blocks. Returns the handle, still
-    /// open, and the result: the caller publishes the result and stops the handle.
+    /// open, and the result. The caller updates its own state in memory, such as the state of the inode,
+    /// and then stops the handle.
     ///
     /// The handle does not wait for the device. If `change` needs a block that is not in memory, its changes
     /// are undone and its result is dropped. Then the block is read, and `change` is called again. Therefore
-    /// `change` must not change anything that the handle does not undo. In a [`MemoryOnly`] part, the block
-    /// is not read, and this function fails. A [`MemoryOnly`] part ends when a handle stops.
+    /// `change` must not change anything that the handle does not undo.
+    ///
+    /// If the calling thread must not wait at all, because it is in a [`MemoryOnly`] part, a missing block is
+    /// not read, and this function fails. The part ends when a handle stops.
     ///
     /// # Errors
     /// The error of `change`, whose changes are undone; the errors of [`Filesystem::start`]; or
@@ -356,10 +366,10 @@ impl Drop for Handle<'_> {
                         buffers.edit_dirty(block.0, restore);
                     }
                 }
-                // If a checkpoint wrote the old contents while the handle was open, the checkpoint
-                // left the block dirty, because the handle had changed the block. The block is
-                // added to the transaction, so that the next commit and checkpoint mark it as
-                // clean.
+                // The block is dirty with its old contents again. If a checkpoint wrote these
+                // contents while the handle was open, it did not mark the block as clean, because
+                // the handle had changed the block. The block is added to the running transaction,
+                // so that a later checkpoint marks it as clean.
                 running.add(block);
             });
             self.fs.allocator().undo(&mut self.allocation);
