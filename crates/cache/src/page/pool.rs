@@ -5,10 +5,18 @@
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and one clock hand evicts pages and buffers in the same way.
 //!
+//! A frame is *lent* to another cache, so that this cache can grow within the common budget. The slot of the
+//! frame is then *retired*, and the memory of the frame is returned to the kernel. The other cache allocates
+//! its memory itself.
+//!
 //! # Invariants
-//! 1. Every slot that was used at least once is free, vacant, busy, uptodate or retired (its memory is
-//!    lent to another cache).
-//! 2. The bytes of a frame change only while the frame is busy.
+//! 1. Every slot that was used at least once is in one of these states:
+//!    - *free*: it is on a free list.
+//!    - *vacant*: one thread owns it. The thread has allocated the slot ([`Vacant`]), or is evicting or
+//!      removing its entry.
+//!    - *busy* or *uptodate*: it is in the index of pages or of buffers.
+//!    - *retired*: its frame is lent.
+//! 2. The bytes of a frame that is in an index change only while the frame is busy.
 //! 3. A dirty frame is uptodate, or was uptodate and is being changed.
 
 use super::index::{FrameIndex, PageIndex};
@@ -55,7 +63,7 @@ pub struct FramesConfig {
     pub page_function: Option<Function>,
     /// The hash function of the table of buffers; `None` for the default, [`Hash64`].
     pub buffer_function: Option<Function>,
-    /// The largest number of frames that may be lent to other caches.
+    /// The maximum number of frames that are lent to other caches at the same time.
     pub retirable: u32,
 }
 
@@ -84,12 +92,17 @@ pub struct Frames {
     pages: FrameIndex,
     buffers: FrameIndex,
     pub(super) waits: WaitQueues,
+    /// The number of further frames that may be lent.
     retirable: AtomicU32,
+    /// The number of frames that are lent.
     retired: AtomicU32,
-    /// The other caches that can give memory back.
+    /// The other caches, which can return lent frames.
     others: OnceLock<Shrinkers>,
+    /// See `ReadaheadCounts::pages_ahead`.
     pub(super) pages_ahead: AtomicU64,
+    /// See `ReadaheadCounts::pages_used`.
     pub(super) pages_used: AtomicU64,
+    /// See `ReadaheadCounts::pages_wasted`.
     pub(super) pages_wasted: AtomicU64,
 }
 
@@ -219,7 +232,7 @@ impl Frames {
         None
     }
 
-    /// Removes the frame `index` from the index of its cache, after the clock hand has claimed the
+    /// Removes frame number `index` from the index of its cache, after the clock hand has claimed the
     /// frame. `state` must be the state of the frame before the claim.
     fn unlink(&self, index: u32, state: State) {
         let holder = if state.has(State::BUFFER) {
@@ -233,16 +246,16 @@ impl Frames {
         }
     }
 
-    /// Makes the busy frame `index` uptodate, adds `pins` pins, which belong to the caller, and wakes
-    /// the threads that wait for the frame.
+    /// Makes the busy frame number `index` uptodate, adds `pins` pins, which belong to the caller, and
+    /// wakes the threads that wait for the frame.
     pub(super) fn fill(&self, index: u32, pins: u32) {
         if self.arena.slot(index).fill(pins) {
             self.waits.wake(index);
         }
     }
 
-    /// Removes the busy frame `index` from its cache, because it was not filled or is discarded, and
-    /// wakes the threads that wait for it.
+    /// Removes the busy frame number `index` from its cache, because it was not filled or is discarded,
+    /// and wakes the threads that wait for it.
     pub(super) fn abandon(&self, holder: Holder, index: u32) {
         if self.index(holder).abandon(index) {
             self.waits.wake(index);
@@ -274,7 +287,7 @@ impl Frames {
 
 impl Shrinker for Frames {
     fn count_objects(&self) -> u64 {
-        // One object is one slot that the hand passes over, so a scan of all objects is a full turn.
+        // Here an object is a slot that the hand passes over, so a scan of all objects is a full turn.
         u64::from(self.arena.touched())
     }
 
@@ -288,8 +301,8 @@ impl Shrinker for Frames {
 }
 
 impl Charge for Frames {
-    /// Lends the memory of a frame to another cache: returns it to the kernel, and retires the frame.
-    /// Returns false if no frame may be lent, or if none can be allocated.
+    /// Lends a frame to another cache: returns the memory of the frame to the kernel, and retires its
+    /// slot. Returns false if the maximum number of frames is lent, or if no frame can be allocated.
     fn charge(&self) -> bool {
         let spare = self
             .retirable
