@@ -1,19 +1,29 @@
-//! A device in a regular file or on a kernel block device that bypasses the kernel's page cache.
+//! A regular file or block device as a device. Reads and writes bypass the kernel's page cache.
 //!
-//! Model: `O_DIRECT`. Content is cached by the layers above, and nowhere else. The kernel does no readahead,
-//! so exactly the requested ranges reach the device. A small read costs a full trip to the device, which the
-//! page cache would have avoided.
+//! # Model
+//! `O_DIRECT`. Content is cached by the layers above, and nowhere else. The kernel does no readahead, so only
+//! the blocks of the requested ranges are read from the storage. Each small read waits for the storage, even
+//! where the page cache would have had the content.
 //!
-//! Direct I/O requires offsets, lengths and memory that are aligned to [`ALIGN_BYTES`]. Requests for whole
-//! pages and buffers are aligned. Other requests go through aligned bounce memory, in pieces. A thread that
-//! waits for its requests uses at most [`BATCH_BYTES`] of bounce memory at a time, even for a large
-//! checkpoint. If a block is written in part, the rest of the block is read first. If the device ends inside
-//! a block, direct I/O could write past this end and extend the file. Therefore writes to that block go
-//! through the page cache.
+//! # Alignment
+//! Direct I/O requires that the position in the file, the length and the address of the memory are multiples
+//! of [`ALIGN_BYTES`]. In this module, a *block* has this length and starts at such a position. If a file
+//! system has blocks of this size or more, and starts at such a position, its reads into frames meet these
+//! requirements. Requests that do not meet them are copied through aligned memory, the bounce memory:
+//! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
+//!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
+//!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait, so it
+//!   allocates the memory for all pieces at once.
+//! - Every other request is copied as a whole, so its bounce memory is as large as its blocks.
 //!
-//! Locking: `edges` is locked while partial blocks are read and written back, so that two writers of
-//! different parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a
-//! whole block and a write of a part of it touch the same bytes, so the callers must serialize them.
+//! If a request writes a block in part, its blocks are read first. If the device ends inside a block, direct
+//! I/O could write past this end and extend the file. Therefore writes to that block go through the page
+//! cache.
+//!
+//! # Locking
+//! `edges` is locked while partial blocks are read and written back, so that two writers of different parts
+//! of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block and a
+//! write of a part of it change the same bytes, so the callers must serialize them.
 
 use crate::buffers::{AlignedBytes, scatter};
 use crate::lock::Access;
@@ -27,24 +37,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The alignment of direct I/O, sufficient for every block device whose blocks Linux can cache.
+/// The alignment of direct I/O, in bytes. It suffices for devices with logical blocks of up to 4 KiB.
 pub(crate) const ALIGN_BYTES: usize = 4096;
 
-/// The maximum size of a piece of a request in bounce memory.
+/// The maximum size of a piece of a request in bounce memory, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The maximum size of the bounce memory of one [`BlockDevice::perform`].
+/// The maximum size of the pieces that [`BlockDevice::perform`] has in bounce memory at a time, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// A regular file or block device, or a part of one, with `O_DIRECT`.
 #[derive(Debug)]
 pub struct DirectDevice {
     file: FileDevice,
+    /// Locked while partial blocks are read and written back.
     edges: Mutex<()>,
+    /// The last block, if the device is writable and ends inside this block.
     tail: Option<Tail>,
 }
 
-/// The last block, if the device ends inside it.
+/// The last block of a device that ends inside this block.
 #[derive(Debug)]
 struct Tail {
     /// The same device without direct I/O.
@@ -97,8 +109,8 @@ impl DirectDevice {
         self
     }
 
-    /// Writes `bytes`, which must end before the tail, through aligned memory. If the first or last block is
-    /// written in part, its other bytes are read first.
+    /// Writes `bytes`, which must end before the tail, through aligned memory. If the first or the last block
+    /// is written in part, all blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         waiting::check();
         let position_bytes = self.file.position_bytes(offset_bytes);
@@ -171,7 +183,7 @@ impl DirectDevice {
         divided
     }
 
-    /// Returns the number of bytes between the start of the block and the first byte of `request`.
+    /// Returns the number of bytes in the first block of `request` that precede `request`.
     fn ahead(&self, request: &Request) -> usize {
         let position_bytes = self.file.position_bytes(request.offset_bytes());
         usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
@@ -191,8 +203,8 @@ impl DirectDevice {
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
-    /// Returns the pieces of `bounced`. The memory of a piece is allocated (and for a write, filled) when the
-    /// iterator returns the piece.
+    /// Returns the pieces of the requests `bounced`. The memory of a piece is allocated, and for a write also
+    /// filled, when the iterator returns the piece.
     fn pieces(&self, bounced: Vec<Request>) -> impl Iterator<Item = Request> {
         let pieces = |request: Request| pieces(self.ahead(&request), request);
         bounced.into_iter().flat_map(pieces)
@@ -281,7 +293,8 @@ impl Bounced {
 }
 
 /// Calls `perform` with `direct` and `pieces`, in batches. The pieces of a batch have at most [`BATCH_BYTES`]
-/// in total.
+/// in total. All requests of `direct` are in the first batch. If `perform` fails, drops the remaining pieces,
+/// and returns the error.
 fn perform_in_batches(
     direct: Vec<Request>,
     mut pieces: impl Iterator<Item = Request>,
@@ -655,7 +668,7 @@ mod tests {
             }
             drop(sender);
             let reads: Vec<_> = receiver.iter().collect();
-            // Each check of `can_bounce` drops a request too.
+            // The request that is passed to `can_bounce` is dropped, so it completes with an error.
             assert_eq!(reads.len(), 3 * ranges.len());
             let whole = reads.into_iter().filter(|(.., result)| result.is_ok());
             let checked = whole.map(|(at, bytes, _)| {

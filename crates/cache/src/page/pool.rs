@@ -5,9 +5,9 @@
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and one clock hand evicts pages and buffers in the same way.
 //!
-//! A frame is *lent* to another cache, so that this cache can grow within the common budget. The slot of the
-//! frame is then *retired*, and the memory of the frame is returned to the kernel. The other cache allocates
-//! its memory itself.
+//! A frame is *lent* to another cache, so that the other cache can grow within the common budget. The slot of
+//! the frame is then *retired*, and the memory of the frame is returned to the kernel. The other cache
+//! allocates its memory itself.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:
