@@ -13,17 +13,18 @@
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While sharing is off, the watcher
 //! also checks whether a receiver is available. If no receiver waits and no request has started since the last check,
 //! the request in progress probably waits for a device or a lock. The watcher then wakes a parked receiver. If every
-//! receiver except the follower is busy, it wakes the follower instead.
+//! receiver except the follower is busy, it wakes the follower instead. If a receiver waits, and no request has started
+//! for [`IDLE_TICKS`] ticks, the watcher makes no checks until the next request starts.
 //!
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!
 //! # Invariants
 //! 1. While sharing is off, at least one receiver other than the follower waits or answers a request. If none of them
-//!    waits, the watcher is awake, so that it can wake another receiver.
-//! 2. While sharing is on, the watcher does not sleep.
+//!    waits, the watcher makes its checks, so that it can wake another receiver.
+//! 2. While sharing is on, the watcher makes its checks.
 //!
 //! # Cost
-//! Each request locks an uncontended mutex two or three times. The watcher sleeps while the mount is idle.
+//! Each request locks an uncontended mutex two to four times. While the mount is idle, the watcher sleeps.
 
 use super::device::Connection;
 use super::follower::Follower;
@@ -38,7 +39,8 @@ use std::time::Duration;
 /// longer than this for a request before it checks whether sharing is still on.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The follower moves to the processor of a thread that has sent more than this number of consecutive requests.
+/// The follower moves to the processor of the last caller if [`State::caller_requests`] is at least this number: if the
+/// caller has sent at least five consecutive requests.
 const MIN_CALLER_REQUESTS: u32 = 4;
 
 /// Decides which receivers of a session wait for requests, and parks the others.
@@ -60,11 +62,12 @@ struct Shared {
     state: Mutex<State>,
     /// Decides whether a receiver other than the follower [polls](Linger) before it sleeps.
     linger: Linger,
-    /// Signals to a parked receiver that it must wait for requests. Parked receivers sleep on it.
+    /// Parked receivers sleep on this variable. The watcher signals it to wake one of them, which then waits for
+    /// requests.
     wakeup: Condvar,
-    /// Signals to the follower that its turn has started. The follower sleeps on it.
+    /// The follower sleeps on this variable until its turn to receive requests. The watcher signals it.
     turn_of_follower_started: Condvar,
-    /// Signals to the watcher that a request has started. The watcher sleeps on it while the mount is idle.
+    /// The watcher sleeps on this variable while the mount is idle. A receiver signals it when a request starts.
     request_started: Condvar,
 }
 
@@ -81,10 +84,11 @@ struct State {
     woken: usize,
     /// The number of requests that have started.
     requests: u64,
-    /// The thread that sent the last request.
+    /// The thread that sent the last request, or 0 before the first request. Requests of the kernel itself are ignored.
     caller: u32,
-    /// The number of consecutive requests of `caller` after its first one. Requests of the kernel are ignored.
+    /// The number of consecutive requests that `caller` has sent, minus 1.
     caller_requests: u32,
+    /// Whether the watcher makes no checks until the next request starts.
     watcher_sleeps: bool,
     /// Whether the session has ended. If so, the watcher exits, and receivers do not park.
     is_closed: bool,
@@ -198,7 +202,7 @@ impl Parking {
 }
 
 impl Shared {
-    /// Waits until it is the turn of the follower.
+    /// Waits until it is the turn of the follower, the session has ended, or the volume is unmounted.
     fn turn_of_follower(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.follower.is_busy = false;
@@ -213,9 +217,11 @@ impl Shared {
         state
     }
 
-    /// Waits until sharing is off and no other receiver waits, or until the watcher wakes this thread.
+    /// Waits until sharing is off and no other receiver waits, the watcher wakes this thread, the session has ended, or
+    /// the volume is unmounted.
     fn turn_of_other(&self, connection: &Connection) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
+        // The follower need not receive requests any longer, because this receiver is free.
         state.follower.is_substitute = false;
         state.parked += 1;
         while state.woken == 0 && (state.sharing.is_on || state.waiting > 0) && !state.is_closed {
@@ -229,6 +235,7 @@ impl Shared {
         state
     }
 
+    /// Waits until there may be a request, or the volume may have been unmounted.
     fn wait_for_request(
         &self,
         role: Role,
@@ -264,12 +271,14 @@ impl Shared {
                 follower.move_to(processor);
             }
         });
+        // The watcher may have switched sharing off meanwhile.
         if !state.sharing.is_on {
             follower.release();
         }
         state.follower.thread = Some(follower);
     }
 
+    /// Makes the checks of the watcher until the session ends.
     fn watch(&self) {
         let mut state = self.state.lock();
         let (mut seen, mut idle_ticks) = (state.requests, 0_u32);
@@ -391,8 +400,8 @@ mod tests {
         let parking = Parking::start();
         let (connection, _writer) = connection(true);
         let state = || parking.shared.state.lock();
-        // Another receiver waits, so that the follower does not become a substitute. The watcher, which has
-        // already started, may have made it one.
+        // Pretend that another receiver waits, so that the watcher does not make the follower a substitute. The
+        // watcher is already running, so it may have done this before.
         {
             let mut state = state();
             state.waiting = 1;
@@ -430,7 +439,8 @@ mod tests {
         });
         let state = || parking.shared.state.lock();
         assert!(state().follower.is_substitute && !state().sharing.is_on);
-        // A receiver that waits keeps the watcher from waking the follower again.
+        // Pretend that another receiver waits, so that the watcher does not wake the follower again, and that this
+        // thread was woken, so that it does not wait.
         (state().waiting, state().woken) = (1, 1);
         parking.wait(Role::Other, false, &connection);
         assert!(!state().follower.is_substitute);
