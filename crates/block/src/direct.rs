@@ -8,13 +8,15 @@
 //! # Alignment
 //! Direct I/O requires that the position in the file, the length and the address of the memory are multiples
 //! of [`ALIGN_BYTES`]. In this module, a *block* has this length and starts at such a position. If a file
-//! system has blocks of this size or more, and starts at such a position, its reads into frames meet these
-//! requirements. Requests that do not meet them are copied through aligned memory, the bounce memory:
+//! system has blocks of this size or more, and starts at such a position, reads into the frames of its caches
+//! meet these requirements. Requests that do not meet them are copied through aligned memory, the bounce
+//! memory:
 //! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
 //!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
 //!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait, so it
 //!   allocates the memory for all pieces at once.
-//! - Every other request is copied as a whole, so its bounce memory is as large as its blocks.
+//! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their bounce
+//!   memory is as large as all blocks that they touch.
 //!
 //! If a request writes a block in part, its blocks are read first. If the device ends inside a block, direct
 //! I/O could write past this end and extend the file. Therefore writes to that block go through the page
