@@ -15,8 +15,8 @@
 //!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
 //!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait, so it
 //!   allocates the memory for all pieces at once.
-//! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their bounce
-//!   memory is as large as all blocks that they touch.
+//! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
+//!   bounce memory is as large as all blocks that they touch.
 //!
 //! If a request writes a block in part, its blocks are read first. If the device ends inside a block, direct
 //! I/O could write past this end and extend the file. Therefore writes to that block go through the page
@@ -153,12 +153,14 @@ struct Divided {
     direct: Vec<Request>,
     /// Requests that direct I/O can perform in aligned memory, in pieces.
     bounced: Vec<Request>,
-    /// Writes of partial blocks, and requests for a block that is only partly on the device.
+    /// Writes of partial blocks, and requests for a block that is only partly on the device. They are performed
+    /// by blocking calls.
     others: Vec<Request>,
 }
 
 impl DirectDevice {
-    /// Divides requests whose ranges are valid.
+    /// Divides `requests`. Those that are outside the device, or that write to a device that is open for
+    /// reading, are completed with an error instead.
     fn divide(&self, requests: Vec<Request>) -> Divided {
         let requests = accepted(requests, |at, len, write| {
             self.file.check_request(at, len, write)
