@@ -153,8 +153,8 @@ struct Divided {
     direct: Vec<Request>,
     /// Requests that direct I/O can perform in aligned memory, in pieces.
     bounced: Vec<Request>,
-    /// Writes of partial blocks, and requests for a block that is only partly on the device. They are performed
-    /// by blocking calls.
+    /// Writes of partial blocks, and requests for a block that is only partly on the device. They are
+    /// performed by blocking calls.
     others: Vec<Request>,
 }
 
