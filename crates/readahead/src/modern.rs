@@ -1,28 +1,28 @@
 //! Readahead as in Linux 6.18.
 //!
 //! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about missing and marked pages,
-//! and stores one window for each open file. If a page does not match that window, the policy searches the
-//! page cache for resident pages that earlier reads have left. Therefore many streams can share one open
-//! file.
+//! and stores one window for each open file. A missing page is compared with the end of the last read. A
+//! marked page is compared with the stored window. If the page does not match, the policy searches the page
+//! cache for resident pages that earlier reads have left. Therefore many streams can share one open file.
 //!
 //! ```text
 //!   synchronous: a page is missing         asynchronous: a page carries the marker
 //!
-//!      request                                        last window     next window
-//!     |<------>|                                     |<---------->|<------------------->|
-//!   --+--------+-----------+---> page index        --+------------+---------------------+--->
-//!     ^        ^           ^                         ^            ^                     ^
-//!    miss    marker       end                      marker    its marker       rounded down to 4
-//!     |<-- initial size -->|                                 |<--- size, once up the ramp --->|
+//!      request                              stored window        next window
+//!     |<------>|                              |<---------->|<-- next larger size -->|
+//!   --+--------+-----------+---> page index --+------------+------------------------+--->
+//!     ^        ^           ^                  ^            ^                        ^
+//!    miss    marker       end               marker     new marker         end, rounded down
+//!     |<-- initial size -->|
 //! ```
 //!
 //! | consulted about | condition | window |
 //! |---|---|---|
-//! | a missing page | it is the first page of the file, or the page where the last read ended, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous, or the second half if the request fills the window |
-//! | | more resident pages are directly before it than the request has | starts at the page; its size is the request plus the number of those resident pages, which is doubled if they reach back to the start of the file, at most the limit; the last page is asynchronous |
-//! | | none of these | the rest of the request; the stored window is not changed |
-//! | a marked page | it belongs to the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
-//! | | it belongs to another stream | starts at the next missing page; has the next larger size after the distance to that page plus the request; all asynchronous; no window if no page within the limit is missing |
+//! | a missing page | it is the first page of the file, or the next page in sequence, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous; if the request fills the window, the second half is asynchronous |
+//! | | the resident pages directly before it are more than the pages of the request | starts at the page; its size is the number of those resident pages plus the size of the request, at most the limit; if the resident pages begin at the start of the file, their number is first doubled; the last page is asynchronous |
+//! | | none of these | exactly the request; the stored window is not changed |
+//! | a marked page | it is the first asynchronous page of the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
+//! | | it is another page | starts at the next missing page; the sum of the distance to that page and the size of the request counts as the last size, and the window has the next larger size; all asynchronous; no window if none of the following pages, up to the limit, is missing |
 //! | a page that a fault misses | none of the following | read-around: the largest window with the page in its middle, the last quarter asynchronous |
 //! | | misses of faults exceed hits by more than 100 | the page alone |
 //! | | sequential reads are advised on the mapping | as for a read of as many pages as the largest window |
@@ -31,16 +31,20 @@
 //!
 //! The following rules complete the table:
 //!
-//! - The limit is the largest window. If the request is larger, the limit is the request, up to
-//!   [`FileState::set_io_pages`].
+//! - "The request" is the part of a read from the page on about which the policy is consulted.
+//! - The limit is the size of the largest window. If the request is larger, the limit is the size of the
+//!   request, but at most `io_pages` ([`FileState::set_io_pages`]) if that is more than the largest window.
+//! - `sizes.rs` defines the initial size and the next larger size. Both depend on the limit.
 //! - The end of a window that a marked page triggers is rounded down to a multiple of 4 pages, or of 2
 //!   pages if the limit is not a multiple of 4. If the limit is odd, the end is not rounded.
-//! - If a read ended inside a page, "the page where the read ended" is that page. If it ended at the end of
-//!   a page, it is the next page.
-//! - If the end of the file cuts a window, the asynchronous part keeps its size, so the marker moves
-//!   back. If the asynchronous part is larger than the rest of the window, no page is marked.
-//! - If random reads are advised on the file, the table does not apply to misses of reads: the rest of
-//!   the request is read, up to the largest window or `io_pages`, whichever is more.
+//! - The next page in sequence is the page that contains the next byte after the last read. If the last
+//!   read ended inside a page, this is the same page. If it ended at the end of a page, it is the following
+//!   page.
+//! - A window that extends past the end of the file is shortened. Its asynchronous part keeps its size, so
+//!   the marker moves to a lower page. If the asynchronous part is larger than the shortened window, no page
+//!   is marked.
+//! - If random reads are advised on the file, the table does not apply to misses of reads: the request is
+//!   read, up to the largest window or `io_pages`, whichever is more.
 //! - If the largest window of a file has 0 pages, a missing page is read alone.
 //!
 //! The policy does not detect thrashing, backward reads or strided reads.
@@ -51,15 +55,16 @@
 //!   ever ends in Linux. Here, the caller chooses whether to report the repeated fault.
 //! - A marker is always removed before the policy is consulted. Linux keeps the marker if the largest
 //!   window has 0 pages, or if a fault finds it and random reads are advised on the mapping.
-//! - If the device is congested, a window for a marked page is deferred. Linux no longer checks the
-//!   device. Instead, it checks whether the control group of the reader is congested. If so, Linux defers
-//!   such a window, and also reads a missing page without other pages.
+//! - If the device is congested, a marked page starts no window. Because its marker is already removed, the
+//!   next window starts only when a page is missing. Linux no longer checks the device. Instead, it checks
+//!   whether the control group of the reader is congested. If so, Linux also starts no window for a marked
+//!   page, and it reads a missing page without other pages.
 //!
 //! Cost: a decision about the marked page of the stored window takes a few comparisons. A decision about
-//! a missing page that does not match the stored window checks resident pages before it, at most as
-//! many as the limit. A decision about a marked page of another stream checks the pages after it, also at
-//! most as many as the limit. A hit without a marker costs nothing. The exception is a hit of a fault,
-//! while the misses of faults exceed the hits.
+//! a missing page that does not continue the last read checks resident pages before it, at most as many as
+//! the limit. A decision about any other marked page checks the pages after it, also at most as many as the
+//! limit. A hit without a marker costs nothing, with one exception: while the misses of faults exceed the
+//! hits, the policy is consulted about each hit of a fault.
 //!
 //! Tunables: `max_pages` of [`FileState`] is the largest window. `io_pages` is the largest request of
 //! the device, in pages; the default is `max_pages`. Linux uses `max_sectors_kb` of the device.
@@ -128,8 +133,7 @@ fn limit(state: &FileState, request_pages: u32) -> u32 {
     state.max_pages().max(request_pages.min(state.io_pages()))
 }
 
-/// Returns the page in which the last read ended, or the page after it if the read ended at the end of a
-/// page.
+/// Returns the next page in sequence: the page that contains the next byte after the last read.
 fn previous_position(state: &FileState) -> u64 {
     let next = u64::from(!state.previous_ends_inside);
     state.previous.0.saturating_add(next)
@@ -214,7 +218,8 @@ fn first_ahead(window: Window) -> PageIndex {
     window.start.plus((window.size - window.async_size).into())
 }
 
-/// Opens the first window of a stream.
+/// Stores and returns a window that does not follow the stored window: the first window of a stream, or a
+/// read-around window.
 fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) -> Window {
     state.modern.growth.restart();
     state.modern.in_folios = true;

@@ -1,13 +1,16 @@
-//! The units of an image that are in memory, or in flight.
+//! The units of an image that are in memory, or in flight. A unit is a piece of [`UNIT_BYTES`] bytes, in
+//! which the image is fetched and cached.
 //!
 //! # Model
-//! A unit is absent, in flight, or in memory. [`Units::read`] starts one request for each run of adjacent
-//! absent units. It waits for these units, and for units that other reads have in flight. Units that are in
-//! the disk cache are read from there, on other threads. Units in memory are dropped in the order in which
-//! they were fetched: a better policy is not needed, because the caches above keep what is used again.
+//! A unit is in memory, in flight (being read from the server or from the disk cache), or absent.
+//! [`Units::read`] divides the absent units into runs of at most 32 adjacent units. The units of a run are
+//! either all in the disk cache, or all not. A run in the disk cache is read from there, on a thread that may
+//! block. For each other run, one request is sent to the server. [`Units::read`] then waits for these units,
+//! and for those that other reads have in flight. Units in memory are dropped in the order in which they were
+//! fetched: a better policy is not needed, because the caches above keep what is used again.
 //!
 //! # Locking
-//! One lock, which is not held while anything is awaited.
+//! There is one lock. A task never holds it while it awaits something.
 
 use crate::disk_cache::{self, CachedObject};
 use crate::fetch::Fetcher;
@@ -32,7 +35,7 @@ const MAX_RUN_UNITS: u64 = 32;
 /// The maximum number of runs that wait to be stored in the disk cache.
 const STORES: usize = 16;
 
-/// A unit, or why it could not be read.
+/// The bytes of a unit, or the error of reading it.
 type Outcome = Result<Bytes>;
 
 /// The units of an image.
@@ -94,7 +97,7 @@ impl Units {
         }
     }
 
-    /// Returns the length of a unit in bytes. The last one can be shorter.
+    /// Returns the length of a unit in bytes. The last unit can be shorter.
     fn unit_len(&self, number: u64) -> usize {
         usize_of((self.size_bytes() - number * UNIT_BYTES).min(UNIT_BYTES))
     }
@@ -122,7 +125,7 @@ impl Units {
         is_read.then(|| unit.into())
     }
 
-    /// Waits until no run waits to be stored in the disk cache.
+    /// Waits until every run that has a permit is stored in the disk cache.
     pub(crate) async fn stored(&self) {
         let all = u32::try_from(STORES).expect("the number is small");
         // The semaphore is never closed.
@@ -163,7 +166,7 @@ impl Units {
                 Found::Now(bytes) => bytes,
                 Found::Later(mut receiver) => match receiver.wait_for(Option::is_some).await {
                     Ok(outcome) => outcome.clone().expect("the condition holds")?,
-                    // The task that fetched the unit has panicked, or the runtime ends.
+                    // The task that fetched the unit has panicked, or the runtime was shut down.
                     Err(_) => return Err(Error::Settings("the read was cancelled".to_owned())),
                 },
             };
@@ -186,7 +189,8 @@ impl Units {
         let found = numbers
             .map(|number| match state.known.get(&number) {
                 Some(Unit::InMemory(bytes)) => Found::Now(bytes.clone()),
-                // If the channel has no sender, the task that fetched the unit has panicked.
+                // If the channel has no sender, the task that fetched the unit has panicked. The unit is
+                // then fetched again.
                 Some(Unit::InFlight(receiver)) if receiver.has_changed().is_ok() => {
                     Found::Later(receiver.clone())
                 }
@@ -252,8 +256,10 @@ impl Units {
             let counters = &self.fetcher.counters;
             counters.ahead_bytes.fetch_add(bytes.len() as u64, Relaxed);
         }
-        // Reserve a permit before readers continue: they may drop the device, and the drop waits for all
-        // permits. If no permit is free, the disk is slower than the server, and these units are not stored.
+        // Acquire a permit before `complete` lets the readers continue. A reader may then drop the device,
+        // which waits until all permits are returned. Without the permit, it would not wait until these
+        // units are stored. If no permit is free, the disk is slower than the server, and these units are
+        // not stored.
         let stores = self
             .disk
             .as_ref()
@@ -279,12 +285,12 @@ impl Units {
         }
     }
 
-    /// Passes a unit in flight to its waiters.
+    /// Passes the outcome of a unit in flight to its waiters. If the unit was read, also adds it to memory.
     fn complete(&self, number: u64, sender: &watch::Sender<Option<Outcome>>, unit: Outcome) {
         let mut state = self.state.lock();
         match &unit {
             Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
-            // The next read tries again.
+            // The next read of the unit fetches it again.
             Err(_) => drop(state.known.remove(&number)),
         }
         drop(state);
@@ -293,7 +299,7 @@ impl Units {
 }
 
 impl State {
-    /// Adds a unit to memory, and drops the oldest ones beyond `capacity`.
+    /// Adds a unit to memory. If there are now more than `capacity` units, drops the oldest.
     fn insert(&mut self, number: u64, bytes: Bytes, capacity: usize) {
         self.known.insert(number, Unit::InMemory(bytes));
         self.order.push_back(number);

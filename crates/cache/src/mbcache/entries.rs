@@ -4,13 +4,14 @@
 //! # Model
 //! An entry corresponds to `struct mb_cache_entry`, with its `e_refcnt` and its flags. It occupies one slot
 //! of [`table`](crate::table). Each [`Held`] of the entry is a pin of the slot. The flag [`State::LIVE`]
-//! records that the entry is in the cache. The key is stored in the slot's half word, and the value in its
-//! first word.
+//! records that the entry is in the cache. The key is stored in the slot's half word
+//! ([`Slot::aux`]), and the value in its first word.
 //!
 //! # Waiting
-//! A thread can wait until no other thread holds an entry. The waiting thread holds the entry itself, but
-//! does not count as a holder for other waiting threads. So two such threads do not wait for each other.
-//! They return one after another.
+//! A thread that holds an entry can wait until no other thread holds it ([`WaitQueues::wait_unused`]). If
+//! several threads wait for one entry, they do not count each other as holders while they wait, so they do
+//! not block each other forever. They return one after another: each returns after the previous thread has
+//! released the entry.
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
@@ -112,7 +113,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         }
     }
 
-    /// Reports to the probe that the head of the calling processor's free list was written.
+    /// Reports to the probe that the head of a free list was written: of the list that threads on the
+    /// calling thread's processor use.
     #[inline]
     pub fn wrote_free_list(&self) {
         let list = self.probe.processor() % FREE_LISTS;
@@ -125,10 +127,11 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back: as many chunks as the free slots would fill, but only chunks after the last entry
-    /// that is held. `count` is the number of entries in the cache. `relocate` must move an entry to
-    /// another slot and leave the old slot claimed, or return false if it cannot, for example because the
-    /// entry is held. Returns the number of frames given back.
+    /// Gives memory back: chunks at the end of the arena, up to as many as the free slots would fill. The
+    /// chunks up to the held entry with the highest slot number stay. `count` is the number of entries in the
+    /// cache. `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
+    /// claimed. If it cannot move the entry, for example because the entry is held, it must return false.
+    /// Returns the number of frames given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
         let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();

@@ -74,18 +74,21 @@ impl Filesystem {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 
-    /// Opens a handle that may change `credits` blocks. Waits while another handle is open, and for
-    /// a commit or a checkpoint if the running transaction or the log has too little space.
+    /// Opens a handle that may change up to `credits` blocks. Waits while another handle is open.
+    /// Also waits for a commit or a checkpoint if the running transaction or the log has too little
+    /// space.
     ///
-    /// While the handle is open, the calling thread may wait for the device, and all other threads
-    /// that need a handle wait too. Use this function only if no other thread uses the file system:
-    /// for recovery and in tests. Otherwise use [`Filesystem::change`].
+    /// A thread with an open handle normally must not wait for the device, because all other threads
+    /// that need a handle would wait too. With a handle of this function, the thread may wait, for
+    /// example to read a block that is not in memory. Therefore use this function only if no other
+    /// thread uses the file system: for recovery and in tests. In all other cases, use
+    /// [`Filesystem::change`].
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
-    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] in a
-    /// [`MemoryOnly`] part that has missed something, or in which this function would wait for a commit or a
-    /// checkpoint.
+    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] if
+    /// the calling thread is in a [`MemoryOnly`] part, which is a part of its work in which it must not wait,
+    /// and the part has missed something, or this function would wait for a commit or a checkpoint.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;
         if MemoryOnly::has_missed() {
@@ -190,7 +193,8 @@ impl Filesystem {
         if is_due { self.checkpoint() } else { Ok(()) }
     }
 
-    /// Writes all committed blocks from the log to their final locations.
+    /// Writes all committed blocks to their final locations, which frees their space in the log. The
+    /// contents come from memory, not from the log.
     pub(super) fn checkpoint(&self) -> Result<()> {
         self.abort_on_error(self.writer()?.checkpoint(self.buffers()))
     }

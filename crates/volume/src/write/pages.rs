@@ -2,15 +2,16 @@
 //!
 //! Model: `ext4_da_write_begin` and `ext4_da_write_end`. Space for unmapped blocks is reserved
 //! first, so that write-back cannot run out of space. Each page is then locked, changed in place,
-//! and marked as dirty.
+//! and marked as dirty. The whole pages of a large write bypass the page cache.
 //!
 //! # Invariants
 //! 1. The bytes of a cached page past the end of the file are zero.
 //! 2. Every dirty block is in a cached page.
 //!
 //! # Locking
-//! The callers must hold `rw` exclusively. They must not hold `writeback`, because these functions
-//! write back all files if no page is free.
+//! [`Writer::write`] locks `rw` exclusively. The callers of the other functions must hold `rw`
+//! exclusively. No caller may hold `writeback`: these functions lock it to wait for a write-back,
+//! and to write back all files if no page is free.
 
 use super::Writer;
 use super::names::check_flags;
@@ -22,8 +23,8 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Inode, MappingKind, MemoryOnly, Privilege};
 use std::ops::{Deref, DerefMut, Range};
 
-/// A write bypasses the page cache if it contains at least this number of bytes in whole pages. A
-/// device write of about this size is efficient.
+/// The whole pages of a write bypass the page cache if they have at least this number of bytes, and
+/// content is not journaled. A device write of about this size is efficient.
 const LARGE_BYTES: u64 = 256 << 10;
 
 /// The maximum number of times that a writer writes back all files to obtain one free page.
@@ -63,8 +64,9 @@ impl<'b> Writing<'b> {
         }
     }
 
-    /// Creates a write of content that a cache above the volume accepted earlier. The write may use the space
-    /// that is set aside.
+    /// Creates a write of content that a cache above the volume, such as the kernel's page cache,
+    /// accepted earlier. The write may use the free space that
+    /// [`Volume::set_aside`](crate::Volume::set_aside) keeps for such content.
     pub(crate) fn accepted(buf: &'b [u8], offset_bytes: u64) -> Self {
         Self {
             privilege: Privilege::Accepted,
@@ -230,8 +232,8 @@ impl Writer {
     fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         while writing.at() < until {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
-            // If space runs out, `reserve_first_holes` writes back all files. This releases the
-            // surplus reservations of earlier iterations.
+            // If space runs out, `reserve_first_holes` writes back all files. This also releases
+            // space that earlier iterations reserved for the worst case, but do not need.
             let end = self.reserve_first_holes(live, blocks.clone(), writing.privilege)?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
@@ -241,8 +243,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the remaining bytes of `writing`, up to the file offset `until`, into pages. Space
-    /// for the unmapped blocks must be reserved.
+    /// Writes the remaining bytes of `writing`, up to the file offset `until`, into pages. The
+    /// caller must have reserved space for the blocks that are unmapped or mapped as unwritten.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
@@ -259,7 +261,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Calls `edit` to change a part of a page, and marks the changed blocks as dirty.
+    /// Calls `edit` to change the bytes `change.bytes` in their cached page, and marks their blocks
+    /// as dirty. If no page is free, writes the changed blocks to the device instead.
     fn change_page(
         &self,
         live: &Live<'_>,
@@ -308,8 +311,9 @@ impl Writer {
         loop {
             self.wait_written(live, index)?;
             match pages.lock(key, || self.is_writing(live, index)) {
-                // Write-back of the page may have begun after the call of `wait_written`, and may
-                // even have released its pin.
+                // A write-back of the page may have begun after `wait_written` returned. It may
+                // already have removed its pin, so that this thread could lock the page. But before
+                // it ends, it marks the blocks as clean, and a change made now would be lost.
                 Lock::Locked(page) if self.is_writing(live, index) => {
                     drop(page);
                     continue;
@@ -369,7 +373,7 @@ impl Writer {
     }
 
     /// Sets `bytes` of the file to zero in the page cache, if their block is dirty or mapped as
-    /// written. In any other block, the bytes already read as zeros. `bytes` must be within one
+    /// written. A read of any other block already returns zeros. `bytes` must be within one
     /// block.
     pub(crate) fn zero_in_block(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
@@ -392,8 +396,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the bytes after `size_bytes`, the end of the file, to zero in the last block.
-    /// Otherwise, old content would appear in the file when it grows.
+    /// Sets the bytes of the last block past `size_bytes`, the end of the file, to zero. Without
+    /// this, old content would appear in the file when the file grows.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let end = size_bytes.next_multiple_of(self.inodes.block_bytes());
         self.zero_in_block(live, size_bytes..end)
