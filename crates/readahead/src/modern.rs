@@ -31,9 +31,9 @@
 //!
 //! The following rules complete the table:
 //!
-//! - "The request" is the part of a read from the page on about which the policy is consulted.
-//! - The limit is the size of the largest window. If the request is larger, the limit is the size of the
-//!   request, but at most `io_pages` ([`FileState::set_io_pages`]) if that is more than the largest window.
+//! - "The request" is the part of a read that starts at the page about which the policy is consulted.
+//! - The limit is normally the size of the largest window. If `io_pages` ([`FileState::set_io_pages`]) and
+//!   the request are both larger than this window, the limit is the smaller of the two.
 //! - `sizes.rs` defines the initial size and the next larger size. Both depend on the limit.
 //! - The end of a window that a marked page triggers is rounded down to a multiple of 4 pages, or of 2
 //!   pages if the limit is not a multiple of 4. If the limit is odd, the end is not rounded.
