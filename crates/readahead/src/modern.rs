@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn marker_on_congested_device_is_deferred() {
+    fn marker_on_congested_device_is_dropped() {
         let mut state = FileState::new(32);
         let mut read = Read {
             trigger: Trigger::Miss,
