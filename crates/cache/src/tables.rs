@@ -6,7 +6,7 @@
 //! Each table of the set can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
-//! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=all|misses][+shrink=normal|eager]
+//! [BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=all|misses][+shrink=normal|eager]
 //! ```
 //!
 //! | word | values |
