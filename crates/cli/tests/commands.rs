@@ -342,6 +342,29 @@ fn cp_does_not_follow_links_in_destination() {
 }
 
 #[test]
+fn cp_onto_link_to_directory_copies_into_it() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let into = fixture.directory("into", User::Same);
+    let link = fixture.path("to-directory");
+    symlink(&into, &link).unwrap();
+    for name in ["hello", "link", "dir"] {
+        larder_ok([
+            "cp",
+            "-r",
+            image.to_str().unwrap(),
+            name,
+            link.to_str().unwrap(),
+        ]);
+        assert!(into.join(name).symlink_metadata().is_ok(), "{name}");
+    }
+    assert!(link.is_symlink());
+}
+
+#[test]
 fn cp_onto_link_writes_its_target() {
     if !can_make_images() {
         return;

@@ -14,18 +14,18 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens the destination for writing, if `source` is a regular file, and the destination is a device, a FIFO
-/// or a symbolic link. Otherwise returns `None`, and the caller creates the copy.
+/// or a symbolic link. Otherwise, and for a symbolic link to a directory, returns `None`, and the caller
+/// creates the copy.
 ///
 /// # Errors
-/// Fails if the destination cannot be opened for writing, for example because it is a symbolic link to a
-/// directory. Fails if `source` is a special file or a symbolic link, and the destination is a special file
+/// Fails if the destination cannot be opened for writing. Fails if `source` is a special file or a symbolic link, and the destination is a special file
 /// or a symbolic link of another type.
 pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
     // If the destination cannot be examined, creating the copy fails and reports the error.
     let Ok(present) = fs::symlink_metadata(destination) else {
         return Ok(None);
     };
-    if present.is_file() || present.is_dir() || source.kind == FileKind::Directory {
+    if present.is_file() || destination.is_dir() || source.kind == FileKind::Directory {
         return Ok(None);
     }
     if source.kind != FileKind::Regular {
