@@ -79,9 +79,10 @@ pub(crate) struct LabArgs {
 /// The command returns when the image is mounted. A server process runs in the background
 /// until the image is unmounted. Users other than root need fusermount3 (package fuse3).
 ///
-/// By default, the image is mounted read-write, which requires exclusive access to the image.
-/// With -o ro, the image is never written, and a journal that needs recovery is replayed in
-/// memory.
+/// By default, the image is mounted read-write, which requires exclusive access to the image. If
+/// the image cannot be written, it is mounted read-only, with a warning. An image at a URL is always
+/// mounted read-only. A read-only mount never writes to the image. A journal that needs recovery is
+/// then replayed in memory, unless --noload is given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
@@ -239,11 +240,12 @@ Examples:
   curl http://127.0.0.1:9520/metrics
 
 Without --direct-io, the kernel caches file content and does its own readahead,
-so --readahead has little effect. With --direct-io, every read reaches larder's
-page cache and readahead policy. Use --direct-io for large files that are read
-once in large requests, or to limit the memory for file content to
---cache-size. Otherwise --direct-io is slower, because every read is a request
-to larder, even if the content is cached.
+and larder's readahead policy applies to the requests of the kernel. If root
+mounts an image that is not at a URL, --readahead then has little effect. With
+--direct-io, every read reaches larder's page cache and readahead policy. Use
+--direct-io for large files that are read once in large requests, or to limit
+the memory for file content to --cache-size. Otherwise --direct-io is slower,
+because every read is a request to larder, even if the content is cached.
 
 If larder is installed as mount.larder, /etc/fstab can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
@@ -275,8 +277,8 @@ pub(crate) struct MountArgs {
     /// Maximum size of a readahead window [default: 1M; up to 32M for a URL]
     ///
     /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is
-    /// smaller. 0 disables larder's readahead. The kernel's own readahead is limited to 128 KiB. If
-    /// root mounts an image that is not at a URL, this option also sets the kernel's limit.
+    /// smaller. 0 disables larder's readahead. The kernel's own readahead is limited to the same size
+    /// if root mounts an image that is not at a URL, otherwise to 128 KiB.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -306,8 +308,8 @@ pub(crate) struct MountArgs {
 How the kernel passes requests to larder [default: auto]
 
 uring: through io_uring. It is faster for walks of directory trees, and slower for reads of large \
-files. If root does not mount, it is also slower for many small requests to a read-write mount. It \
-needs Linux 6.14 or later, and root must enable it:
+files. On a read-write mount by a user other than root, it is also slower for many small requests. \
+It needs Linux 6.14 or later, and root must enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
 auto: through io_uring if it is available and --threads is not 1, otherwise through /dev/fuse."
@@ -467,8 +469,10 @@ pub(crate) struct CatArgs {
 ///
 /// If a regular file is copied out of an image, and DEST is a device, a FIFO or a symbolic link,
 /// such as /dev/stdout, the command does not replace DEST: it writes the content to the device, the
-/// FIFO or the target of the link. Names and links in the image cannot make the command write to
-/// any other place.
+/// FIFO or the target of the link.
+///
+/// If files are copied out of an image, names and links in the image never make the command write
+/// outside DEST.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \

@@ -65,8 +65,8 @@ larder then detects a replaced object only if its length or its time of modifica
         long_help = "\
 Directory of the disk cache [default: ~/.cache/larder]
 
-larder stores the parts of images that it read from a server in DIR. If XDG_CACHE_HOME is set, the default is the \
-directory larder in XDG_CACHE_HOME."
+In DIR, larder stores the parts of images that it has read from a server. If XDG_CACHE_HOME is set, the default is \
+$XDG_CACHE_HOME/larder."
     )]
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of the disk cache; 0 disables it [default: 10G]

@@ -5,9 +5,11 @@
 //! probably need, and all their blocks are in flight at once. This is useful for a device with a long latency,
 //! such as a server.
 //!
-//! No function of this module waits for what it reads. Some wait for what they need to find it: descriptors
-//! of groups, and nodes of extent trees. A block that recovery has replaced in memory is read at once.
-//! Errors are ignored, since the caller that needs a block gets them.
+//! The functions of this module do not wait for the blocks that they read ahead, with two exceptions: if the
+//! device has only blocking calls, all requests are complete before the function returns; and a request that
+//! contains a block which journal recovery redirects is complete before the function returns. To locate the
+//! blocks, a function may wait for group descriptors, and for the extent nodes or indirect blocks of a
+//! directory. Errors are ignored, since the caller that needs a block gets them.
 
 use crate::ondisk::group::GroupFlags;
 use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind};
@@ -21,8 +23,9 @@ const PIECE_BYTES: u64 = 64 << 10;
 const MAX_DIR_BLOCKS: u64 = 256;
 
 impl Filesystem {
-    /// Starts to read the blocks of the inode tables that contain `inos`, within `budget`
-    /// ([`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch)).
+    /// Starts to read the blocks of the inode tables that contain `inos`, and blocks beside them. Reads at
+    /// most `budget` frames, and subtracts their number, as
+    /// [`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch) does.
     pub fn start_reading_inodes(
         &self,
         inos: impl IntoIterator<Item = Ino>,
@@ -36,16 +39,17 @@ impl Filesystem {
         self.buffers().start_prefetch(&ranges, priority, budget);
     }
 
-    /// Returns the block that contains inode `ino`, or `None` if it was never written, or `ino` is invalid.
+    /// Returns the block that contains inode `ino`. Returns `None` if the flags of its group
+    /// state that no inode is in use, if `ino` is invalid, or if the group descriptor cannot be read.
     fn inode_block(&self, ino: Ino) -> Option<u64> {
         let (desc, offset_bytes) = self.inode_table_place(ino).ok()?;
         let is_in_use = !desc.flags.contains(GroupFlags::INODE_UNINIT);
         is_in_use.then(|| desc.inode_table.0 + (offset_bytes >> self.superblock().block_size_log2))
     }
 
-    /// Starts to read the first blocks of the directory `dir`, within `budget`
-    /// ([`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch)). Does nothing if the first
-    /// block is cached or being read.
+    /// Starts to read the first blocks of the directory `dir`. Reads at most `budget` frames, and subtracts
+    /// their number, as [`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch) does.
+    /// Does nothing if the first block is cached or being read.
     pub fn start_reading_dir(&self, dir: &Inode, priority: Priority, budget: &mut usize) {
         if !dir.is_directory() || dir.has_inline_data() {
             return;

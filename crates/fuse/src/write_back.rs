@@ -4,7 +4,8 @@
 //! on close(2), on fsync(2), and by itself after a while. The server therefore cannot refuse a write when the
 //! image is full. But Linux limits the unwritten data of a mount. If the limit is strict, it applies even when the
 //! system as a whole has little unwritten data. The server makes the limit strict, and sets aside twice the space
-//! that data up to the limit needs. Other operations that need space fail rather than use the space that is set aside.
+//! that data up to the limit needs. Any other operation fails rather than use the space that is set aside,
+//! unless it only needs space to map content whose blocks are already allocated.
 //!
 //! There are two reasons for the factor of two. Linux stores the limit as a share of the available memory, so its
 //! value in bytes changes. And Linux checks the limit only after a program has written a number of pages. It counts

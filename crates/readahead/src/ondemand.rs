@@ -2,6 +2,8 @@
 //!
 //! Model: there is one window for each open file, and a marker inside the window takes the place of a second
 //! window. The policy is consulted only on demand: for a missing page, and for a page that carries the marker.
+//! Faults are the exception: so that the policy can count the hits, it is also consulted about each resident
+//! page that a fault accesses.
 //!
 //! ```text
 //!     |<------------------ readahead size ----------------->|
@@ -19,33 +21,44 @@
 //! | case | the policy is consulted about | window |
 //! |---|---|---|
 //! | sequential-next | the lookahead index or the readahead index of the last window, except page 0 | starts after the last window, has the next larger size, and is all lookahead |
-//! | random | a missing page that is not sequential, in a request of at most the largest window | the rest of the request, without a marker; the last window is not changed |
-//! | sequential-first | a missing page that is sequential, or a larger request | starts at the page and has the initial size; the pages after the request are lookahead, or the whole window if the request fills it |
-//! | lookahead-clueless | a marked page that does not belong to the last window, because several streams read one open file | starts at the next page and has four times the initial size; as many pages are lookahead as in sequential-first |
+//! | random | any other missing page that is not sequential, if the rest of the request is not larger than the largest window | the rest of the request, without a marker; the last window is not changed |
+//! | sequential-first | any other missing page | starts at the page and has the initial size; the pages after the request are lookahead, or the whole window if the request fills it |
+//! | lookahead-clueless | any other marked page, for example one of another stream, or page 0 | starts at the next page and has four times the initial size; as many pages are lookahead as in sequential-first |
 //!
-//! A page is sequential if it is the last page that was read or the page after it, in unsigned arithmetic.
-//! Before the first read, only page 0 is sequential. If the pages of a window were reclaimed before the
-//! reader used them (thrashing), the next miss is sequential-first: it opens a window at the missing page, so
-//! the pages are read again in large reads. If the marked page was reclaimed, the miss on that page is
-//! sequential-next: the page is read alone, and the pages after it are read again from the next request on.
+//! The rest of the request starts at the page about which the policy is consulted. The initial size depends on
+//! this rest.
+//!
+//! A page is sequential if it is the last page of the last read, or the page after it. Before the first read,
+//! the last page is `u64::MAX`, and the page after it is page 0, because the comparison wraps. So only page 0
+//! is then sequential.
+//!
+//! Pages of a window can be reclaimed before the reader uses them (thrashing). A miss at the start of the next
+//! request is then sequential-first: it opens a window at the missing page, so the pages are read again in
+//! large reads. A miss later in a request is usually *random*, because the page does not follow the last page
+//! of the previous request; the next request is sequential-first. If the marked page was reclaimed, the miss
+//! on it is sequential-next. The new window starts after the last one, so the page itself is read alone. The
+//! rest of its request is *random*, and the next request is sequential-first.
+//!
 //! For a fault that misses its page, the policy [reads around](crate#faults) the page.
 //!
 //! Deliberate choices:
 //! - The case lookahead-clueless works as in the 2007 patch. Since 2.6.24, Linux searches the page cache for
 //!   the first missing page after the marked page, and starts the window there. [`Modern`](crate::Modern) does
 //!   the same.
-//! - As in the 2007 patch, a marker on page 0 is never sequential-next. Therefore, if the request for page 0
-//!   fills its window, the stream has one more miss, and all pages of that window except page 0 are requested
-//!   again.
+//! - As in the 2007 patch, a marked page 0 is lookahead-clueless, never sequential-next: the next window starts
+//!   at page 1. Page 0 is marked if the request for it fills its window. The next window then also contains
+//!   the other pages of that window. Its marker would be on page 1. Since that page was already inserted, no
+//!   page is marked, and the stream has one more miss.
 //! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
 //! - On a congested device, only windows for a marked page are deferred, because no reader waits for their
 //!   pages. A window for a missing page is not deferred.
-//! - If random reads are advised, the largest window has 0 pages, and the policy returns no window.
+//! - If random reads are advised, the largest window has 0 pages. The policy then returns no window, except for
+//!   a fault that misses its page: that page alone.
 //! - A fault on a marked page triggers the next window, as a read does. The caller has already removed the
 //!   marker, so no later access would trigger it.
 //!
 //! Cost: a decision takes a few comparisons on 32 bytes of state. A hit without a marker does not consult the
-//! policy.
+//! policy, unless it is the hit of a fault.
 //!
 //! Tests: the table in `tests/policies/ondemand.rs`, the properties in `tests/policies/properties.rs`.
 
@@ -106,8 +119,8 @@ fn expects(last: Window, read: &Read) -> bool {
     read.index.0 != 0 && (Some(read.index) == last.marker() || read.index == last.end())
 }
 
-/// Returns the first window of a stream, in the case lookahead-clueless for a marked page, and otherwise in
-/// the case sequential-first.
+/// Returns the window of the case lookahead-clueless if the page is marked, otherwise that of sequential-first.
+/// `request` is the number of pages in the rest of the request.
 fn open(read: &Read, request: u32, max_pages: u32) -> Window {
     let size = sizes::initial(request, max_pages);
     let async_size = if size > request { size - request } else { size };

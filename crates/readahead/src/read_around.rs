@@ -12,8 +12,8 @@
 //!
 //! A fault that finds its page in the page cache counts as a hit, and any other fault counts as a miss.
 //! If the misses exceed the hits by more than [`LOTS_OF_MISSES`], read-around does not seem to help.
-//! While this is so, a missing page is read alone. Faults do not change the windows for reads of the
-//! same open file.
+//! While this is so, a missing page is read alone. A fault that misses its page does not change the
+//! windows for reads of the same open file.
 
 use crate::{Read, Residency, Trigger, Window, Windows};
 

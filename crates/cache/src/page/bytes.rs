@@ -3,10 +3,13 @@
 //!
 //! The conversion is sound because of the states of a frame, as drawn in [`super`]:
 //! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. At most one of these
-//!   guards exists, and only while the slot is busy. It is created by the thread whose exchange of the
-//!   state word made the slot busy. A busy slot cannot be pinned or evicted, nor made busy again.
-//! - Other threads read the bytes only through a [`Page`], which has a pin. A pinned slot cannot be
-//!   evicted. It can become busy, but its [`LockedPage`] is created only after the last pin is removed.
+//!   guards exists, and only while the slot is busy. It is created by the thread that made the slot busy:
+//!   for a `NewPage`, by a store to the state word of a vacant slot, which the thread owned; for a
+//!   `LockedPage`, by an exchange of the state word. A busy slot cannot be pinned or evicted, nor made busy
+//!   again.
+//! - Other threads read the bytes only through a [`Page`] or an [`OwnedPage`]. Both have a pin. A pinned
+//!   slot cannot be evicted. It can become busy, but its [`LockedPage`] is created only after the last pin
+//!   is removed.
 //! - The change of the state word that ends the busy state has release ordering, and pinning and locking
 //!   load the word with acquire ordering. Unpinning has release ordering, and eviction and the wait for
 //!   the last pin load the word with acquire ordering. So the writes and the reads of different threads
@@ -270,8 +273,8 @@ unsafe impl ReadBuffers for PagesToRead {
     }
 }
 
-/// An uptodate page that the owner of this guard may change. The page is not pinned while the guard
-/// exists.
+/// A page that was uptodate, and is busy while this guard exists. The owner of the guard may change the
+/// page, because no thread has it pinned. When the guard is dropped, the page is uptodate again.
 #[derive(Debug)]
 pub struct LockedPage<'a> {
     frames: &'a Frames,
@@ -333,7 +336,8 @@ impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: the frame is inside the mapping, which outlives `'a`. When `self` was created, the
         // frame was busy and had no pins. It is busy until `self` is dropped, so it cannot be pinned,
-        // and no other guard of it exists. All bytes were initialised when the page was read.
+        // and no other guard of it exists. The mapping was created zeroed, so all bytes are
+        // initialised.
         unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }

@@ -38,8 +38,8 @@ impl Page<'_> {
         self.slot().aux() & bits != 0
     }
 
-    /// Sets `bits` in the half word of the page. The bits describe the contents, and are kept until the
-    /// page is evicted.
+    /// Sets `bits` in the half word of the page's slot ([`Slot::aux`](crate::table::Slot::aux)). The bits
+    /// describe the contents, and are kept until the page is evicted or removed.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.slot().set_aux_bits(bits);
     }
@@ -70,7 +70,7 @@ impl NewPage {
         self.slot().set_flags(State::DIRTY);
     }
 
-    /// Sets `bits` in the half word of the page, as [`Page::set_aux_bits`] does.
+    /// Sets `bits` in the half word of the page's slot, as [`Page::set_aux_bits`] does.
     pub(crate) fn set_aux_bits(&mut self, bits: u32) {
         self.slot().set_aux_bits(bits);
     }

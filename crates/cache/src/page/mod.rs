@@ -21,9 +21,10 @@
 //! ```
 //! - *free* and *vacant*: the frame has no page. A vacant frame is owned by the thread that allocated
 //!   it. No thread accesses the bytes.
-//! - *busy*: one thread reads the page from the device ([`NewPage`]) or changes it ([`LockedPage`]), and
-//!   no other thread can pin the page. When a thread starts to lock a page, other threads may still have
-//!   pins of it and read the bytes. The `LockedPage` is created after the last of these pins is removed.
+//! - *busy*: one thread fills the page ([`NewPage`]), for example from the device, or changes it
+//!   ([`LockedPage`]), and no other thread can pin the page. When a thread starts to lock a page, other
+//!   threads may still have pins of it and read the bytes. The `LockedPage` is created after the last of
+//!   these pins is removed.
 //! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty. A
 //!   dirty page is not evicted until it is [marked as clean](PageCache::set_clean).
 //!
@@ -67,7 +68,7 @@
 //! The invariants of the frames (`pool.rs`) and those of the [`table`](crate::table) hold.
 //!
 //! # Locking
-//! A hit takes no lock.
+//! A hit takes no lock, unless the pages are in red-black trees ([`research`](crate::research)).
 //!
 //! # Cost
 //! Each frame costs 32 bytes for its slot and, with Larder's default sizes, 3 to 6 bytes for buckets.

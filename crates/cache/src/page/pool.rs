@@ -5,9 +5,9 @@
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and one clock hand evicts pages and buffers in the same way.
 //!
-//! A frame is *lent* to another cache, so that the other cache can grow within the common budget. The slot of
-//! the frame is then *retired*, and the memory of the frame is returned to the kernel. The other cache
-//! allocates its memory itself.
+//! A frame can be *lent* to another cache, so that the other cache can grow within the common budget: the
+//! memory of the frame is returned to the kernel, the slot of the frame is *retired*, and the other cache may
+//! allocate as much memory of its own.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:
@@ -17,7 +17,7 @@
 //!    - *busy* or *uptodate*: it is in the index of pages or of buffers.
 //!    - *retired*: its frame is lent.
 //! 2. The bytes of a frame that is in an index change only while the frame is busy.
-//! 3. A dirty frame is uptodate, or was uptodate and is being changed.
+//! 3. A dirty frame is uptodate, or it is busy because a thread changes it or fills it with new contents.
 
 use super::index::{FrameIndex, PageIndex};
 use super::key::PAGE_WORDS;

@@ -222,7 +222,7 @@ impl<const W: usize> Slot<W> {
         self.aux.store(value, Release);
     }
 
-    /// Sets `bits` in the half word. The caller must have pinned the entry.
+    /// Sets `bits` in the half word. The caller must have pinned the entry or made it busy.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.aux.fetch_or(bits, AcqRel);
     }

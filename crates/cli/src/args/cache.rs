@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 /// List or remove cached parts of images at URLs
 ///
-/// larder keeps the parts of images that it reads from a server in a cache on disk. The cache takes
-/// at most 10G, unless --cache-disk-size sets another limit for a command that reads an image. When
-/// the cache is full, larder removes the parts of the least recently used image, so these commands
-/// are rarely needed. They remove only cached parts, never an image, and keep the parts of images
-/// that are in use.
+/// In a cache on disk, larder stores the parts of images that it has read from a server. The cache
+/// takes at most 10G, unless --cache-disk-size sets another limit for a command that reads an image.
+/// When the cache is full, larder removes the parts of the least recently used image that is not in
+/// use, so these commands are rarely needed. They remove only cached parts, never an image, and keep
+/// the parts of images that are in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,6 +33,8 @@ pub(crate) enum CacheCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CacheDirArgs {
     /// Directory of the disk cache [default: ~/.cache/larder]
+    ///
+    /// If XDG_CACHE_HOME is set, the default is $XDG_CACHE_HOME/larder.
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }

@@ -48,9 +48,10 @@ pub(crate) struct ReadaheadArgs {
     pub workload: Workload,
     /// Device to simulate
     ///
-    /// scsi-1998 is a 9 GB SCSI disk of 1998. sata-2007 is a 160 GB SATA disk of 2007. nvme is an NVM Express
-    /// drive for data centres. network-1ms is network storage with a latency of 1 ms, over 10 Gbit/s.
-    /// object-30ms is an object store with 30 ms to the first byte. instant completes each request at once.
+    /// scsi-1998 is a 9 GB SCSI disk of 1998. sata-2007 is a 160 GB SATA disk of 2007. sata-2007-cfq is the
+    /// same disk with CFQ, the default I/O scheduler of Linux 2.6.20. nvme is an NVM Express drive for data
+    /// centres. network-1ms is network storage with a latency of 1 ms, over 10 Gbit/s. object-30ms is an
+    /// object store with 30 ms to the first byte. instant completes each request at once.
     #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = device_names())]
     pub device: &'static DeviceModel,
     /// Memory for cached pages

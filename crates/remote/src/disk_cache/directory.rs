@@ -24,8 +24,9 @@ pub(super) const UNIT_COST_BYTES: u64 = (UNIT_BYTES + ALIGN_BYTES) as u64;
 /// The limit divided by this number is the spare part, for which no allowance is given.
 const SPARE_DIVISOR: u64 = 16;
 
-/// The limit divided by this number is the largest allowance. The spare part is enough for the allowances of
-/// 16 processes.
+/// The limit divided by this number is the largest allowance, but at least [`UNIT_COST_BYTES`] and at most
+/// [`MAX_ALLOWANCE_BYTES`]. The spare part is enough for the allowances of 16 objects, unless the limit is so
+/// small that each allowance is [`UNIT_COST_BYTES`].
 const ALLOWANCE_DIVISOR: u64 = 256;
 
 /// The largest allowance, however large the limit is.

@@ -41,22 +41,28 @@
 //! 1. The file `lock` in the directory: locked exclusively while a cache file is opened, created, listed or
 //!    removed, but not while it is read or written.
 //! 2. A cache file: the lock is shared while a [`CachedObject`] is open. A file is removed under an exclusive
-//!    lock, which is requested without waiting, while lock 1 is held.
+//!    lock, which is requested without waiting, while lock 1 is held. A damaged file is replaced under lock 1
+//!    alone.
 //!
-//! A write never waits for lock 1. If another process holds this lock when a file must be evicted, the unit
-//! is not stored. File systems without locks are supported. On these, a file can be removed while it is in
-//! use. Its users keep the open file.
+//! A write never waits for lock 1. If this lock is held elsewhere when a file must be evicted, the file is
+//! kept. The unit is still stored if there is room below 15/16 of the limit (see below). Otherwise, neither
+//! this unit nor the next 255 units of the object are stored.
+//!
+//! File systems without locks are supported. On these, a file can be removed while it is in use. Its users
+//! keep the open file.
 //!
 //! # Size
 //!
 //! The limit applies to the allocated blocks of all files, not to their sizes. Before it writes, an object
-//! obtains an allowance of at most 1/256 of the limit (at most 16 MiB, but at least one unit). If the files
-//! plus the allowance exceed 15/16 of the limit, files that are not in use are evicted, least recently used
-//! first. A file is used when it is opened, written or closed. If only files in use remain, storing of
-//! units stops until other objects are closed or files are removed. Therefore, if the limit is too small,
-//! the cache keeps what was read first, which is also what the next mount reads first. A file that was
-//! unlinked while in use no longer counts, and nothing more is stored in it. The last 1/16 is for the
-//! allowances of other processes, and for the map.
+//! obtains an allowance. Its maximum is 1/256 of the limit, but at least 68 KiB (a unit and a page of the map)
+//! and at most 16 MiB. If the files plus this maximum exceed 15/16 of the limit, files that are not in use are
+//! evicted, least recently used first. A file is used when it is opened, written or closed. If only files in
+//! use remain, storing of units stops until other objects are closed or files are removed. Therefore, if the
+//! limit is too small, the cache keeps what was read first, which is also what the next mount reads first.
+//!
+//! Each stored unit takes 68 KiB from the allowance of its object. The last 1/16 of the limit is for what other
+//! objects, also those of other processes, may still write within their allowances. A file that was unlinked
+//! while in use no longer counts. Only the rest of its present allowance can still be stored in it.
 //!
 //! # Cost
 //!

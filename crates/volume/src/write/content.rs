@@ -54,7 +54,8 @@ impl Volume {
     }
 
     /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Any other operation fails with
-    /// `ENOSPC` if it would leave less free space than this. The value replaces that of an earlier call.
+    /// `ENOSPC` if it would leave less free space than this, unless it only needs space to map content whose
+    /// blocks are already allocated. The value replaces that of an earlier call.
     ///
     /// # Errors
     /// `EROFS`.
