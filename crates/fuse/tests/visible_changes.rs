@@ -9,13 +9,14 @@ use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::{Mounted, folder};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps,
-    XattrFlags,
+    AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, SeekFrom, Timespec,
+    Timestamps, XattrFlags,
 };
 use rustix::time::ClockId;
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
@@ -385,4 +386,47 @@ fn every_operation_changes_what_is_visible_with_a_writeback_cache() {
         write_back: WriteBack::On,
         ..MountOptions::default()
     });
+}
+
+/// Returns what lseek(2) finds in a file after each change, while the file is open for writing.
+fn found_after_writes(path: &Path) -> Vec<rustix::io::Result<u64>> {
+    const MIB: u64 = 1 << 20;
+    let file = File::create_new(path).unwrap();
+    let mut found = Vec::new();
+    let mut seek = |offsets: &[u64]| {
+        for &offset in offsets {
+            found.push(rustix::fs::seek(&file, SeekFrom::Data(offset)));
+            found.push(rustix::fs::seek(&file, SeekFrom::Hole(offset)));
+        }
+    };
+    for start in [16 * MIB - 1, 16 * MIB + 5000, 3 * MIB] {
+        file.write_all_at(b"data", start).unwrap();
+        seek(&[0, 100, start, start + 3, start + 4, start + 9000]);
+    }
+    file.set_len(4 * MIB).unwrap();
+    seek(&[3 * MIB, 3 * MIB + 5000, 4 * MIB - 1, 4 * MIB]);
+    fs::remove_file(path).unwrap();
+    file.write_all_at(&vec![b'x'; 70_000], 40 * MIB).unwrap();
+    seek(&[4 * MIB, 40 * MIB + 65_536, 41 * MIB]);
+    found
+}
+
+#[test]
+fn lseek_finds_content_that_the_kernel_has_not_sent() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder("-t ext4 -b 4096", "32M");
+    let kernel = LoopMount::new(&folder.path().join("kernel"), Access::ReadWrite, &[]).unwrap();
+    let expected = found_after_writes(&kernel.path().join("file"));
+    for threads in [None, NonZeroUsize::new(1)] {
+        let options = MountOptions {
+            write_back: WriteBack::On,
+            threads,
+            ..MountOptions::default()
+        };
+        let mounted = Mounted::for_writing(folder.path(), &options);
+        let found = found_after_writes(&mounted.path.join("file"));
+        assert_eq!(found, expected, "threads: {threads:?}");
+    }
 }

@@ -70,21 +70,33 @@ impl Connection {
         }
     }
 
-    /// Notifies the kernel that it must drop its cached attributes of a file.
-    ///
-    /// The kernel drops attributes without waiting for requests in progress. (For pages, it would wait.)
+    /// Notifies the kernel that it must drop its cached attributes of a file. The kernel does not wait for anything.
     pub(super) fn invalidate_attributes(&self, node: NodeId) {
+        // With a negative offset, the kernel drops only attributes and keeps the pages.
+        self.invalidate(node, -1);
+    }
+
+    /// Makes the kernel write back the dirty pages of a file from `offset_bytes` on. The kernel also drops these
+    /// pages, and its cached attributes of the file. Waits until the server has answered the kernel's writes, and its
+    /// reads of these pages.
+    pub(super) fn write_back_pages(&self, node: NodeId, offset_bytes: u64) {
+        if let Ok(offset_bytes) = i64::try_from(offset_bytes) {
+            self.invalidate(node, offset_bytes);
+        }
+    }
+
+    fn invalidate(&self, node: NodeId, offset_bytes: i64) {
         let notification = InvalInodeOut {
             node: node.0,
-            // With a negative offset, the kernel drops only attributes and keeps the pages.
-            offset_bytes: -1,
+            offset_bytes,
+            // Up to the end of the file.
             len_bytes: 0,
         };
         match self.send(0, NOTIFY_INVAL_INODE, notification.as_bytes()) {
             // ENOENT: the kernel has forgotten the node.
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(errno) => tracing::warn!(
-                "cannot invalidate the kernel's attributes of node {}: {errno}",
+                "cannot invalidate what the kernel caches of node {}: {errno}",
                 node.0
             ),
         }

@@ -54,6 +54,11 @@ pub(crate) trait Handler: Debug + Send + Sync {
         Ending::Never
     }
 
+    /// Returns whether the answer waits until other requests of the kernel are answered.
+    fn waits_for_kernel(&self, _request: &Request<'_>) -> bool {
+        false
+    }
+
     /// Undoes what the answer to a request has counted. `body` is the body of the reply, which is not
     /// sent.
     fn discard(&self, _header: &Header, _body: &[u8]) {}

@@ -133,7 +133,8 @@ impl Handshake {
             // All receivers but one may wait for the device. At least as many requests may wait in workers.
             None => (threads / 2 + 1).min(RECEIVERS),
         };
-        let has_workers = threads > 1 || queues.is_some();
+        // On a writable mount, some requests wait for others.
+        let has_workers = threads > 1 || queues.is_some() || options.read_write;
         // On a read-only mount, several receivers wait in the kernel, which wakes one for each request.
         let parks = options.read_write && receiver_count > 1;
         let waiting_receivers = if parks { 0 } else { receiver_count - 1 };

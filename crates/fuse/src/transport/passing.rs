@@ -18,6 +18,11 @@
 //! previous check. The thread runs while a passed request can end, and stops after [`IDLE_CHECKS`] consecutive checks
 //! that find no such request.
 //!
+//! # Requests that wait for other requests
+//! The answer to an `LSEEK` waits until the kernel has written the file's dirty pages back, and so until the server has
+//! answered the kernel's writes, which may also be passed to workers. One thread answers all requests of this kind
+//! ([`Handler::waits_for_kernel`]), so they never occupy the workers.
+//!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
 
@@ -97,6 +102,8 @@ impl Copied {
 #[derive(Debug)]
 pub(super) struct Passing {
     workers: Workers,
+    /// The thread for requests that wait for other requests.
+    last: Workers,
     handler: Arc<dyn Handler>,
     pending: Arc<Mutex<Pending>>,
 }
@@ -128,6 +135,7 @@ impl Passing {
     pub(super) fn new(handler: &Arc<dyn Handler>, threads: usize) -> Self {
         Self {
             workers: Workers::new(threads),
+            last: Workers::new(1),
             handler: Arc::clone(handler),
             pending: Arc::default(),
         }
@@ -138,9 +146,13 @@ impl Passing {
         let Header { unique, caller, .. } = passed.header();
         let request = passed.request();
         let ending = request.map_or(Ending::Never, |request| self.handler.ending(&request));
+        let workers = match request {
+            Ok(request) if self.handler.waits_for_kernel(&request) => &self.last,
+            _ => &self.workers,
+        };
         let handler = Arc::clone(&self.handler);
         if ending == Ending::Never {
-            return self.workers.run(move || passed.answer(&*handler));
+            return workers.run(move || passed.answer(&*handler));
         }
         let copy = (ending == Ending::Always).then(|| passed.copy());
         let must_start = self.pending.lock().insert(unique, caller.thread, passed);
@@ -148,7 +160,7 @@ impl Passing {
             start_checks(&self.pending);
         }
         let pending = Arc::clone(&self.pending);
-        self.workers.run(move || match copy {
+        workers.run(move || match copy {
             Some(copy) => answer_copy(&*handler, &pending, &copy),
             None => {
                 if let Some(passed) = take(&pending, unique) {

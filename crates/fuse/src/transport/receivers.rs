@@ -30,8 +30,8 @@ const LARGE_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Receivers {
     pub(super) handler: Arc<dyn Handler>,
-    /// Passes to workers the requests that would wait for the device. It is `None` with `threads=1`, unless the
-    /// transport is `io_uring`.
+    /// Passes to workers the requests that would wait for the device. It is `None` on a read-only mount with
+    /// `threads=1`, unless the transport is `io_uring`.
     pub(super) passing: Option<Arc<Passing>>,
     /// Decides which receivers wait for requests. It is `None` on a read-only mount, or with a single receiver.
     pub(super) parking: Option<Parking>,

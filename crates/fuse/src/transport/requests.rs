@@ -72,8 +72,8 @@ enum Need {
     Memory,
     /// Locks, and metadata that may or may not be in memory. The request is tried in a [`MemoryOnly`] part.
     Metadata,
-    /// The device.
-    Device,
+    /// The device, or answers to other requests.
+    Wait,
 }
 
 impl Handler for Requests {
@@ -121,6 +121,10 @@ impl Handler for Requests {
             | Operation::Unknown => Ending::Never,
             _ => Ending::UntilBegun,
         }
+    }
+
+    fn waits_for_kernel(&self, request: &Request<'_>) -> bool {
+        self.operations.can_write() && matches!(request.operation, Operation::Lseek(_))
     }
 
     /// Subtracts the lookups that the reply would have added in the kernel.
@@ -175,7 +179,7 @@ impl Requests {
             match self.need(&request.header, &request.operation) {
                 Need::Memory => {}
                 Need::Metadata => memory_only = Some(MemoryOnly::begin()),
-                Need::Device => return Outcome::WouldWait,
+                Need::Wait => return Outcome::WouldWait,
             }
         }
         match request.operation {
@@ -227,7 +231,7 @@ impl Requests {
                 {
                     Need::Memory
                 } else {
-                    Need::Device
+                    Need::Wait
                 }
             }
             Operation::Forget(_)
@@ -243,8 +247,9 @@ impl Requests {
                 Need::Metadata
             }
             Operation::Fsync(_) | Operation::Fallocate(_) | Operation::CopyFileRange(_) => {
-                Need::Device
+                Need::Wait
             }
+            Operation::Lseek(_) if self.operations.can_write() => Need::Wait,
             // With `-o sync`, a change waits for its commit. Writes do not: the kernel sends an fsync after
             // each.
             Operation::SetAttr(_)
@@ -261,17 +266,17 @@ impl Requests {
             | Operation::RemoveXattr(_)
                 if self.operations.sync =>
             {
-                Need::Device
+                Need::Wait
             }
             Operation::Ioctl(ioctl, _) => match ioctl::effect(ioctl.number) {
-                Effect::Change if self.operations.sync => Need::Device,
+                Effect::Change if self.operations.sync => Need::Wait,
                 Effect::None | Effect::Change => Need::Metadata,
-                Effect::LongChange => Need::Device,
+                Effect::LongChange => Need::Wait,
             },
             Operation::Write(write, data)
                 if self.reads_for_write(header.node, write.offset_bytes, data.len()) =>
             {
-                Need::Device
+                Need::Wait
             }
             _ => Need::Metadata,
         }
@@ -509,6 +514,10 @@ impl Requests {
             _ => return Err(Errno::INVAL),
         };
         let offset = u64::try_from(seek.offset_bytes).map_err(|_| Errno::NXIO)?;
+        if self.operations.can_write() {
+            // The kernel can have dirty pages in holes, or past the end of the file.
+            self.connection.write_back_pages(node, offset);
+        }
         let found = self.operations.seek(node, what, offset)?;
         i64::try_from(found).map_err(|_| Errno::OVERFLOW)?;
         body.add_structure(&LseekOut {
