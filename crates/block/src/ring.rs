@@ -8,7 +8,8 @@
 //!    not changed while the kernel may read it.
 //! 2. An [`InFlight`] is in `in_flight` from before its submission until its completion. A ring that is
 //!    dropped while requests are in flight waits for them. It leaks those that do not complete in time.
-//! 3. At most one submission for each [`InFlight`] exists, so the submission queue has room for all.
+//! 3. At most one submission for each [`InFlight`] exists, and at most one that waits for the wake-up event. The
+//!    submission queue has an entry for each of them, so it has room for all.
 //! 4. A ring that has failed makes no further `io_uring_enter` call. Therefore the kernel never reads the
 //!    submissions that it had not taken when the ring failed. Their requests have ended.
 //!

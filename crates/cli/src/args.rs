@@ -400,9 +400,9 @@ Examples:
   larder ls --json disk.img /home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name and the keys of larder stat --json
-except path and xattrs. If the name is not valid UTF-8, the entry also has
-name_hex, the bytes of the name in hexadecimal. If the attributes of a file
-cannot be read, the entry has only name and name_hex.")]
+except path and xattrs. If the attributes of a file cannot be read, its entry
+has only name. If a name is not valid UTF-8, its entry also has name_hex, the
+bytes of the name in hexadecimal.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -561,9 +561,10 @@ JSON:
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
-    ahead_bytes (fetched before a program waited), memory_bytes, disk_bytes
-    (read from the disk cache), latency_p50_us, latency_p99_us (of requests;
-    upper bounds), last_failure}
+    ahead_bytes (the part of fetched_bytes that no program waited for),
+    memory_bytes and disk_bytes (read from memory and from the disk cache,
+    instead of the server), latency_p50_us, latency_p99_us (of requests; upper
+    bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

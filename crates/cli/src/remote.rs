@@ -32,23 +32,26 @@ const CACHE: &str = "cache";
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value is a file with a URL.
 const URL_FILE: &str = "--url-file";
+/// The heading of the arguments in the help.
+const HEADING: &str = "Images at URLs";
 /// The maximum length of a file with a URL, in bytes.
 const MAX_URL_BYTES: u64 = 64 << 10;
 
 /// Which server has an image, and what is expected of it.
+// Each argument has the heading: `next_help_heading` would also apply to the arguments that follow these.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Images at URLs")]
 pub struct RemoteArgs {
     /// URL of a server that is compatible with S3, Google Cloud Storage or Azure
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = HEADING)]
     pub endpoint: Option<String>,
     /// Send no credentials to an object store
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub anonymous: bool,
     /// Whether an object without a strong `ETag` is accepted.
     // The help is separate, because it would show the backticks.
     #[arg(
         long,
+        help_heading = HEADING,
         help = "Accept an object without a strong ETag",
         long_help = "\
 Accept an object without a strong ETag
@@ -61,6 +64,7 @@ larder then detects a replaced object only if its length or its time of modifica
     #[arg(
         long,
         value_name = "DIR",
+        help_heading = HEADING,
         help = "Directory of the disk cache [default: ~/.cache/larder]",
         long_help = "\
 Directory of the disk cache [default: ~/.cache/larder]
@@ -70,16 +74,16 @@ $XDG_CACHE_HOME/larder."
     )]
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of the disk cache; 0 disables it [default: 10G]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = HEADING)]
     pub cache_disk_size: Option<u64>,
     /// Read only from the disk cache, and send no requests
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub offline: bool,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
     /// Give this option instead of IMAGE. Other users of the machine can see the arguments of a
     /// command, but not the URL in FILE.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub url_file: Option<PathBuf>,
 }
 

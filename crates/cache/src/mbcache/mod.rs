@@ -39,12 +39,13 @@
 //!    list. In `referenced` and `clock`, eviction passes over the entry once. There are four exceptions: (a)
 //!    in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
 //!    `list-lru`, a touch has no effect while the entry is being inserted and is not on a list yet; (c) in
-//!    `clock`, the arena may have grown or given memory back since the touch, which moves the hand and some
-//!    entries; (d) the entry may be evicted because its chain is full (see item 6).
+//!    `clock`, the hand can reach the entry again soon after it has passed over it, because the hand jumps when
+//!    the arena grows or gives memory back, and the latter also moves entries; (d) the entry may be evicted
+//!    because its chain is full (see item 6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
-//! 6. The maximum length of a chain is four times the mean length when the arena is full, but at least 64.
-//!    With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants. The
+//! 6. A chain has at most four times as many entries as the mean chain of a full arena, but the maximum is at
+//!    least 64. With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants. The
 //!    arena of `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new entry
 //!    in a full chain replaces the oldest entry of the chain that is not held. So the walk of a chain is
 //!    short even if an attacker chooses the hashes.

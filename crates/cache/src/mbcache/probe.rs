@@ -1,9 +1,9 @@
 //! The probe: the interface through which a variant reports the locks and cache lines that an operation
 //! uses and that other processors may have to wait for.
 //!
-//! A machine with two processors cannot show the contention of 24. Therefore the lab runs each operation
-//! once, records the reports, and simulates the operation on any number of processors. The caches of a
-//! mount have the probe `()`, which has no cost.
+//! A machine with two processors cannot show the contention of 24 processors, as in Kara's measurements.
+//! Therefore the lab runs each operation once, records the reports, and simulates the operation on any
+//! number of processors. The caches of a mount have the probe `()`, which has no cost.
 //!
 //! # Numbers of locks and cache lines
 //! Each lock and each cache line has a number of 64 bits. The upper half is the kind, and the lower half
@@ -14,7 +14,7 @@
 //! | 0 | number of the bucket | the lock of a bucket |
 //! | 1 | number of the list | the lock of a list that determines the eviction order |
 //! | 2 | 0 | the single lock of `old` |
-//! | 3 | number of the slot | the line with an entry's state word; for holds, the entry |
+//! | 3 | number of the slot | the line with an entry's state word; in `HoldExclusive`, `HoldShared` and `Release`, the entry itself |
 //! | 4 | number of the free list | the line with the head of a free list of the arena |
 //! | 5 | 0 | the line with the count of entries, if no lock guards it |
 //!

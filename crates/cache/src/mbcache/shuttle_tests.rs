@@ -191,8 +191,8 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
         assert!(seen.contains(&10), "10 was never removed: {seen:?}");
     }
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
-    // Of two neighbours in the chain that are both removed and inserted again, the second may be at the
-    // front again before the first is removed.
+    // Two neighbours in the chain are each removed and reinserted. The second can be back at the front
+    // before the first is removed.
     let renew_after: Act = |cache| renew(cache, 20);
     let renew_before: Act = |cache| renew(cache, 30);
     check(move |variant| {

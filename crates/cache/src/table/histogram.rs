@@ -70,8 +70,8 @@ impl Histogram {
         last.map_or(0, |(length, _)| *length)
     }
 
-    /// Returns the share of the objects in chains whose length is at most the mean length, rounded up.
-    /// Lever writes of this number: "about 68% of all buffers are stored in buckets containing the
+    /// Returns the share of the objects in chains that are no longer than the mean length rounded up to an
+    /// integer. Lever writes of this number: "about 68% of all buffers are stored in buckets containing the
     /// expected average number of buffers or less". Returns 1 if there are no objects.
     #[must_use]
     pub fn share_in_mean_chains(&self) -> f64 {

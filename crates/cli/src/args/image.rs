@@ -15,7 +15,9 @@ pub(crate) struct VolumeArgs {
     /// Total memory of all caches [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub cache_size: Option<u64>,
-    /// Ignore the journal, and open the image read-only
+    /// Ignore the journal
+    ///
+    /// With this option, a mount is read-only, and a command that changes the image fails.
     #[arg(long)]
     pub noload: bool,
     #[command(flatten)]

@@ -270,7 +270,7 @@ impl<'f> Handle<'f> {
     pub fn stop(mut self) -> Tid {
         if self.attempt.is_some() && attempt::has_missed() {
             // After `Filesystem::change` returned, the handle needed to wait and could not, so its
-            // changes can be incomplete. This makes all later commits fail.
+            // changes can be incomplete. `broken` makes all later commits fail.
             self.fs
                 .broken("a handle needed to wait for the device after its changes");
         }
@@ -286,7 +286,7 @@ impl<'f> Handle<'f> {
         });
         let (blocks, spent) = (running.len_blocks(), self.granted - self.credits);
         if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
-            // The transaction is possibly too large for the log. This makes all later commits fail.
+            // The transaction is possibly too large for the log. `broken` makes all later commits fail.
             self.fs
                 .broken("a handle changed more blocks than its credits allow");
         }

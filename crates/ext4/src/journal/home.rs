@@ -52,8 +52,11 @@ pub(super) fn write_home(
 }
 
 impl Homes {
-    /// Marks the buffers of `blocks` as clean, except for buffers that have changed since. The
-    /// blocks must be durable in their homes.
+    /// Marks the buffers of `blocks` as clean, except for buffers that have changed since.
+    ///
+    /// The blocks must have been written to their homes, because a clean buffer can be evicted and
+    /// then read from the device again. They need not be durable there while the log contains their
+    /// copies: recovery calls this function before it flushes, and empties the log after the flush.
     pub(super) fn clean(&self, buffers: &BufferCache, blocks: impl Iterator<Item = Version>) {
         let mut unclean = self.unclean.lock();
         let earlier = std::mem::take(&mut *unclean);

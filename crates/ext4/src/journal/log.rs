@@ -25,7 +25,8 @@
 //! | home of a data block outside the file system | the block is revoked | none |
 //! | | otherwise | error |
 //!
-//! Cost: time in proportion to the log; about 40 bytes for each block that is to be replayed.
+//! Cost: time in proportion to the log; in the result, about 40 bytes for each block that is to be
+//! replayed.
 
 use super::checkpoint::Circle;
 use super::file::JournalFile;
@@ -58,8 +59,9 @@ pub struct RecoveryCounts {
 const READ_BLOCKS: u32 = 64;
 
 /// The maximum number of blocks to be replayed, and of revocations in one transaction. A journal of
-/// 4 GiB with blocks of 4 KiB has this many blocks. A record takes about 100 bytes, so a journal
-/// that is crafted to exhaust memory is refused after about 100 MiB.
+/// 4 GiB with blocks of 4 KiB has this many blocks. While the log is read, a record takes up to about
+/// 100 bytes, including the lists of [`Pending`], the list for the check of the checksums, and the spare
+/// capacity of all lists. So a journal that is crafted to exhaust memory is refused after about 100 MiB.
 const RECORDS_MAX: usize = 1 << 20;
 
 /// The contents of the log.

@@ -15,12 +15,13 @@
 //! | 9 | nodes of directory indexes | a split moves entries out of a leaf |
 //! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
 //!
-//! Classes 2 to 10 are guessed from the contents of the blocks. A wrong guess costs a flush, or
-//! changes the order of two blocks, and has no other effect.
+//! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than
+//! the table says. A block that resembles a node may get an earlier class: it is then written
+//! earlier, which may cost a flush, and has no other effect.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
-//! freed. It reuses an inode number that the running transaction freed only if no other number is
-//! free.
+//! freed. Only if no other inode number is free does it reuse one that the running transaction
+//! freed.
 //!
 //! # Cost
 //! Each class that has blocks costs a flush: most transactions need two or three flushes.

@@ -86,9 +86,10 @@ impl Filesystem {
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
-    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] if
-    /// the calling thread is in a [`MemoryOnly`] part, which is a part of its work in which it must not wait,
-    /// and the part has missed something, or this function would wait for a commit or a checkpoint.
+    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] in a
+    /// [`MemoryOnly`] part, in which the thread must not wait, if a needed block was missing or a wait
+    /// was refused earlier in the part, or if this function would have to wait for a commit or a
+    /// checkpoint.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;
         if MemoryOnly::has_missed() {

@@ -45,9 +45,8 @@ const LOG_PART: u32 = 4;
 /// for dirty metadata.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
-/// The smallest limit of the number of metadata blocks of a transaction, however small the bound on
-/// dirty metadata is. It is about a quarter of the smallest journal, and enough for the largest
-/// handle.
+/// The bound on dirty metadata never limits a transaction to fewer metadata blocks than this. It is
+/// about a quarter of the smallest journal, and enough for the largest handle.
 const MIN_TRANSACTION_BLOCKS: u64 = 256;
 
 /// The state that a file system has only while it is open for writing.
@@ -313,8 +312,8 @@ pub struct WriteOptions {
     /// Whether the content of files is journaled like metadata, as with `data=journal`.
     pub journals_content: bool,
     /// The maximum size in bytes of dirty metadata in memory; at least 1,024 blocks are allowed.
-    /// `None` if only the size of the journal limits it, or without a journal, the maximum size of
-    /// a transaction.
+    /// If `None`, the only limit is the size of the journal; without a journal, it is the maximum
+    /// size of a transaction.
     pub dirty_metadata_bytes: Option<u64>,
     /// The repair of a damaged superblock, which is written before all other changes.
     pub repair: Option<SuperblockRepair>,

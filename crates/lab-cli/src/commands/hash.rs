@@ -35,8 +35,8 @@ Columns:
            (a chi-square test)
   ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, with the
            median absolute deviation. An asterisk marks the fastest rows: no other row is faster
-           than these by more than the noise. The noise is 3% of the slower time, plus 4.5 times the
-           combined deviation of both times.
+           than these by more than the noise. The noise between two rows is 3% of the slower time,
+           plus 4.5 times the root of the sum of the squares of their two deviations.
 
 Values of --functions:
   NAME       a function that larder lab list prints. A full name (page-mult) selects the function
@@ -51,14 +51,15 @@ Values of --functions:
 Values of --keys:
   sequential  consecutive numbers, such as inodes in the order of their creation
   strided     numbers 64 apart, such as the first blocks of file system structures
-  pages       pages of files; each file has 1 to 10000 pages, and the inode numbers are nearby
+  pages       pages of files; each file has 1 to 10000 pages, and the inode numbers
+              are close together
   blocks      blocks of one device, in runs of 1 to 1000 with gaps between the runs
   names       names in directories; each directory has 1 to 1000 names, and the hashes of the names
               are uniformly distributed
 
-The command inserts and removes objects as the trace recorded it. If the trace has only lookups, or
-if --memory or --objects is given, each lookup that misses inserts an object instead. If the cache
-is then full, the clock algorithm selects an object to evict.
+By default, the command repeats the insertions and removals that the trace recorded. If the trace
+has only lookups, or if --memory or --objects is given, each lookup that misses inserts an object
+instead. If the cache is then full, the clock algorithm selects an object to evict.
 
 Examples:
   larder lab hash --keys pages                         generated keys, without a trace
@@ -70,8 +71,8 @@ Examples:
 
 JSON:
   source            origin of the keys
-  losses            {events (number of missing events), is_cut_short (whether the end of the trace is
-                    missing), reason (why it is missing)}
+  losses            {events (number of missing events), is_cut_short (whether the end of the trace
+                    is missing), reason (why it is missing)}
   is_completed      true if insertions and removals were derived from the lookups; false if they
                     were taken from the trace
   caches            [{cache, survey (properties of the trace that do not depend on a hash function),
@@ -79,9 +80,9 @@ JSON:
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
                     links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
                     longest_chain, empty_buckets, share_in_mean_chains (share of the objects that
-                    are in chains no longer than the mean length, rounded up), chi_square,
-                    degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute
-                    deviation), lookups_s (per second), is_fastest, table_bytes}]
+                    are in chains no longer than the limit, which is the mean length rounded up to
+                    an integer), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the
+                    median absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
   costs             cost of computing each hash function
   uncounted         why the command does not count misses of the processor's caches
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured

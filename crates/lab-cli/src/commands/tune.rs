@@ -70,13 +70,13 @@ JSON:
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
                           saved_ns (decrease in the time of a lookup), certainty (share of pairs of
                           timed runs in which shrink=eager was faster), break_even_ns (the largest
-                          cost of a miss at which shrink=eager saves time), assumed_miss_ns (value of
-                          --miss-ns), is_worth_it (whether shrink=eager is recommended)}
+                          cost of a miss at which shrink=eager saves time), assumed_miss_ns (value
+                          of --miss-ns), is_worth_it (whether shrink=eager is recommended)}
 
 These values can be null:
   lookup_ns, mad_ns, gain_time  if there were too few lookups to measure times
-  low, high                     if the second half has fewer than 10000 lookups, or if most of the 16
-                                segments have none
+  low, high                     if the second half has fewer than 10000 lookups, or if most of the
+                                16 segments have none
   saved_ns                      if the saved time is within the noise
   break_even_ns                 if shrink=eager adds no misses
   shrinking                     if the trace has no names")]

@@ -60,7 +60,7 @@ pub struct Chains {
     pub longest_chain: u64,
     /// Number of empty buckets.
     pub empty_buckets: u64,
-    /// The share of the objects in chains that are at most as long as the mean, rounded up.
+    /// The share of the objects in chains that are no longer than the mean length rounded up to an integer.
     pub share_in_mean_chains: f64,
     /// Chi-square of the chain lengths against the Poisson distribution.
     pub chi_square: f64,

@@ -7,8 +7,9 @@
 //! Invariants:
 //! 1. Only the owner of the server and root receive answers. The modes of the directory and of the socket
 //!    ensure this. In addition, the client and the server check each other's user IDs.
-//! 2. A client that stops sending, or stops reading, delays the thread of the socket for at most a second.
-//!    No client can delay the mount.
+//! 2. A client has a second to send its question, and each write to it may take a second. Clients delay only
+//!    the thread of the socket and the end of the server, which waits for this thread. They never delay
+//!    requests to the mount.
 
 mod client;
 mod directory;

@@ -6,16 +6,20 @@
 //! follows the walk ([`walk`]) and reads ahead:
 //!
 //! - when a listing begins, the inodes of its entries, because a program usually requests their attributes;
-//! - when the listings form a walk, the next directories: first their inodes, then their blocks, then the inodes
-//!   of their entries. The requests of a step are in flight at once, so a step takes one round trip for any number
-//!   of directories.
+//! - when the listings form a walk, the next directories, several in one *batch*.
 //!
-//! What is read ahead is stored in the buffer cache. Nothing is read ahead of a volume that is open for writing,
-//! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead).
+//! A batch has three phases: the thread reads the inodes of the directories, then their blocks, then the inodes of
+//! their entries. The requests of a phase are in flight at once, so a phase takes one round trip for any number of
+//! directories. A directory that a program begins to list is a batch of its own.
+//!
+//! What is read ahead is stored in the buffer cache. A volume that is open for writing, or was opened without the
+//! option [`tree_readahead`](crate::OpenOptions::tree_readahead), is not read ahead.
 //!
 //! # Limits
-//! A step reads at most an eighth of the cache, and examines at most [`MAX_ENTRIES`] entries. Of directories that no
-//! program has listed yet, only those of at most [`MAX_AHEAD_BYTES`] are read.
+//! The three phases of a batch together prefetch at most an eighth of the cache. Beyond this, the thread reads the
+//! inodes and the blocks of the directories one after another, and does not read the inodes of their entries. A batch
+//! examines at most [`MAX_ENTRIES`] entries. Of directories that no program has listed yet, only those of at most
+//! [`MAX_AHEAD_BYTES`] are read.
 //!
 //! # Locking
 //! The lock of the queue is not held while anything is read.
@@ -37,7 +41,7 @@ use walk::{Walk, Walks};
 
 /// The maximum number of listings that wait for the thread. Older ones are dropped.
 const MAX_LISTINGS: usize = 1024;
-/// The maximum number of entries whose inodes are read ahead in a step.
+/// The maximum number of entries whose inodes are read ahead in a batch.
 const MAX_ENTRIES: usize = 1 << 16;
 /// The maximum size of a directory that is read ahead.
 const MAX_AHEAD_BYTES: u64 = 1 << 20;
@@ -162,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether a listing waits, or the end.
+    /// Returns whether another listing is queued, or the readahead is ending.
     fn is_interrupted(&self) -> bool {
         let queue = self.queue.lock();
         queue.is_ending || !queue.listings.is_empty()

@@ -3,13 +3,14 @@
 //! # Model
 //! On-demand readahead, with directories instead of pages. A program that walks a tree lists a directory, and
 //! then its subdirectories in the order of the entries, each with all directories below it. So the *place* of a
-//! directory in the walk is the sequence of the positions of its ancestors and its own in their directories, and
-//! places are ordered lexicographically.
+//! directory is a path of numbers: for each directory on the way down to it, its position among the subdirectories
+//! of its parent. Places are ordered lexicographically.
 //!
 //! The directories after the last one that was listed are read ahead, as many as the *window* allows. If a listed
 //! directory was read ahead, the window grows fourfold. If it was not, the window is [`FIRST_WINDOW`]. A
 //! directory that is not part of a walk begins another walk, with no window: a program that lists one
-//! directory reads no other directory ahead. To list the same directory once more has no effect.
+//! directory reads no other directory ahead. If the directory that was listed last is listed again, this has no
+//! effect.
 //!
 //! A volume follows the last [`MAX_WALKS`] walks.
 //!
@@ -34,7 +35,8 @@ const MAX_KNOWN: usize = 1 << 16;
 /// The maximum depth of a known directory below the first one.
 const MAX_DEPTH: usize = 64;
 
-/// The position of an entry in each directory on the way from the first directory of the walk.
+/// For each directory on the way from the first directory of the walk, its position among the subdirectories of its
+/// parent. Empty for the first directory.
 type Place = Vec<u32>;
 
 /// The walks of a volume, the most recent one first.

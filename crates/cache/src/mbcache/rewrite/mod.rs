@@ -12,9 +12,10 @@
 //! # Insertion and removal of an entry
 //! The thread that inserts an entry holds it, and adds it to its bucket and then to the order. A thread that
 //! removes an entry first claims it, which is possible only if no thread holds it. After that, no thread can
-//! hold it any more. A thread that deletes the entry claims it with the bucket locked, and removes it from
-//! the bucket and then from the order. A thread that evicts the entry claims it with the list locked, and
-//! removes it from the list and then from the bucket. Finally the thread frees the slot.
+//! hold it any more. A thread that deletes the entry, or evicts it from a full chain, claims it with the
+//! bucket locked, and removes it from the bucket and then from the order. All other evictions claim the entry
+//! with the list locked, and remove it from the list and then from the bucket. Finally the thread frees the
+//! slot.
 //!
 //! # Invariants
 //! 1. A live entry that is not held is in its bucket and in the order.
@@ -52,8 +53,7 @@ const WORKER_PART: u32 = 16;
 /// The number of entries that an insertion examines when the cache has twice its limit of entries.
 const INSERT_PASSES: u32 = 64;
 
-/// The sizes of the rewrite. There are slots for twice the limit, and for the entries that an insertion
-/// examines when the cache has so many entries.
+/// The sizes of the rewrite. There are slots for twice the limit, plus [`INSERT_PASSES`].
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<2>>(),
     bucket_bytes: buckets::BUCKET_BYTES,

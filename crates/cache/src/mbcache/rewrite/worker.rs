@@ -1,8 +1,8 @@
 //! The worker: a thread that evicts entries when there are too many.
 //!
 //! # Model
-//! The kernel's `c_shrink_work`, which could outlive its cache until 2026. Here the thread starts
-//! at the first request, and is joined before its target is dropped.
+//! The kernel's `c_shrink_work`. Until a fix in 2026, it could run after its cache was freed. Here the thread
+//! starts at the first request, and is joined before its target is dropped.
 //!
 //! # Locking
 //! The worker's thread holds `is_ending` from its check for requests until it parks, and `working` during

@@ -26,8 +26,8 @@ use std::path::PathBuf;
 Tables of --keys:
   processes  the numbers of processes and threads
   users      the user IDs of processes, and those of the accounts in /etc/passwd
-  areas      the memory areas of processes: the number of the process and the first page; requires root
-             for the processes of other users
+  areas      the memory areas of processes: the number of the process and the first page; requires
+             root for the processes of other users
 
 Examples:
   larder lab record --kernel --seconds 60
