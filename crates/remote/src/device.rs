@@ -47,7 +47,7 @@ pub struct RemoteOptions {
     /// Whether an object without a strong `ETag` is accepted. Replies are then compared by length and time of
     /// modification. This does not detect a change within the same second. Default: false.
     pub allow_unversioned: bool,
-    /// The time after which a read fails if no attempt was successful. Default: 60 seconds.
+    /// The time after which a read fails if nothing has arrived. Default: 60 seconds.
     pub deadline: Duration,
     /// The memory for units, in bytes. Default: 32 MiB.
     pub memory_bytes: u64,

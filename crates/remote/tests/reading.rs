@@ -111,7 +111,7 @@ fn unit_is_read_before_the_rest_of_its_run_has_arrived() {
 }
 
 #[test]
-fn repeated_request_asks_for_the_units_that_did_not_arrive() {
+fn repeated_request_has_only_the_units_that_did_not_arrive() {
     for fault in [Fault::ShortBody, Fault::ShortReply] {
         let server = server();
         let device = open(&server).unwrap();

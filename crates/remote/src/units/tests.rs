@@ -7,9 +7,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// The units of the object. The last one is shorter.
-const UNITS: u64 = 40;
-const SIZE: usize = (UNITS * UNIT_BYTES) as usize - 100;
+/// The number of units of the object. The last one is shorter.
+const COUNT: usize = 40;
+const UNITS: u64 = COUNT as u64;
+const SIZE: usize = COUNT * crate::disk_cache::UNIT_BYTES - 100;
 
 struct Fixture {
     units: Arc<Units>,
