@@ -3,17 +3,21 @@
 //!
 //! # Model
 //! A unit is in memory, in flight, or absent. A unit in flight was *claimed* by one task, which has its
-//! [`Sender`]. All others wait for its [`Receiver`]. Units in memory are dropped in the order in which they
+//! [`Sender`]. All others wait for its [`Receiver`]. If a thread waits for a unit whose fetch is in the background,
+//! the [`Urgency`] of the fetch rises. Units in memory are dropped in the order in which they
 //! were delivered: a better policy is not needed, because the caches above keep what is used again.
 //!
 //! # Locking
 //! There is one lock. A task never holds it while it awaits something.
 
+use crate::urgency::Urgency;
 use crate::{Result, disk_cache};
 use bytes::Bytes;
+use larder_block::Priority;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
@@ -46,8 +50,17 @@ struct State {
 
 #[derive(Debug)]
 enum Unit {
-    InFlight(Receiver),
+    InFlight(Receiver, Arc<Urgency>),
     InMemory(Bytes),
+}
+
+/// Units that a caller has claimed, and that one task is to read.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// The range from the first unit to the last.
+    pub(crate) run: Range<u64>,
+    pub(crate) units: Vec<(u64, Sender)>,
+    pub(crate) urgency: Arc<Urgency>,
 }
 
 /// A unit that a read needs: in memory now, or in flight.
@@ -88,28 +101,52 @@ impl Known {
         units.collect()
     }
 
-    /// Finds the units `numbers`, in order. Claims those that are absent for the caller, which must complete
-    /// or release each of them.
+    /// Finds the units `numbers`, which ascend. Claims those that are absent for the caller, which must complete
+    /// or release each of them. A claimed unit joins the previous claimed ones if `joins` returns true for their
+    /// range and the unit.
     pub(crate) fn find_or_claim(
         &self,
         numbers: impl Iterator<Item = u64>,
-    ) -> (Vec<Found>, Vec<(u64, Sender)>) {
-        let mut claimed = Vec::new();
+        priority: Priority,
+        joins: impl Fn(&Range<u64>, u64) -> bool,
+    ) -> (Vec<Found>, Vec<Claimed>) {
+        let mut claimed: Vec<Claimed> = Vec::new();
         let mut state = self.state.lock();
         let found = numbers.map(|number| match state.units.get(&number) {
             Some(Unit::InMemory(bytes)) => Found::Now(bytes.clone()),
-            Some(Unit::InFlight(receiver)) => Found::Later(receiver.clone()),
+            Some(Unit::InFlight(receiver, urgency)) => {
+                if priority == Priority::Demand {
+                    urgency.raise();
+                }
+                Found::Later(receiver.clone())
+            }
             None => {
-                let (sender, receiver) = watch::channel(None);
-                claimed.push((number, sender));
-                let in_flight = Unit::InFlight(receiver.clone());
+                let last = claimed.pop();
+                let (last, mut joined) = match last {
+                    Some(last) if joins(&last.run, number) => (None, last),
+                    last => (last, Claimed::at(number, priority)),
+                };
+                claimed.extend(last);
+                let receiver = joined.add(number);
+                let in_flight = Unit::InFlight(receiver.clone(), Arc::clone(&joined.urgency));
                 state.units.insert(number, in_flight);
+                claimed.push(joined);
                 Found::Later(receiver)
             }
         });
         let found = found.collect();
         drop(state);
         (found, claimed)
+    }
+
+    /// Raises the priority of the fetches of those of the units `numbers` that are in flight.
+    pub(crate) fn expedite(&self, numbers: impl Iterator<Item = u64>) {
+        let state = self.state.lock();
+        for number in numbers {
+            if let Some(Unit::InFlight(_, urgency)) = state.units.get(&number) {
+                urgency.raise();
+            }
+        }
     }
 
     /// Passes the outcome of a claimed unit to all that wait for it. If the unit was read, also adds it to
@@ -130,6 +167,24 @@ impl Known {
         for number in numbers {
             state.units.remove(&number);
         }
+    }
+}
+
+impl Claimed {
+    fn at(number: u64, priority: Priority) -> Self {
+        Self {
+            run: number..number,
+            units: Vec::new(),
+            urgency: Arc::new(Urgency::new(priority)),
+        }
+    }
+
+    /// Adds the unit `number`, which follows all others. Returns a receiver of its outcome.
+    fn add(&mut self, number: u64) -> Receiver {
+        let (sender, receiver) = watch::channel(None);
+        self.run.end = number + 1;
+        self.units.push((number, sender));
+        receiver
     }
 }
 

@@ -19,6 +19,11 @@ fn content(salt: u8) -> Vec<u8> {
     (0..SIZE).map(byte).collect()
 }
 
+/// Content of 600 units, which do not differ.
+fn long_content() -> Vec<u8> {
+    vec![7; 600 * UNIT]
+}
+
 fn server() -> HttpServer {
     HttpServer::of_object(Object::new(content(0), "one"), Link::default())
 }
@@ -161,6 +166,62 @@ fn many_requests_are_in_flight_at_once() {
         let (offset, bytes) = receiver.recv().unwrap();
         assert_eq!(bytes.unwrap(), content[offset..offset + 4096]);
     }
+}
+
+/// Starts to read the units from `first` on, each alone. The results are dropped.
+fn start_reads(device: &RemoteDevice, first: usize, count: usize, priority: Priority) {
+    let requests = (first..).step_by(2).take(count).map(|unit| {
+        let offset_bytes = (unit * UNIT) as u64;
+        Request::read(vec![0_u8; 9], offset_bytes, |_, _| ()).with_priority(priority)
+    });
+    device.submit(requests.collect());
+}
+
+/// Waits until the server has received `count` requests, and removes them.
+fn await_requests(server: &HttpServer, count: usize) {
+    let mut received = 0;
+    while received < count {
+        received += server.take_requests().len();
+        std::thread::yield_now();
+    }
+    assert_eq!(received, count);
+}
+
+#[test]
+fn demand_does_not_wait_in_the_queue_of_the_background() {
+    const BACKGROUND: usize = 96;
+    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    server.inject(vec![Fault::Stall; BACKGROUND]);
+    start_reads(&device, 20, BACKGROUND, Priority::Background);
+    await_requests(&server, BACKGROUND);
+    // Two more reads wait in the queue.
+    let last = 20 + 2 * BACKGROUND;
+    start_reads(&device, last, 2, Priority::Background);
+    read(&device, last * UNIT, UNIT).unwrap();
+    await_requests(&server, 1);
+    // A thread waits for the other one without a read of its own.
+    device.expedite(((last + 2) * UNIT) as u64, 1);
+    await_requests(&server, 1);
+}
+
+#[test]
+fn time_limit_begins_after_the_wait_in_the_queue() {
+    const REQUESTS: usize = 128;
+    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_secs(1);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    drop(server.take_requests());
+    server.inject(vec![Fault::Stall; 2 * REQUESTS]);
+    start_reads(&device, 20, REQUESTS, Priority::Demand);
+    await_requests(&server, REQUESTS);
+    // These wait for one time limit, and a read after them for two.
+    start_reads(&device, 20 + 2 * REQUESTS, REQUESTS, Priority::Demand);
+    read(&device, (20 + 4 * REQUESTS) * UNIT, UNIT).unwrap();
+    assert!(device.server_counts().unwrap().failed > REQUESTS as u64);
 }
 
 #[test]
