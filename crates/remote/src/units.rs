@@ -132,7 +132,7 @@ impl Units {
             loop {
                 for found in all_found {
                     let unit = match found {
-                        Found::Now(bytes) => bytes,
+                        Found::Now(outcome) => outcome?,
                         Found::Later(mut receiver) => {
                             match receiver.wait_for(Option::is_some).await {
                                 Ok(outcome) => outcome.clone().expect("the condition holds")?,

@@ -276,6 +276,29 @@ fn read_fails_after_the_deadline() {
 }
 
 #[test]
+fn pages_of_a_failed_read_fail_at_once() {
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_millis(300);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    // Four of eight units arrive, and then nothing more.
+    server.inject([Fault::ShortBody]);
+    server.inject(vec![Fault::Status(503); 100]);
+    let error = read(&device, 40 * UNIT, 8 * UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(EIO));
+    drop(server.take_requests());
+    for page in 0..8 * UNIT / 4096 {
+        let at = 40 * UNIT + page * 4096;
+        let read = read(&device, at, 4096);
+        let expected = (at < 44 * UNIT).then(|| content(0)[at..at + 4096].to_vec());
+        assert_eq!(read.as_ref().ok(), expected.as_ref());
+        assert!(read.is_ok() || read.is_err_and(|error| errno(&error) == Some(EIO)));
+    }
+    assert_eq!(server.take_requests().len(), 0);
+}
+
+#[test]
 fn replaced_object_is_never_mixed_with_the_old_one() {
     for fault in [None, Some(Fault::NoEtag)] {
         let server = server();

@@ -131,9 +131,10 @@ fn failed_claims_pass_the_error_to_the_readers() {
     fixture.await_waiting(&claims, 1);
     claims.fail(&Error::Denied);
     assert_eq!(fixture.finish(read), Err(Error::Denied));
-    // The unit is absent again.
-    let read = fixture.start(3..4);
-    assert_eq!(fixture.finish(read).unwrap(), [fixture.unit(3)]);
+    // The error is remembered for the unit, but not for its neighbours.
+    assert_eq!(fixture.finish(fixture.start(3..4)), Err(Error::Denied));
+    let read = fixture.start(4..5);
+    assert_eq!(fixture.finish(read).unwrap(), [fixture.unit(4)]);
 }
 
 #[test]
