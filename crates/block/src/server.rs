@@ -19,8 +19,8 @@ pub struct ServerCounts {
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.
     pub disk_bytes: u64,
-    /// An upper bound of the median latency of successful requests, in microseconds. The bound is
-    /// at most twice the median.
+    /// An upper bound of the median latency of successful requests, in microseconds: the time until the head
+    /// of the reply has arrived. The bound is at most twice the median.
     pub latency_p50_us: Option<u64>,
     /// The same for the 99th percentile.
     pub latency_p99_us: Option<u64>,

@@ -2,6 +2,7 @@
 
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
+use crate::known::UNIT_BYTES;
 use crate::last_version;
 use crate::object::{Object, Version};
 use crate::store::{self, StoreOptions};
@@ -13,6 +14,7 @@ use larder_block::{
     check_range, scatter,
 };
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ pub struct RemoteOptions {
     /// Whether an object without a strong `ETag` is accepted. Replies are then compared by length and time of
     /// modification. This does not detect a change within the same second. Default: false.
     pub allow_unversioned: bool,
-    /// The time after which a read fails if no attempt was successful. Default: 60 seconds.
+    /// The time after which a read fails if nothing has arrived. Default: 60 seconds.
     pub deadline: Duration,
     /// The memory for units, in bytes. Default: 32 MiB.
     pub memory_bytes: u64,
@@ -152,10 +154,14 @@ impl RemoteDevice {
             .transpose()
             .map_err(unusable)?;
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
-        units.add_first(&first);
+        {
+            let _runtime = runtime.enter();
+            units.deliver_first(&first);
+        }
         if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
             let start = 0..FIRST_BYTES.min(object_bytes);
-            runtime.block_on(units.read(start, Priority::Demand))?;
+            let read = async { units.read(start, Priority::Demand).await };
+            runtime.block_on(read)?;
         }
         Ok(Self {
             units,
@@ -202,7 +208,7 @@ impl BlockDevice for RemoteDevice {
             Some(parts) => parts,
             None => self
                 .runtime()
-                .block_on(self.units.read(range_bytes, Priority::Demand))
+                .block_on(async { self.units.read(range_bytes, Priority::Demand).await })
                 .map_err(|error| DeviceError::Io {
                     offset_bytes,
                     len_bytes,
@@ -220,6 +226,7 @@ impl BlockDevice for RemoteDevice {
             }
             check_range(self.size_bytes(), at, len)
         });
+        let _runtime = self.runtime().enter();
         for mut request in requests {
             let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
@@ -227,10 +234,21 @@ impl BlockDevice for RemoteDevice {
             } else if let Some(parts) = self.units.read_now(&range_bytes) {
                 complete(request, &parts);
             } else {
-                let units = Arc::clone(&self.units);
-                self.runtime().spawn(answer(units, request, range_bytes));
+                let read = self.units.read(range_bytes, request.priority());
+                tokio::spawn(answer(read, request));
             }
         }
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
+            self.units
+                .expedite(&self.in_object(offset_bytes, len_bytes));
+        }
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(UNIT_BYTES)
     }
 
     fn back_end(&self) -> BackEnd {
@@ -258,9 +276,9 @@ impl Drop for RemoteDevice {
     }
 }
 
-/// Reads `range_bytes` of the object, and completes `request` with them.
-async fn answer(units: Arc<Units>, request: Request, range_bytes: Range<u64>) {
-    match units.read(range_bytes, request.priority()).await {
+/// Completes `request` with the result of `read`.
+async fn answer(read: impl Future<Output = Result<Vec<Bytes>>>, request: Request) {
+    match read.await {
         Ok(parts) => complete(request, &parts),
         Err(error) => request.fail(error.errno()),
     }
