@@ -37,6 +37,7 @@ mod error;
 mod fetch;
 mod last_version;
 mod object;
+pub mod profile;
 mod redact;
 mod store;
 mod units;

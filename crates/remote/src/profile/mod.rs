@@ -1,0 +1,49 @@
+//! Working sets: which units of an image a program reads, and their content.
+//!
+//! # Model
+//! ```text
+//!   a mount with a Recorder --> profile: the units that were read, in the order of their first use (format)
+//!                                  |
+//!                                  |--> pack: the same units with their content, in one object (pack)
+//!                                  v      v
+//!   the next mount: Source --> claims of the units --> few large requests (plan, prefetch), or the pack
+//! ```
+//! A recorder sees what reaches the device. The caches above the device read only what is needed while they are
+//! recorded, so a profile contains what was used, and not what was read ahead.
+//!
+//! A profile is bound to one [version](crate::Version) of an object. A profile of another version is refused: the
+//! same file may have other places in it.
+//!
+//! # Demand before prefetch
+//! Units are prefetched in the background, in the order of their first use as far as large requests allow it. A
+//! read that needs a unit of the profile waits for it, but only for a short time. It then requests the unit itself.
+//!
+//! # Trust
+//! Profiles and packs are hostile input. Their parsers have limits, and no content causes a panic. The bytes of a
+//! profile only select what is fetched from the image. The content of a pack replaces that of the image. Its
+//! checksums protect against accidents, and not against the person who made it.
+
+mod error;
+mod format;
+pub mod pack;
+mod record;
+
+pub use error::{Error, Result};
+pub use format::{MAX_TEXT_BYTES, Profile};
+pub use record::Recorder;
+
+use crate::UNIT_BYTES;
+
+/// The maximum number of units of a profile or a pack. They take 4 GiB.
+pub const MAX_UNITS: usize = 1 << 16;
+
+/// The maximum length of an `ETag` in a profile or a pack, in bytes.
+const MAX_ETAG_BYTES: usize = 1024;
+
+/// The maximum size of an object that has a profile. The offsets of its bytes are valid file offsets.
+const MAX_OBJECT_BYTES: u64 = i64::MAX as u64;
+
+/// Returns the number of units of an object.
+fn unit_count(object_bytes: u64) -> u64 {
+    object_bytes.div_ceil(UNIT_BYTES)
+}
