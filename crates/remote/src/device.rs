@@ -152,7 +152,10 @@ impl RemoteDevice {
             .transpose()
             .map_err(unusable)?;
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
-        units.add_first(&first);
+        {
+            let _runtime = runtime.enter();
+            units.deliver_first(&first);
+        }
         if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
             let start = 0..FIRST_BYTES.min(object_bytes);
             runtime.block_on(units.read(start, Priority::Demand))?;

@@ -48,10 +48,7 @@ impl Fetcher {
         allows_unversioned: bool,
     ) -> Result<(Self, Bytes)> {
         let counters = Arc::new(Counters::default());
-        let read = repeated(&counters, Instant::now(), deadline, || {
-            object.get(0..len_bytes, None)
-        });
-        let (bytes, version) = match read.await {
+        let (bytes, version) = match first(&object, len_bytes, &counters, deadline).await {
             Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
             // A range request for an empty object fails with status 416.
             Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
@@ -91,20 +88,28 @@ impl Fetcher {
         &self.version
     }
 
-    /// Reads `range`, which must be inside the object.
-    pub(crate) async fn read(&self, range: Range<u64>, priority: Priority) -> Result<Bytes> {
+    /// Reads `range`, which must be inside the object, in pieces of `piece_bytes`; the last can be shorter.
+    /// Passes each piece to `deliver`, in order, as soon as it has arrived. If an attempt fails, the next one
+    /// requests only the bytes that were not delivered.
+    pub(crate) async fn read(
+        &self,
+        range: Range<u64>,
+        piece_bytes: u64,
+        priority: Priority,
+        deliver: impl FnMut(Bytes),
+    ) -> Result<()> {
         if self.is_offline {
             return Err(Error::NotCached);
         }
-        let start = Instant::now();
+        let attempts = Attempts::new(&self.counters, self.deadline);
         let open = "the semaphores are never closed";
         let _background = match priority {
             Priority::Demand => None,
             Priority::Background => Some(self.background.acquire().await.expect(open)),
         };
         let _permit = self.all.acquire().await.expect(open);
-        let get = || self.object.get(range.clone(), Some(&self.version));
-        let read = repeated(&self.counters, start, self.deadline, get).await;
+        let (start, end) = (range.start, range.end);
+        let read = self.read_now(attempts, range, piece_bytes, deliver).await;
         // The object existed when it was opened, so it was removed since then.
         let read = read.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
@@ -112,53 +117,140 @@ impl Fetcher {
         });
         if let Err(error) = &read {
             self.counters.failed.fetch_add(1, Relaxed);
-            tracing::warn!(
-                start = range.start,
-                end = range.end,
-                "cannot read the image: {error}"
-            );
+            tracing::warn!(start, end, "cannot read the image: {error}");
         }
-        read.map(|(bytes, _)| bytes)
+        read
+    }
+
+    /// Reads `rest` with as many attempts as needed.
+    async fn read_now(
+        &self,
+        mut attempts: Attempts<'_>,
+        mut rest: Range<u64>,
+        piece_bytes: u64,
+        mut deliver: impl FnMut(Bytes),
+    ) -> Result<()> {
+        loop {
+            let attempt = self.attempt(&mut attempts, &mut rest, piece_bytes, &mut deliver);
+            match attempt.await {
+                Ok(()) => return Ok(()),
+                Err(failure) => attempts.pause(failure).await?,
+            }
+        }
+    }
+
+    /// Requests `rest`, once. Removes what was delivered from `rest`.
+    async fn attempt(
+        &self,
+        attempts: &mut Attempts<'_>,
+        rest: &mut Range<u64>,
+        piece_bytes: u64,
+        deliver: &mut impl FnMut(Bytes),
+    ) -> Result<(), Failure> {
+        let get = self.object.get(rest.clone(), Some(&self.version));
+        let (mut body, _) = attempts.head(get).await?;
+        while !body.is_complete() {
+            let piece = attempts.in_time(body.next(piece_bytes)).await?;
+            attempts.succeed(&piece);
+            rest.start += piece.len() as u64;
+            deliver(piece);
+        }
+        Ok(())
     }
 }
 
-/// Calls `get` until it succeeds, fails for good, or `deadline` has passed since `start`.
-async fn repeated<G: Future<Output = Result<(Bytes, Version), Failure>>>(
+/// Reads the first `len_bytes` of `object`, or all of it if it is shorter, and returns the version.
+async fn first(
+    object: &Object,
+    len_bytes: u64,
     counters: &Counters,
-    start: Instant,
     deadline: Duration,
-    get: impl Fn() -> G,
 ) -> Result<(Bytes, Version)> {
-    let mut pause = FIRST_PAUSE;
-    for attempts in 1.. {
-        counters.requests.fetch_add(1, Relaxed);
-        let attempt_start = Instant::now();
-        let left = deadline.saturating_sub(start.elapsed());
-        let attempt = tokio::time::timeout(left, get()).await;
-        let failure = match attempt {
-            Ok(Ok((bytes, version))) => {
-                counters.count_latency(attempt_start.elapsed());
-                counters
-                    .fetched_bytes
-                    .fetch_add(bytes.len() as u64, Relaxed);
-                return Ok((bytes, version));
-            }
-            Ok(Err(failure)) => failure,
-            Err(_) => Failure::Transport("the server does not answer".to_owned()),
+    let mut attempts = Attempts::new(counters, deadline);
+    loop {
+        let attempt = async {
+            let (mut body, version) = attempts.head(object.get(0..len_bytes, None)).await?;
+            let bytes = attempts.in_time(body.next(len_bytes)).await?;
+            attempts.succeed(&bytes);
+            Ok((bytes, version))
         };
-        counters.set_last_failure(failure.to_string());
+        match attempt.await {
+            Ok(first) => return Ok(first),
+            Err(failure) => attempts.pause(failure).await?,
+        }
+    }
+}
+
+/// The attempts to read a range.
+struct Attempts<'c> {
+    counters: &'c Counters,
+    deadline: Duration,
+    /// The start of the first attempt, or of the first one after the last success.
+    start: Instant,
+    /// The number of attempts since `start` that failed.
+    failed: u32,
+    /// The pause after the next failure.
+    pause: Duration,
+}
+
+impl<'c> Attempts<'c> {
+    fn new(counters: &'c Counters, deadline: Duration) -> Self {
+        Self {
+            counters,
+            deadline,
+            start: Instant::now(),
+            failed: 0,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Awaits the head of the reply to a request, which begins an attempt.
+    async fn head<T>(&self, get: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        self.counters.requests.fetch_add(1, Relaxed);
+        let sent = Instant::now();
+        let head = self.in_time(get).await?;
+        self.counters.count_latency(sent.elapsed());
+        Ok(head)
+    }
+
+    /// Awaits a step of an attempt, but not longer than the deadline allows.
+    async fn in_time<T>(
+        &self,
+        step: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let left = self.deadline.saturating_sub(self.start.elapsed());
+        let no_answer = || Failure::Transport("the server does not answer".to_owned());
+        let step = tokio::time::timeout(left, step).await;
+        step.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Records that `piece` was read. The deadline begins anew.
+    fn succeed(&mut self, piece: &Bytes) {
+        let fetched = &self.counters.fetched_bytes;
+        fetched.fetch_add(piece.len() as u64, Relaxed);
+        *self = Self::new(self.counters, self.deadline);
+    }
+
+    /// Pauses after an attempt that failed.
+    ///
+    /// # Errors
+    /// If no further attempt is to be made.
+    async fn pause(&mut self, failure: Failure) -> Result<()> {
+        self.counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {
             return Err(*error);
         }
         tracing::debug!("a request failed: {failure}");
-        if !may_pass(&failure, attempts) || start.elapsed() + pause >= deadline {
-            return Err(Error::Deadline(deadline, failure));
+        self.failed += 1;
+        let is_late = self.start.elapsed() + self.pause >= self.deadline;
+        if is_late || !may_pass(&failure, self.failed) {
+            return Err(Error::Deadline(self.deadline, failure));
         }
-        tokio::time::sleep(jittered(pause)).await;
-        pause = (pause * 2).min(MAX_PAUSE);
-        counters.repeated.fetch_add(1, Relaxed);
+        tokio::time::sleep(jittered(self.pause)).await;
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
+        self.counters.repeated.fetch_add(1, Relaxed);
+        Ok(())
     }
-    unreachable!("the number of attempts is not limited");
 }
 
 /// Returns whether another attempt may succeed, after `attempts` that failed.

@@ -3,12 +3,15 @@
 //! # Model
 //! An image is an *object*: a sequence of bytes that a server sends in ranges. [`RemoteDevice`] reads the
 //! object in *units* of [`UNIT_BYTES`]. A unit that was read is kept in memory for a while, and in the [disk
-//! cache](disk_cache). Adjacent units are fetched by one request to the server. Many requests are in flight
-//! at once, and those that a thread waits for are sent first.
+//! cache](disk_cache). Adjacent units are fetched by one request to the server. Each of them can be used as soon
+//! as its bytes have arrived. Many requests are in flight at once, and those that a thread waits for are sent
+//! first.
 //!
 //! ```text
-//!   BlockDevice requests --> units in memory, --> units in flight --> Object: one GET for a run of units,
-//!   (device)                 on disk (units)                          If-Match, checked, repeated (fetch, object)
+//!   BlockDevice requests --> units in memory, on disk --> Fetcher: one request for a run of units, repeated
+//!   (device)                 or in flight (units, known)  (fetch, object, stream)         |
+//!                                     ^                                                   |
+//!                                     `--- claims: one unit at a time, as it arrives <----'
 //! ```
 //!
 //! # One version
@@ -29,22 +32,26 @@
 #![forbid(unsafe_code)]
 
 mod aws_profile;
+mod claims;
 mod connector;
 mod counters;
 mod device;
 pub mod disk_cache;
 mod error;
 mod fetch;
+mod known;
 mod last_version;
 mod object;
 pub mod profile;
 mod redact;
 mod store;
+mod stores;
+mod stream;
 mod units;
 mod url;
 
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use error::{Error, Result};
+pub use known::UNIT_BYTES;
 pub use object::Version;
-pub use units::UNIT_BYTES;
 pub use url::ImageUrl;

@@ -1,7 +1,7 @@
 //! An object and its version: one attempt to read a range, and the checks of the reply.
 
 use crate::error::Failure;
-use bytes::{Bytes, BytesMut};
+use crate::stream::Body;
 use object_store::path::Path;
 use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectStore};
 use std::fmt::{self, Debug, Formatter};
@@ -67,13 +67,13 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Reads `range` of the object, once. If `version` is given, requests this version, and compares the reply
-    /// with it.
+    /// Requests `range` of the object, once, and waits for the head of the reply. If `version` is given,
+    /// requests this version, and compares the reply with it.
     pub(crate) async fn get(
         &self,
         range: Range<u64>,
         version: Option<&Version>,
-    ) -> Result<(Bytes, Version), Failure> {
+    ) -> Result<(Body, Version), Failure> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: version.and_then(|version| version.etag.clone()),
@@ -94,8 +94,8 @@ impl Object {
             .end
             .min(received.size_bytes)
             .saturating_sub(range.start);
-        let bytes = collected(result, expected_bytes).await?;
-        Ok((bytes, received))
+        let body = Body::new(result.into_stream(), expected_bytes);
+        Ok((body, received))
     }
 }
 
@@ -114,27 +114,6 @@ fn check_version(expected: &Version, received: &Version) -> Result<(), Failure> 
     } else {
         Err(Failure::Final(Box::new(crate::Error::Replaced)))
     }
-}
-
-/// Returns the body of a reply, which must have `expected` bytes.
-async fn collected(result: GetResult, expected: u64) -> Result<Bytes, Failure> {
-    use futures_util::TryStreamExt;
-    let capacity = usize::try_from(expected).unwrap_or(0);
-    let mut bytes = BytesMut::with_capacity(capacity);
-    let mut body = result.into_stream();
-    while let Some(part) = body.try_next().await.map_err(|error| Failure::of(&error))? {
-        bytes.extend_from_slice(&part);
-        if bytes.len() > capacity {
-            return Err(Failure::WrongReply("it has too many bytes".to_owned()));
-        }
-    }
-    if bytes.len() < capacity {
-        return Err(Failure::Short {
-            received: bytes.len() as u64,
-            expected,
-        });
-    }
-    Ok(bytes.freeze())
 }
 
 impl Debug for Object {

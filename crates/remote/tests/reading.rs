@@ -95,6 +95,46 @@ fn adjacent_units_are_one_request_and_are_read_once() {
 }
 
 #[test]
+fn unit_is_read_before_the_rest_of_its_run_has_arrived() {
+    let server = server();
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    // The reply stalls after four of the eight units.
+    server.inject([Fault::Stall]);
+    let run = Request::read(vec![0_u8; 8 * UNIT], 40 * UNIT as u64, |_, _| ());
+    device.submit(vec![run]);
+    assert_eq!(
+        read(&device, 42 * UNIT, 2 * UNIT).unwrap(),
+        content(0)[42 * UNIT..44 * UNIT]
+    );
+    assert_eq!(server.take_requests().len(), 1);
+}
+
+#[test]
+fn repeated_request_asks_for_the_units_that_did_not_arrive() {
+    for fault in [Fault::ShortBody, Fault::ShortReply] {
+        let server = server();
+        let device = open(&server).unwrap();
+        drop(server.take_requests());
+        server.inject([fault.clone()]);
+        // Three and a half of the seven units arrive.
+        assert_eq!(
+            read(&device, 40 * UNIT, 7 * UNIT).unwrap(),
+            content(0)[40 * UNIT..47 * UNIT],
+            "{fault:?}"
+        );
+        let ranges: Vec<_> = server
+            .take_requests()
+            .iter()
+            .map(|request| request.range().unwrap())
+            .collect();
+        let end = 47 * UNIT - 1;
+        assert_eq!(ranges, [(40 * UNIT, end), (43 * UNIT, end)], "{fault:?}");
+        assert_eq!(device.server_counts().unwrap().repeated, 1, "{fault:?}");
+    }
+}
+
+#[test]
 fn many_requests_are_in_flight_at_once() {
     const COUNT: usize = 64;
     let server = HttpServer::of_object(

@@ -1,0 +1,106 @@
+//! Claims of absent units: the promise of one task to deliver them.
+//!
+//! # Model
+//! ```text
+//!   Units::claim --> Claims --deliver--> memory, disk cache, all that wait for the unit
+//!                      |--fail---------> all that wait get the error
+//!                      `--drop---------> all that wait look for the unit again, and fetch it themselves
+//! ```
+//! The task delivers the units one at a time, in any order, from any source. The bytes must belong to the
+//! version of the object; only their length is checked here.
+
+use crate::Error;
+use crate::known::{Known, Sender};
+use crate::stores::Stores;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Claimed units that were not delivered yet.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    known: Arc<Known>,
+    /// Stores the delivered units. `None` if they are not to be stored.
+    stores: Option<Arc<Stores>>,
+    units: BTreeMap<u64, Sender>,
+}
+
+impl Claims {
+    /// Creates the claims of `units`, which [`Known::find_or_claim`] returned.
+    pub(crate) fn new(
+        known: &Arc<Known>,
+        stores: Option<&Arc<Stores>>,
+        units: impl IntoIterator<Item = (u64, Sender)>,
+    ) -> Self {
+        Self {
+            known: Arc::clone(known),
+            stores: stores.map(Arc::clone),
+            units: units.into_iter().collect(),
+        }
+    }
+
+    /// Returns the numbers of the claimed units, in ascending order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.units.keys().copied()
+    }
+
+    /// Moves the claims of the units in `run` to new claims.
+    pub(crate) fn take(&mut self, run: &Range<u64>) -> Self {
+        let mut units = self.units.split_off(&run.start);
+        self.units.append(&mut units.split_off(&run.end));
+        Self {
+            known: Arc::clone(&self.known),
+            stores: self.stores.clone(),
+            units,
+        }
+    }
+
+    /// Delivers a unit. Does nothing if the unit is not claimed, or if `bytes` does not have the length of the
+    /// unit. Returns whether the unit was delivered. Must be called on a thread of the runtime.
+    pub(crate) fn deliver(&mut self, number: u64, bytes: Bytes) -> bool {
+        if bytes.len() != self.known.unit_len(number) {
+            return false;
+        }
+        let Some(sender) = self.units.remove(&number) else {
+            return false;
+        };
+        // This precedes the delivery. A reader that gets the last unit may drop the device, which waits until
+        // all units in the queue are stored.
+        if let Some(stores) = &self.stores {
+            stores.push(number, bytes.clone());
+        }
+        self.known.complete(number, &sender, Ok(bytes));
+        true
+    }
+
+    /// Returns the number of readers that wait for the first unit.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        // One receiver is in the table of known units.
+        let first = self.units.values().next();
+        first.map_or(0, |sender| sender.receiver_count() - 1)
+    }
+
+    /// Passes `error` to all that wait for one of the units.
+    pub(crate) fn fail(mut self, error: &Error) {
+        for (number, sender) in std::mem::take(&mut self.units) {
+            self.known.complete(number, &sender, Err(error.clone()));
+        }
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        let units = std::mem::take(&mut self.units);
+        if std::thread::panicking() {
+            // The next task would probably panic, too.
+            let error = Error::Settings("the read was cancelled".to_owned());
+            for (number, sender) in units {
+                self.known.complete(number, &sender, Err(error.clone()));
+            }
+        } else {
+            self.known.release(units.keys().copied());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use super::*;
+use crate::Error;
+use crate::object::Object;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// The units of the object. The last one is shorter.
+const UNITS: u64 = 40;
+const SIZE: usize = (UNITS * UNIT_BYTES) as usize - 100;
+
+struct Fixture {
+    units: Arc<Units>,
+    runtime: Runtime,
+    content: Bytes,
+}
+
+impl Fixture {
+    /// Creates units of which none is in memory.
+    fn new() -> Self {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        let byte = |at: usize| (at.wrapping_mul(40_503) >> 7).to_le_bytes()[0];
+        let content: Bytes = (0..SIZE).map(byte).collect();
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let path = Path::from("disk.img");
+        let put = store.put(&path, content.clone().into());
+        runtime.block_on(put).unwrap();
+        let opened = Fetcher::open(Object { store, path }, 1, Duration::from_mins(1), false);
+        let (fetcher, _) = runtime.block_on(opened).unwrap();
+        Self {
+            units: Arc::new(Units::new(fetcher, None, 1 << 30)),
+            runtime,
+            content,
+        }
+    }
+
+    fn unit(&self, number: u64) -> Bytes {
+        let run = self.units.known.bytes_of(&(number..number + 1));
+        self.content.slice(usize_of(run.start)..usize_of(run.end))
+    }
+
+    /// Starts to read units.
+    fn start(&self, numbers: Range<u64>) -> tokio::task::JoinHandle<Result<Vec<Bytes>>> {
+        let units = Arc::clone(&self.units);
+        let range_bytes = units.known.bytes_of(&numbers);
+        let read = async move { units.read(range_bytes, Priority::Demand).await };
+        self.runtime.spawn(read)
+    }
+
+    fn finish(&self, read: tokio::task::JoinHandle<Result<Vec<Bytes>>>) -> Result<Vec<Bytes>> {
+        self.runtime.block_on(read).unwrap()
+    }
+
+    /// Waits until `count` tasks wait for `claims` of one unit.
+    fn await_waiting(&self, claims: &Claims, count: usize) {
+        while claims.waiting() < count {
+            self.runtime.block_on(tokio::task::yield_now());
+        }
+    }
+
+    fn requests(&self) -> u64 {
+        self.units.fetcher().counters.to_counts().requests
+    }
+}
+
+#[test]
+fn delivered_units_are_not_requested() {
+    let fixture = Fixture::new();
+    let mut claims = fixture.units.claim(0..UNITS);
+    let read = fixture.start(0..UNITS);
+    let _runtime = fixture.runtime.enter();
+    for number in (0..UNITS).rev() {
+        assert!(claims.deliver(number, fixture.unit(number)));
+        assert!(!claims.deliver(number, fixture.unit(number)));
+    }
+    let parts = fixture.finish(read).unwrap();
+    assert_eq!(parts.concat(), fixture.content);
+    assert_eq!(fixture.requests(), 1);
+}
+
+#[test]
+fn units_of_dropped_claims_are_fetched_by_one_request() {
+    let fixture = Fixture::new();
+    let mut claims = fixture.units.claim(3..20);
+    let read = fixture.start(3..20);
+    fixture.await_waiting(&claims, 1);
+    let _runtime = fixture.runtime.enter();
+    assert!(claims.deliver(3, fixture.unit(3)));
+    drop(claims);
+    let parts = fixture.finish(read).unwrap();
+    assert_eq!(parts[0], fixture.unit(3));
+    assert_eq!(parts[16], fixture.unit(19));
+    assert_eq!(fixture.requests(), 2);
+}
+
+#[test]
+fn failed_claims_pass_the_error_to_the_readers() {
+    let fixture = Fixture::new();
+    let claims = fixture.units.claim(3..4);
+    let read = fixture.start(3..4);
+    fixture.await_waiting(&claims, 1);
+    claims.fail(&Error::Denied);
+    assert_eq!(fixture.finish(read), Err(Error::Denied));
+    // The unit is absent again.
+    let read = fixture.start(3..4);
+    assert_eq!(fixture.finish(read).unwrap(), [fixture.unit(3)]);
+}
+
+#[test]
+fn unit_of_a_wrong_length_is_not_delivered() {
+    let fixture = Fixture::new();
+    let mut claims = fixture.units.claim(0..UNITS);
+    let last = fixture.unit(UNITS - 1);
+    assert!(!claims.deliver(0, last.clone()));
+    assert!(!claims.deliver(UNITS - 1, fixture.unit(0)));
+    assert!(claims.deliver(UNITS - 1, last));
+}
+
+#[test]
+fn known_units_are_not_claimed() {
+    let fixture = Fixture::new();
+    fixture.finish(fixture.start(5..7)).unwrap();
+    let first = fixture.units.claim([9, 4]);
+    assert_eq!(first.numbers().collect::<Vec<_>>(), [4, 9]);
+    let mut second = fixture.units.claim(3..11);
+    let part = second.take(&(7..9));
+    assert_eq!(part.numbers().collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(second.numbers().collect::<Vec<_>>(), [3, 10]);
+}
+
+#[test]
+fn run_is_fetched_by_one_request_for_any_claims_in_it() {
+    let fixture = Fixture::new();
+    let claims = fixture.units.claim([2, 5, UNITS - 1]);
+    let fetch = Arc::clone(&fixture.units).fetch(0..UNITS, claims, Priority::Background);
+    fixture.runtime.block_on(fetch);
+    let in_memory = |number| fixture.units.known.in_memory([number].into_iter());
+    assert_eq!(in_memory(5), Some(vec![fixture.unit(5)]));
+    assert_eq!(in_memory(UNITS - 1), Some(vec![fixture.unit(UNITS - 1)]));
+    assert_eq!(in_memory(3), None);
+    assert_eq!(fixture.requests(), 2);
+}
