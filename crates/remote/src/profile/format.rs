@@ -121,15 +121,16 @@ impl Profile {
         let mut text = MAGIC.to_owned();
         // Writing to a string does not fail.
         let _ = write!(text, "image {}\nsize {size_bytes}\n", self.image);
-        match etag {
-            Some(etag) if !is_valid_etag(etag) => {
+        let bound = match etag {
+            Some(etag) if is_valid_etag(etag) => writeln!(text, "etag {etag}"),
+            Some(_) => {
                 return Err(Error::Damaged(
                     "the ETag of the image is too long or invalid",
                 ));
             }
-            Some(etag) => text.push_str(&format!("etag {etag}\n")),
-            None => text.push_str(&format!("modified {modified_seconds}\n")),
-        }
+            None => writeln!(text, "modified {modified_seconds}"),
+        };
+        let _ = bound;
         for run in runs(&self.units) {
             let start = run.start * UNIT_BYTES;
             let end = (run.end * UNIT_BYTES).min(*size_bytes);
@@ -209,7 +210,7 @@ fn version(line: &str, size_bytes: u64) -> Option<Version> {
 fn units<'l>(lines: impl Iterator<Item = &'l str>, size_bytes: u64) -> Result<Vec<u64>> {
     let (mut units, mut seen) = (Vec::new(), HashSet::new());
     for line in lines {
-        let range = line.strip_prefix("read ").and_then(|line| range(line));
+        let range = line.strip_prefix("read ").and_then(range);
         let range = range.filter(|range| range.end <= size_bytes);
         let range = range.ok_or(Error::Damaged("a range is invalid"))?;
         for unit in range.start / UNIT_BYTES..range.end.div_ceil(UNIT_BYTES) {

@@ -69,6 +69,8 @@ pub struct Map {
 pub struct Entry {
     /// The number of the unit in the object.
     pub unit: u64,
+    /// The length of the unit in bytes. The last unit of the object can be shorter than the others.
+    pub len: usize,
     checksum: u128,
 }
 
@@ -119,12 +121,13 @@ impl Head {
         let (entries, _) = map.as_chunks::<ENTRY_BYTES>();
         let entries = entries.iter().map(|entry| {
             let raw: RawEntry = zerocopy::transmute!(*entry);
-            let entry = Entry {
-                unit: raw.unit.get(),
+            let unit = raw.unit.get();
+            let is_valid = unit < count && seen.insert(unit);
+            is_valid.then(|| Entry {
+                unit,
+                len: unit_len(unit, object_bytes),
                 checksum: raw.checksum.get(),
-            };
-            let is_valid = entry.unit < count && seen.insert(entry.unit);
-            is_valid.then_some(entry)
+            })
         });
         let entries: Option<Vec<Entry>> = entries.collect();
         Ok(Map {
@@ -161,19 +164,16 @@ impl Map {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
-
-    /// Returns the length of a unit in bytes. The last unit of the object can be shorter.
-    #[must_use]
-    pub fn unit_len(&self, entry: &Entry) -> usize {
-        let rest_bytes = self.version.size_bytes - entry.unit * UNIT_BYTES;
-        usize::try_from(rest_bytes.min(UNIT_BYTES)).expect("a unit is small")
-    }
 }
 
 impl Entry {
     fn new(unit: u64, bytes: &[u8]) -> Self {
         let checksum = XxHash3_128::oneshot_with_seed(unit, bytes);
-        Self { unit, checksum }
+        Self {
+            unit,
+            len: bytes.len(),
+            checksum,
+        }
     }
 
     /// Returns whether `bytes` are the content of the unit.
@@ -187,22 +187,20 @@ impl Entry {
 ///
 /// # Errors
 /// [`Error::NoVersion`] if the version has no valid `ETag`, [`Error::Io`], and the errors of `read`.
-pub(crate) fn write<E: From<Error>>(
+pub(super) fn write(
     out: &mut (impl Write + Seek),
     version: &Version,
     units: &[u64],
-    mut read: impl FnMut(u64) -> Result<Vec<u8>, E>,
-) -> Result<(), E> {
+    mut read: impl FnMut(u64) -> Result<Vec<u8>>,
+) -> Result<()> {
     let etag = version.etag.as_ref().filter(|etag| is_valid_etag(etag));
     let etag = etag.ok_or(Error::NoVersion)?;
-    let failed = |error: std::io::Error| E::from(Error::from(error));
     let mut rest = etag.clone().into_bytes();
     let data_start = HEAD_BYTES + rest.len() + units.len() * ENTRY_BYTES;
-    out.seek(SeekFrom::Start(data_start as u64))
-        .map_err(failed)?;
+    out.seek(SeekFrom::Start(data_start as u64))?;
     for &unit in units {
         let bytes = read(unit)?;
-        out.write_all(&bytes).map_err(failed)?;
+        out.write_all(&bytes)?;
         let Entry { checksum, .. } = Entry::new(unit, &bytes);
         let entry = RawEntry {
             unit: unit.into(),
@@ -220,9 +218,15 @@ pub(crate) fn write<E: From<Error>>(
         checksum: 0.into(),
     });
     head.0.checksum = head.checksum_with(&rest);
-    out.seek(SeekFrom::Start(0)).map_err(failed)?;
-    out.write_all(head.0.as_bytes()).map_err(failed)?;
-    out.write_all(&rest).map_err(failed)
+    out.seek(SeekFrom::Start(0))?;
+    out.write_all(head.0.as_bytes())?;
+    Ok(out.write_all(&rest)?)
+}
+
+/// Returns the length of a unit that is in the object.
+fn unit_len(unit: u64, object_bytes: u64) -> usize {
+    let rest_bytes = object_bytes.saturating_sub(unit * UNIT_BYTES);
+    usize::try_from(rest_bytes.min(UNIT_BYTES)).expect("a unit is small")
 }
 
 fn usize_of(number: U32) -> usize {

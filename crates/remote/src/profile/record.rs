@@ -1,14 +1,12 @@
 //! Records the units that are read from an image, and writes them to a profile.
 
-use super::{MAX_UNITS, Profile, Result};
+use super::{MAX_UNITS, Pending, Profile, Result};
 use crate::{UNIT_BYTES, Version};
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::fs::{self, File};
 use std::io::Write as _;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// A recording. The profile is written by [`Recorder::finish`]. Before that, a pending file beside it shows that the
@@ -78,57 +76,10 @@ impl Recorder {
     }
 }
 
-/// A file that replaces the file at a path when it is complete. It is private to its owner.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    path: PathBuf,
-    pending: PathBuf,
-    file: File,
-}
-
-impl Pending {
-    /// Creates the file beside `path`.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        // The process may change its directory.
-        let path = std::path::absolute(path)?;
-        let mut pending = path.clone().into_os_string();
-        pending.push(format!(".pending-{}", std::process::id()));
-        let pending = PathBuf::from(pending);
-        let mut options = File::options();
-        let file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&pending)?;
-        Ok(Self {
-            path,
-            pending,
-            file,
-        })
-    }
-
-    /// Calls `write` to write the file, and moves it to its path.
-    pub(crate) fn replace<E: From<super::Error>>(
-        &self,
-        write: impl FnOnce(&File) -> Result<(), E>,
-    ) -> Result<(), E> {
-        write(&self.file)?;
-        let moved = self.file.sync_all();
-        let moved = moved.and_then(|()| fs::rename(&self.pending, &self.path));
-        moved.map_err(|error| super::Error::from(error).into())
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        // Fails after the file was moved.
-        let _ = fs::remove_file(&self.pending);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn version() -> Version {

@@ -11,7 +11,8 @@
 //!   of directories.
 //!
 //! What is read ahead is stored in the buffer cache. Nothing is read ahead of a volume that is open for writing,
-//! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead).
+//! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead). With the option
+//! [`only_requested`](crate::OpenOptions::only_requested), the next directories are not read.
 //!
 //! # Limits
 //! A step reads at most an eighth of the cache, and examines at most [`MAX_ENTRIES`] entries. Of directories that no
@@ -56,6 +57,7 @@ pub(crate) struct TreeReadahead {
 #[derive(Debug)]
 struct Shared {
     inodes: Arc<Inodes>,
+    follows_walks: bool,
     queue: Mutex<Queue>,
     changed: Condvar,
     directories_ahead: AtomicU64,
@@ -70,13 +72,15 @@ struct Queue {
 }
 
 impl TreeReadahead {
-    /// Starts the thread.
+    /// Starts the thread. If `follows_walks` is false, it reads only for directories that are listed, and not the
+    /// next directories of a walk.
     ///
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread).
-    pub fn start(inodes: &Arc<Inodes>) -> crate::Result<Self> {
+    pub fn start(inodes: &Arc<Inodes>, follows_walks: bool) -> crate::Result<Self> {
         let shared = Arc::new(Shared {
             inodes: Arc::clone(inodes),
+            follows_walks,
             queue: Mutex::default(),
             changed: Condvar::new(),
             directories_ahead: AtomicU64::new(0),
@@ -137,7 +141,7 @@ impl Shared {
                 self.directories_used.fetch_add(1, Relaxed);
             }
             self.read(walk, &[dir], MAX_LISTED_BYTES);
-            while !self.is_interrupted() {
+            while self.follows_walks && !self.is_interrupted() {
                 let dirs = walk.next();
                 if dirs.is_empty() {
                     break;

@@ -20,7 +20,7 @@ fn content(unit: u64) -> Vec<u8> {
 
 fn pack_of(units: &[u64]) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
-    write::<Error>(&mut out, &version(), units, |unit| Ok(content(unit))).unwrap();
+    write(&mut out, &version(), units, |unit| Ok(content(unit))).unwrap();
     out.into_inner()
 }
 
@@ -42,7 +42,7 @@ fn pack_has_the_units_in_order() {
     assert_eq!(units, [4, 10, 0]);
     for entry in map.entries() {
         let unit;
-        (unit, data) = data.split_at(map.unit_len(entry));
+        (unit, data) = data.split_at(entry.len);
         assert_eq!(unit, content(entry.unit));
         assert!(entry.matches(unit));
         assert!(!entry.matches(&content(3)));
@@ -59,7 +59,7 @@ fn other_version_is_refused() {
     assert!(matches!(map.check(&other), Err(Error::OtherVersion { .. })));
     let mut unversioned = version();
     unversioned.etag = None;
-    let written = write::<Error>(&mut Cursor::new(Vec::new()), &unversioned, &[], |_| {
+    let written = write(&mut Cursor::new(Vec::new()), &unversioned, &[], |_| {
         Ok(Vec::new())
     });
     assert_eq!(written, Err(Error::NoVersion));
@@ -82,7 +82,7 @@ fn head_or_map_with_any_flipped_bit_is_refused() {
 /// Fields that a valid checksum does not make valid.
 #[test]
 fn impossible_fields_are_refused() {
-    let changed = |change: fn(&mut RawHead, &mut Vec<u8>)| {
+    let parse_with = |change: fn(&mut RawHead, &mut Vec<u8>)| {
         let pack = pack_of(&[4, 10]);
         let (head, rest) = pack.split_first_chunk::<HEAD_BYTES>().unwrap();
         let head = Head::parse(head).unwrap();
@@ -92,11 +92,14 @@ fn impossible_fields_are_refused() {
         raw.checksum = Head(raw).checksum_with(&rest);
         Head::parse(&zerocopy::transmute!(raw))?.map(&rest)
     };
-    assert!(changed(|_, _| ()).is_ok());
-    assert_eq!(changed(|raw, _| raw.format += 1), Err(Error::Unknown));
-    assert_eq!(changed(|raw, _| raw.unit_bytes += 1), Err(Error::Unknown));
+    assert!(parse_with(|_, _| ()).is_ok());
+    assert_eq!(parse_with(|raw, _| raw.format += 1), Err(Error::Unknown));
     assert_eq!(
-        changed(|raw, _| raw.units = 65_537.into()),
+        parse_with(|raw, _| raw.unit_bytes += 1),
+        Err(Error::Unknown)
+    );
+    assert_eq!(
+        parse_with(|raw, _| raw.units = 65_537.into()),
         Err(Error::TooLarge)
     );
     let changes: [fn(&mut RawHead, &mut Vec<u8>); 7] = [
@@ -111,6 +114,6 @@ fn impossible_fields_are_refused() {
         |_, rest| rest[5 + ENTRY_BYTES] = 4,
     ];
     for change in changes {
-        assert!(matches!(changed(change), Err(Error::Damaged(_))));
+        assert!(matches!(parse_with(change), Err(Error::Damaged(_))));
     }
 }
