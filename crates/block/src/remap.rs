@@ -163,6 +163,10 @@ impl BlockDevice for RemapDevice {
         self.inner.timeout()
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn back_end(&self) -> BackEnd {
         self.inner.back_end()
     }

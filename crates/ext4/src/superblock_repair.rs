@@ -54,6 +54,10 @@ impl BlockDevice for RepairedDevice {
         perform_blocking(self, first);
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn back_end(&self) -> BackEnd {
         self.inner.back_end()
     }

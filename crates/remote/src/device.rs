@@ -296,6 +296,10 @@ impl BlockDevice for RemoteDevice {
         BackEnd::Threads
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.recorder.is_none() && !self.units.uses().is_followed()
+    }
+
     fn server_counts(&self) -> Option<ServerCounts> {
         Some(self.units.fetcher().counters.to_counts())
     }

@@ -138,7 +138,8 @@ impl Units {
     pub(crate) fn read_now(&self, range_bytes: &Range<u64>) -> Option<Vec<Bytes>> {
         let numbers = units_of(range_bytes);
         let mut units = self.known.in_memory(numbers.clone())?;
-        self.uses.read(numbers.clone());
+        // A read from memory is never a stray.
+        self.uses.read(numbers.clone(), Priority::Background);
         for (number, unit) in numbers.zip(&mut units) {
             *unit = part_of(unit, number, range_bytes);
         }
@@ -157,7 +158,7 @@ impl Units {
     ) -> Result<Vec<Bytes>> {
         let mut rest = units_of(&range_bytes);
         let mut parts = Vec::with_capacity(usize_of(rest.end - rest.start));
-        self.uses.read(rest.clone());
+        self.uses.read(rest.clone(), priority);
         let patience_end = Instant::now() + PATIENCE;
         while !rest.is_empty() {
             for found in self.find_or_fetch(rest.clone(), priority) {

@@ -102,6 +102,7 @@ impl Fixture {
 fn options() -> RemoteOptions {
     let mut options = RemoteOptions::default();
     options.deadline = Duration::from_secs(20);
+    options.memory_bytes = 64 << 20;
     options
 }
 
@@ -113,11 +114,11 @@ fn read(device: &RemoteDevice, offset: usize, len: usize) -> Result<Vec<u8>, Dev
 /// Returns the units of a start: many runs in a random order.
 fn working_set() -> Vec<usize> {
     let mut random = Random::new(Seed::announced(7));
-    let mut runs: Vec<usize> = (1..60).collect();
+    let mut runs: Vec<usize> = (2..40).collect();
     let mut units = vec![0];
     while !runs.is_empty() {
         let run = runs.swap_remove(random.index(runs.len()));
-        units.extend((run * 10..run * 10 + 8).filter(|unit| unit % 9 > 0));
+        units.extend(run * 15..run * 15 + 13);
     }
     units
 }
@@ -174,7 +175,11 @@ fn start_with_a_pack_costs_two_requests() {
         assert_eq!(sent, requests);
         let counts = device.server_counts().unwrap();
         assert_eq!(counts.requests, requests as u64);
-        assert_eq!(counts.profile_used_bytes, counts.profile_bytes);
+        // Unit 0 is in the first reply, too.
+        assert_eq!(
+            counts.profile_used_bytes + UNIT as u64,
+            counts.profile_bytes
+        );
     }
 }
 
@@ -305,14 +310,11 @@ fn fault_during_the_prefetch_gives_no_wrong_bytes() {
         Fault::Status(503),
         Fault::Close,
     ] {
-        // The first request reads the start of the image.
-        let device = fixture.open_with(&profile).unwrap();
-        drop(device);
         let mut options = options();
         options.profile = Some(Location::File(profile.clone()));
-        fixture
-            .server
-            .inject([fault.clone(), fault.clone(), fault.clone()]);
+        // The first request reads the start of the image.
+        let faults = [Fault::None, fault.clone(), fault.clone(), fault];
+        fixture.server.inject(faults);
         let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
         fixture.check_units(&device, &units);
     }
@@ -358,28 +360,41 @@ fn read_does_not_wait_for_a_prefetch_that_stalls() {
     let fixture = Fixture::new();
     let units: Vec<usize> = (100..140).collect();
     let profile = fixture.record(&units);
-    let device = stalled(&fixture, &profile);
+    fixture.server.inject([Fault::None, Fault::Stall]);
+    let device = fixture.open_with(&profile).unwrap();
+    // The first half arrives.
+    fixture.check_units(&device, &[100]);
     drop(fixture.server.take_requests());
     fixture.check_units(&device, &[139]);
-    assert_eq!(
-        ranges(&fixture.server).collect::<Vec<_>>(),
-        [unit_range(139)]
-    );
+    let fetched: Vec<_> = ranges(&fixture.server).collect();
+    assert_eq!(fetched, [unit_range(139)]);
 }
 
-/// Opens the image, so that the request for the units of the profile stalls after the first half.
-fn stalled(fixture: &Fixture, profile: &Path) -> RemoteDevice {
-    // With a pause before the head of the first reply, the profile would be prefetched by the second request.
-    let cache = CacheOptions {
-        directory: fixture.path("cache"),
-        max_bytes: 1 << 30,
-    };
+#[test]
+fn readahead_is_wanted_again_after_reads_of_other_units() {
+    let fixture = Fixture::new();
+    let profile = fixture.record(&[100, 101]);
+    let device = fixture.open_with(&profile).unwrap();
+    fixture.check_units(&device, &[100, 101, 0, 1, 2, 100]);
+    assert!(!device.wants_readahead());
+    let others: Vec<usize> = (200..209).collect();
+    fixture.check_units(&device, &others[..8]);
+    assert!(!device.wants_readahead());
+    fixture.check_units(&device, &others[8..]);
+    assert!(device.wants_readahead());
+    let device = RemoteDevice::open(&fixture.url(), &options()).unwrap();
+    assert!(device.wants_readahead());
+}
+
+#[test]
+fn readahead_is_not_wanted_during_a_recording() {
+    let fixture = Fixture::new();
     let mut options = options();
-    options.cache = Some(cache);
-    drop(RemoteDevice::open(&fixture.url(), &options).unwrap());
-    options.profile = Some(Location::File(profile.to_owned()));
-    fixture.server.inject([Fault::NoEtag, Fault::Stall]);
-    RemoteDevice::open(&fixture.url(), &options).unwrap()
+    let recorder = Recorder::create(&fixture.path("profile")).unwrap();
+    options.recorder = Some(Arc::new(recorder));
+    let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
+    fixture.check_units(&device, &(100..120).collect::<Vec<_>>());
+    assert!(!device.wants_readahead());
 }
 
 #[test]

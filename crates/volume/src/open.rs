@@ -74,7 +74,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
-    let policy = if options.readahead_max_bytes == 0 || options.only_requested {
+    let policy = if options.readahead_max_bytes == 0 {
         PolicyName::Off
     } else {
         policy

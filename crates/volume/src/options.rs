@@ -38,10 +38,6 @@ pub struct OpenOptions {
     /// entries that are listed, and the next directories of a walk through a tree. This saves round trips to a
     /// device with a long latency. It needs a thread. No effect with `read_write`. Default: false.
     pub tree_readahead: bool,
-    /// Whether to read nothing from the device that was not requested: no content is read ahead, and
-    /// `tree_readahead` reads only the directories in which a name is looked up or that are listed, and the
-    /// inodes of the listed entries. What the device then reads is what a program needs. Default: false.
-    pub only_requested: bool,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not keep a
     /// second copy of cached data, and does not read ahead. Default: false.
     pub direct_device: bool,
@@ -142,7 +138,6 @@ impl Default for OpenOptions {
             readahead_max_bytes: 1 << 20,
             readahead_exact: false,
             tree_readahead: false,
-            only_requested: false,
             direct_device: false,
             device_timeout: None,
             noload: false,

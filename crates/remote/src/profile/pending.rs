@@ -34,6 +34,11 @@ impl Pending {
         })
     }
 
+    /// Returns the path of the file that is replaced.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Calls `write` to write the file, and moves it to its path.
     pub(super) fn replace(&self, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
         write(&self.file)?;

@@ -1,20 +1,22 @@
 //! Divides the units of a profile into requests.
 //!
 //! # Model
-//! All requests are in flight at once. Ranges of units are joined across the smallest gaps first, so that there are
-//! few requests. What is in the gaps is fetched, too:
+//! Ranges of units are joined across the smallest gaps first, so that there are few requests. What is in the gaps is
+//! fetched, too:
 //!
-//! - A gap of at most [`MAX_GAP_UNITS`] takes less time than another request costs, so it is always worth joining.
-//! - Larger gaps are joined only while there are more than [`MAX_REQUESTS`] requests.
-//! - In all, at most a fifth of what is fetched is in gaps.
+//! - A gap of at most [`MAX_GAP_UNITS`] takes less time than another request costs.
+//! - Larger gaps are joined only if there are more than [`REQUESTS`] requests.
+//! - In all, at most a fifth of what is fetched is in gaps. If the units of a profile are far apart, there are more
+//!   than [`REQUESTS`] requests. A pack needs only one.
 //!
-//! The requests have the order of the first use of their units.
+//! The requests have the order of the first use of their units. At most [`REQUESTS`] are in flight at once, so that
+//! what is needed first arrives first.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The number of requests that larger gaps are joined for.
-const MAX_REQUESTS: usize = 16;
+/// The maximum number of requests in flight.
+pub(super) const REQUESTS: usize = 16;
 /// The maximum length of a gap that is joined in any case: 256 KiB.
 const MAX_GAP_UNITS: u64 = 4;
 /// The units in gaps are at most the units of the profile divided by this number.
@@ -46,7 +48,7 @@ fn joined_gaps(sorted: &[u64]) -> HashMap<u64, u64> {
     let mut room = sorted.len() as u64 / GAPS_DIVISOR;
     let mut joined = HashMap::new();
     for (len, next) in gaps {
-        let is_worth = len <= MAX_GAP_UNITS || requests > MAX_REQUESTS;
+        let is_worth = len <= MAX_GAP_UNITS || requests > REQUESTS;
         if len > room || !is_worth {
             break;
         }
@@ -90,7 +92,7 @@ mod tests {
         units.extend(35..40);
         assert_eq!(plan(&units), [0..30, 35..40]);
         // Without the gap of 5, the one of 2 is 1 of 10.
-        assert_eq!(plan(&[0, 1, 2, 3, 5, 6, 7, 8, 9, 10]), [0..11]);
+        assert_eq!(plan(&[0, 1, 2, 3, 5, 6, 7, 8, 30]), [0..9, 30..31]);
         assert_eq!(plan(&[0, 2]), [0..1, 2..3]);
     }
 

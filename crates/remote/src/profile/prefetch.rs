@@ -3,7 +3,7 @@
 //! All units are [claimed](crate::claims::Claims) before the device can be read. If a request or the pack fails, the
 //! rest of the claims is dropped; the units are then fetched when they are read.
 
-use super::plan::plan;
+use super::plan::{REQUESTS, plan};
 use super::working_set::{Content, WorkingSet};
 use super::{Error, Result, Source, pack};
 use crate::UNIT_BYTES;
@@ -15,17 +15,18 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::Semaphore;
 
 /// Starts to fetch the units of `working_set` that are absent, but not more than memory or the disk cache can keep.
 /// Must be called on a thread of the runtime.
 pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
+    units.uses().follow(working_set.units());
     let numbers = wanted(units, working_set.units());
     match working_set.content {
         Content::Profile(_) => {
-            for run in plan(&numbers) {
-                let claims = claim(units, run.clone());
-                tokio::spawn(fetch(Arc::clone(units), run, claims));
-            }
+            let runs = plan(&numbers).into_iter();
+            let runs = runs.map(|run| (run.clone(), claim(units, run)));
+            tokio::spawn(fetch_all(Arc::clone(units), runs.collect()));
         }
         // An empty pack is not read further, so its request ends.
         Content::Pack(..) if numbers.is_empty() => {}
@@ -49,6 +50,19 @@ fn claim(units: &Units, numbers: impl IntoIterator<Item = u64>) -> Claims {
     let claims = units.claim(numbers);
     units.uses().expect(claims.numbers());
     claims
+}
+
+/// Fetches runs of units, in order.
+async fn fetch_all(units: Arc<Units>, runs: Vec<(Range<u64>, Claims)>) {
+    let permits = Arc::new(Semaphore::new(REQUESTS));
+    for (run, claims) in runs {
+        let permit = Arc::clone(&permits).acquire_owned().await;
+        let units = Arc::clone(&units);
+        tokio::spawn(async {
+            fetch(units, run, claims).await;
+            drop(permit);
+        });
+    }
 }
 
 /// Fetches a run of units with one request, and delivers those that are claimed.

@@ -39,6 +39,12 @@ impl Recorder {
         })
     }
 
+    /// Returns the path of the profile.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.pending.path()
+    }
+
     /// Sets the image that is recorded: its URL without secrets, and its version.
     pub(crate) fn set_object(&self, image: String, version: Version) {
         // A recorder belongs to one device.

@@ -11,8 +11,8 @@
 //!   of directories.
 //!
 //! What is read ahead is stored in the buffer cache. Nothing is read ahead of a volume that is open for writing,
-//! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead). With the option
-//! [`only_requested`](crate::OpenOptions::only_requested), the next directories are not read.
+//! or without the option [`tree_readahead`](crate::OpenOptions::tree_readahead). While the device does not [want
+//! readahead](BlockDevice::wants_readahead), the next directories are not read.
 //!
 //! # Limits
 //! A step reads at most an eighth of the cache, and examines at most [`MAX_ENTRIES`] entries. Of directories that no
@@ -25,7 +25,7 @@ mod walk;
 
 use crate::live::Inodes;
 use crate::stats::TreeReadaheadStats;
-use larder_block::Priority;
+use larder_block::{BlockDevice, Priority};
 use larder_ext4::{FileKind, Ino, Inode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -57,7 +57,8 @@ pub(crate) struct TreeReadahead {
 #[derive(Debug)]
 struct Shared {
     inodes: Arc<Inodes>,
-    follows_walks: bool,
+    /// The device with the image.
+    device: Arc<dyn BlockDevice>,
     queue: Mutex<Queue>,
     changed: Condvar,
     directories_ahead: AtomicU64,
@@ -72,15 +73,14 @@ struct Queue {
 }
 
 impl TreeReadahead {
-    /// Starts the thread. If `follows_walks` is false, it reads only for directories that are listed, and not the
-    /// next directories of a walk.
+    /// Starts the thread.
     ///
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread).
-    pub fn start(inodes: &Arc<Inodes>, follows_walks: bool) -> crate::Result<Self> {
+    pub fn start(inodes: &Arc<Inodes>, device: Arc<dyn BlockDevice>) -> crate::Result<Self> {
         let shared = Arc::new(Shared {
             inodes: Arc::clone(inodes),
-            follows_walks,
+            device,
             queue: Mutex::default(),
             changed: Condvar::new(),
             directories_ahead: AtomicU64::new(0),
@@ -141,7 +141,7 @@ impl Shared {
                 self.directories_used.fetch_add(1, Relaxed);
             }
             self.read(walk, &[dir], MAX_LISTED_BYTES);
-            while self.follows_walks && !self.is_interrupted() {
+            while self.device.wants_readahead() && !self.is_interrupted() {
                 let dirs = walk.next();
                 if dirs.is_empty() {
                     break;
