@@ -53,7 +53,9 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
     }?;
-    // A mount has written its profile already.
-    remote::finish_profile()?;
+    if code == ExitCode::SUCCESS {
+        // A mount has written its profile already.
+        remote::finish_profile()?;
+    }
     Ok(code)
 }

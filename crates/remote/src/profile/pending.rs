@@ -16,9 +16,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Creates the file beside `path`.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        // The process may change its directory.
-        let path = std::path::absolute(path)?;
-        let mut temporary = path.clone().into_os_string();
+        let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".pending-{}", std::process::id()));
         let temporary = PathBuf::from(temporary);
         let mut options = File::options();
@@ -28,15 +26,10 @@ impl Pending {
             .mode(0o600)
             .open(&temporary)?;
         Ok(Self {
-            path,
+            path: path.to_owned(),
             temporary,
             file,
         })
-    }
-
-    /// Returns the path of the file that is replaced.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Calls `write` to write the file, and moves it to its path.

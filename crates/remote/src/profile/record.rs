@@ -6,14 +6,13 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A recording. The profile is written by [`Recorder::finish`]. Before that, a pending file beside it shows that the
-/// directory can be written. If the recorder is dropped unfinished, an older profile stays as it is.
+/// A recording. [`Recorder::finish`] writes the profile. If it is not called, an older profile stays as it is.
 #[derive(Debug)]
 pub struct Recorder {
-    pending: Pending,
+    path: PathBuf,
     /// The image, without secrets, and its version.
     object: OnceLock<(String, Version)>,
     uses: Mutex<Uses>,
@@ -32,8 +31,12 @@ impl Recorder {
     /// # Errors
     /// [`Error::Io`](super::Error::Io) if the directory cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
+        // The process may change its directory.
+        let path = std::path::absolute(path)?;
+        // A failure now is better than after the mount.
+        drop(Pending::create(&path)?);
         Ok(Self {
-            pending: Pending::create(path)?,
+            path,
             object: OnceLock::new(),
             uses: Mutex::default(),
         })
@@ -42,7 +45,7 @@ impl Recorder {
     /// Returns the path of the profile.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.pending.path()
+        &self.path
     }
 
     /// Sets the image that is recorded: its URL without secrets, and its version.
@@ -77,8 +80,7 @@ impl Recorder {
             tracing::warn!("the profile has only the first {MAX_UNITS} units that were read");
         }
         let text = Profile::new(image, version.clone(), units).to_text()?;
-        self.pending
-            .replace(|mut file| Ok(file.write_all(text.as_bytes())?))
+        Pending::create(&self.path)?.replace(|mut file| Ok(file.write_all(text.as_bytes())?))
     }
 }
 
