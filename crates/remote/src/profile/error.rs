@@ -14,7 +14,7 @@ pub enum Error {
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
     /// It has more units than a profile or a pack may have.
-    #[error("it is too large: the limit is {} units", super::MAX_UNITS)]
+    #[error("it is too large: the limit is {} units", super::limits::MAX_UNITS)]
     TooLarge,
     /// The image was replaced after the recording.
     #[error("it belongs to another version of the image: {recorded}; the image has {current}")]

@@ -16,7 +16,8 @@
 //! - `read OFFSET LENGTH` is a range of bytes that was read. The lines have the order of the first use.
 //! - `end` is the XXH3 checksum with 128 bits of all lines before it.
 
-use super::{Error, MAX_ETAG_BYTES, MAX_OBJECT_BYTES, MAX_UNITS, Result, unit_count};
+use super::error::{Error, Result};
+use super::limits::{MAX_ETAG_BYTES, MAX_OBJECT_BYTES, MAX_UNITS, unit_count};
 use crate::{UNIT_BYTES, Version};
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -25,7 +25,9 @@
 
 mod error;
 mod format;
+mod limits;
 pub mod pack;
+mod packing;
 mod pending;
 mod plan;
 mod prefetch;
@@ -36,41 +38,10 @@ mod working_set;
 
 pub use error::{Error, Result};
 pub use format::{MAX_TEXT_BYTES, Profile};
+pub use limits::MAX_UNITS;
+pub(crate) use packing::write_pack;
 pub(crate) use prefetch::start;
 pub use record::Recorder;
 pub use source::Location;
-use source::Source;
 pub(crate) use uses::Uses;
 pub(crate) use working_set::WorkingSet;
-
-use crate::{UNIT_BYTES, Version};
-use pending::Pending;
-use std::path::Path;
-
-/// The maximum number of units of a profile or a pack. They take 4 GiB.
-pub const MAX_UNITS: usize = 1 << 16;
-
-/// The maximum length of an `ETag` in a profile or a pack, in bytes.
-const MAX_ETAG_BYTES: usize = 1024;
-
-/// The maximum size of an object that has a profile. The offsets of its bytes are valid file offsets.
-const MAX_OBJECT_BYTES: u64 = i64::MAX as u64;
-
-/// Returns the number of units of an object.
-fn unit_count(object_bytes: u64) -> u64 {
-    object_bytes.div_ceil(UNIT_BYTES)
-}
-
-/// Writes a pack of `units` to a file at `path`, which replaces an existing file when it is complete. `read` returns the
-/// content of a unit.
-pub(crate) fn write_pack(
-    path: &Path,
-    version: &Version,
-    units: &[u64],
-    read: impl FnMut(u64) -> crate::Result<Vec<u8>>,
-) -> Result<()> {
-    let mut read = read;
-    let read = |unit| read(unit).map_err(|error| Error::Io(error.to_string()));
-    let pending = Pending::create(path)?;
-    pending.replace(|mut file| pack::write(&mut file, version, units, read))
-}

@@ -15,8 +15,9 @@
 //!
 //! All that describes the units precedes them, so that a pack can be used while it arrives.
 
+use super::error::{Error, Result};
 use super::format::{check_version, is_valid_etag};
-use super::{Error, MAX_OBJECT_BYTES, MAX_UNITS, Result, unit_count};
+use super::limits::{MAX_ETAG_BYTES, MAX_OBJECT_BYTES, MAX_UNITS, unit_count};
 use crate::{UNIT_BYTES, Version};
 use std::collections::HashSet;
 use std::io::{Seek, SeekFrom, Write};
@@ -87,9 +88,7 @@ impl Head {
         if usize_of(raw.units) > MAX_UNITS {
             return Err(Error::TooLarge);
         }
-        if usize_of(raw.etag_bytes) > super::MAX_ETAG_BYTES
-            || raw.object_bytes.get() > MAX_OBJECT_BYTES
-        {
+        if usize_of(raw.etag_bytes) > MAX_ETAG_BYTES || raw.object_bytes.get() > MAX_OBJECT_BYTES {
             return Err(Error::Damaged("a field of its head is invalid"));
         }
         Ok(Self(raw))

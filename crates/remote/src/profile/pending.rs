@@ -1,6 +1,6 @@
 //! Files that replace others when they are complete.
 
-use super::Result;
+use super::error::Result;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};

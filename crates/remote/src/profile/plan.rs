@@ -1,7 +1,7 @@
 //! Divides the units of a profile into requests.
 //!
 //! # Model
-//! Ranges of units are joined across the smallest gaps first, so that there are few requests. What is in the gaps is
+//! Ranges of units are joined across the smallest gaps first, so that few requests are sent. What is in the gaps is
 //! fetched, too:
 //!
 //! - A gap of at most [`MAX_GAP_UNITS`] takes less time than another request costs.

@@ -3,9 +3,11 @@
 //! All units are [claimed](crate::claims::Claims) before the device can be read. If a request or the pack fails, the
 //! rest of the claims is dropped; the units are then fetched when they are read.
 
+use super::error::{Error, Result};
+use super::pack;
 use super::plan::{REQUESTS, plan};
+use super::source::Source;
 use super::working_set::{Content, WorkingSet};
-use super::{Error, Result, Source, pack};
 use crate::UNIT_BYTES;
 use crate::claims::Claims;
 use crate::units::Units;

@@ -1,6 +1,9 @@
 //! Records the units that are read from an image, and writes them to a profile.
 
-use super::{MAX_UNITS, Pending, Profile, Result};
+use super::error::Result;
+use super::format::Profile;
+use super::limits::MAX_UNITS;
+use super::pending::Pending;
 use crate::{UNIT_BYTES, Version};
 use parking_lot::Mutex;
 use std::collections::HashSet;

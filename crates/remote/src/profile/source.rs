@@ -1,6 +1,7 @@
 //! Where a profile or a pack is, and how its bytes are read.
 
-use super::{Error, MAX_UNITS, Result};
+use super::error::{Error, Result};
+use super::limits::MAX_UNITS;
 use crate::counters::Counters;
 use crate::error::Failure;
 use crate::fetch::Attempts;

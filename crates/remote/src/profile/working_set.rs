@@ -1,6 +1,9 @@
 //! A profile or a pack that is to be used.
 
-use super::{Error, Location, MAX_TEXT_BYTES, Profile, Result, Source, format, pack};
+use super::error::{Error, Result};
+use super::format::{self, MAX_TEXT_BYTES, Profile};
+use super::pack;
+use super::source::{Location, Source};
 use crate::Version;
 use crate::counters::Counters;
 use crate::object::Object;
