@@ -2,6 +2,7 @@
 
 use crate::{BackEnd, BlockDevice, Request, Result, ServerCounts, gathered_bytes, total_bytes};
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -139,6 +140,14 @@ impl BlockDevice for CountingDevice {
 
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner.server_counts()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        self.inner.piece_bytes()
     }
 
     fn back_end(&self) -> BackEnd {

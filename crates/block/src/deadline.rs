@@ -23,6 +23,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,14 @@ impl BlockDevice for DeadlineDevice {
 
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner.server_counts()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        self.inner.piece_bytes()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -6,6 +6,7 @@ use crate::{BackEnd, Error, Request, Result, ServerCounts};
 use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,6 +80,20 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// no limit.
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.timeout()?)
+    }
+
+    /// Raises the priority of requests for these bytes to [`Priority::Demand`](crate::Priority::Demand), because a
+    /// thread now waits for them. Has no effect on requests that the device has started.
+    ///
+    /// The default implementation does nothing.
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        let _ = (offset_bytes, len_bytes);
+    }
+
+    /// Returns the length of a piece, in bytes, if the device receives long reads piece by piece, such as
+    /// from a server. Requests that end at multiples of this length complete earlier than longer ones.
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        None
     }
 
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.

@@ -17,7 +17,7 @@ use crate::{
     BackEnd, BlockDevice, Request, Result, check_range, divided, perform_blocking, total_bytes,
 };
 use std::io::IoSliceMut;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,6 +165,22 @@ impl BlockDevice for RemapDevice {
 
     fn wants_readahead(&self) -> bool {
         self.inner.wants_readahead()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        let touched = self.touched(offset_bytes, len_bytes);
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes.saturating_add(len_bytes));
+        while at_bytes < end_bytes {
+            let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
+            let piece = self.piece(at_bytes, left, touched.clone());
+            let piece_bytes = piece.len_bytes as u64;
+            self.inner.expedite(piece.inner_offset_bytes, piece_bytes);
+            at_bytes += piece_bytes;
+        }
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        self.inner.piece_bytes()
     }
 
     fn back_end(&self) -> BackEnd {

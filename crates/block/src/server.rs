@@ -15,7 +15,7 @@ pub struct ServerCounts {
     pub fetched_bytes: u64,
     /// Those of `fetched_bytes` that no thread waited for.
     pub ahead_bytes: u64,
-    /// Those of `ahead_bytes` that were fetched for a profile of what is read at a start.
+    /// Bytes that were fetched for a profile, or read from a pack. `ahead_bytes` does not contain them.
     #[serde(default)]
     pub profile_bytes: u64,
     /// Those of `profile_bytes` that were read.
@@ -25,8 +25,8 @@ pub struct ServerCounts {
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.
     pub disk_bytes: u64,
-    /// An upper bound of the median latency of successful requests, in microseconds. The bound is
-    /// at most twice the median.
+    /// An upper bound of the median latency of successful requests, in microseconds: the time until the head
+    /// of the reply has arrived. The bound is at most twice the median.
     pub latency_p50_us: Option<u64>,
     /// The same for the 99th percentile.
     pub latency_p99_us: Option<u64>,

@@ -4,8 +4,8 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use larder_block::{BlockDevice, Error, MemoryDevice, Redirect, RemapDevice};
-use larder_instruments::RecordingDevice;
+use larder_block::{BlockDevice, Error, MemoryDevice, Priority, Redirect, RemapDevice, Request};
+use larder_instruments::{LazyDevice, RecordingDevice};
 
 const BLOCK: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
@@ -98,6 +98,24 @@ fn adjoining_sources_are_read_at_once() {
         .map(|read| (read.offset_bytes, read.len_bytes))
         .collect();
     assert_eq!(reads, [(32, 32), (320, 48), (112, 48)]);
+}
+
+#[test]
+fn requests_for_redirected_and_other_blocks_are_expedited() {
+    let piece_bytes = 16.try_into().unwrap();
+    let inner = Arc::new(MemoryDevice::new(numbered(32)));
+    let inner = Arc::new(LazyDevice::new(inner, piece_bytes));
+    let device = RemapDevice::new(inner.clone(), BLOCK, vec![redirect(4, 20)]).unwrap();
+    let read = |offset_bytes| {
+        let request = Request::read(vec![0; 16], offset_bytes, |_, result| result.unwrap());
+        request.with_priority(Priority::Background)
+    };
+    // The first is inside the source, as a request for the redirected block would be.
+    inner.submit(vec![read(320), read(48), read(80), read(64)]);
+    device.expedite(48, 32);
+    assert_eq!(inner.waiting(), 2);
+    device.expedite(80, 16);
+    inner.perform_waiting();
 }
 
 #[test]

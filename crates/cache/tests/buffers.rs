@@ -1,10 +1,12 @@
 //! Tests of the buffer cache: what it reads from the device, and what it verifies.
 
-use larder_block::{BlockDevice, Error, MemoryDevice, Priority, Result};
+use larder_block::{BlockDevice, DeadlineDevice, Error, MemoryDevice, Priority, Result};
 use larder_cache::buffer::BufferCache;
+use larder_instruments::LazyDevice;
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 /// A device on which all bytes of a sector of 512 bytes have a value that depends on the sector's
 /// number. Reads are counted, and one range is bad.
@@ -206,6 +208,25 @@ fn started_prefetch_reads_each_run_at_once() {
         assert_eq!(buffer[0], first_byte(block, 4096));
     }
     assert_eq!(device.reads(), 4);
+}
+
+#[test]
+fn started_prefetch_is_expedited_when_a_thread_needs_a_block() {
+    let piece_bytes = 4096.try_into().unwrap();
+    let device = Arc::new(LazyDevice::new(Device::new(20_000, 0..0), piece_bytes));
+    // A read that is not expedited fails.
+    let timeout = Duration::from_secs(5);
+    let limited = Arc::new(DeadlineDevice::new(device.clone(), timeout));
+    let buffers = BufferCache::small(limited, 1024);
+    let mut budget = 64;
+    buffers.start_prefetch(&[0..1, 8..9, 16..19], Priority::Background, &mut budget);
+    assert_eq!(device.waiting(), 3);
+    for (block, waiting) in [(9, 2), (18, 1)] {
+        let buffer = buffers.read(block, unverified).unwrap();
+        assert_eq!(buffer[0], first_byte(block, 1024));
+        assert_eq!(device.waiting(), waiting);
+    }
+    device.perform_waiting();
 }
 
 #[test]

@@ -560,10 +560,10 @@ JSON:
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
-    ahead_bytes (fetched before a program waited), profile_bytes (those of
-    ahead_bytes that a profile listed), profile_used_bytes (those of
-    profile_bytes that were read), memory_bytes, disk_bytes (read from the disk
-    cache), latency_p50_us, latency_p99_us (of requests; upper bounds),
+    ahead_bytes (fetched before a program waited), profile_bytes (fetched for a
+    profile or read from a pack; not in ahead_bytes), profile_used_bytes (those
+    of profile_bytes that were read), memory_bytes, disk_bytes (read from the
+    disk cache), latency_p50_us, latency_p99_us (of requests; upper bounds),
     last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)

@@ -4,6 +4,7 @@
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
 use larder_block::{BackEnd, BlockDevice, Request, Result, divided, perform_blocking};
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// The start and the end of the superblock on the device, in bytes.
@@ -56,6 +57,14 @@ impl BlockDevice for RepairedDevice {
 
     fn wants_readahead(&self) -> bool {
         self.inner.wants_readahead()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        self.inner.piece_bytes()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -10,8 +10,9 @@
 //! version of the object; only their length is checked here.
 
 use crate::Error;
-use crate::known::{Known, Sender};
+use crate::known::{Claimed, Known, Sender};
 use crate::stores::Stores;
+use crate::urgency::Urgency;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,20 +25,23 @@ pub(crate) struct Claims {
     /// Stores the delivered units. `None` if they are not to be stored.
     stores: Option<Arc<Stores>>,
     units: BTreeMap<u64, Sender>,
+    urgency: Arc<Urgency>,
 }
 
 impl Claims {
-    /// Creates the claims of `units`, which [`Known::find_or_claim`] returned.
-    pub(crate) fn new(
-        known: &Arc<Known>,
-        stores: Option<&Arc<Stores>>,
-        units: impl IntoIterator<Item = (u64, Sender)>,
-    ) -> Self {
+    /// Creates the claims of units that [`Known::find_or_claim`] returned.
+    pub(crate) fn new(known: &Arc<Known>, stores: Option<&Arc<Stores>>, claimed: Claimed) -> Self {
         Self {
             known: Arc::clone(known),
             stores: stores.map(Arc::clone),
-            units: units.into_iter().collect(),
+            units: claimed.units.into_iter().collect(),
+            urgency: claimed.urgency,
         }
+    }
+
+    /// Returns the priority of the task that delivers the units. It rises when a thread waits for one of them.
+    pub(crate) fn urgency(&self) -> &Arc<Urgency> {
+        &self.urgency
     }
 
     /// Returns the numbers of the claimed units, in ascending order.
@@ -58,6 +62,7 @@ impl Claims {
             known: Arc::clone(&self.known),
             stores: self.stores.clone(),
             units,
+            urgency: Arc::clone(&self.urgency),
         }
     }
 

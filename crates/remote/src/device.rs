@@ -2,6 +2,7 @@
 
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
+use crate::known::UNIT_BYTES;
 use crate::last_version;
 use crate::object::{Object, Version};
 use crate::profile::{self, Location, Recorder, WorkingSet};
@@ -14,6 +15,7 @@ use larder_block::{
     check_range, scatter,
 };
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub struct RemoteOptions {
     /// Whether an object without a strong `ETag` is accepted. Replies are then compared by length and time of
     /// modification. This does not detect a change within the same second. Default: false.
     pub allow_unversioned: bool,
-    /// The time after which a read fails if no attempt was successful. Default: 60 seconds.
+    /// The time after which a read fails if nothing has arrived. Default: 60 seconds.
     pub deadline: Duration,
     /// The memory for units, in bytes. Default: 32 MiB.
     pub memory_bytes: u64,
@@ -193,7 +195,8 @@ impl RemoteDevice {
             profile::start(&units, working_set);
         } else if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
             let start = 0..FIRST_BYTES.min(object_bytes);
-            runtime.block_on(units.read(start, Priority::Demand))?;
+            let read = async { units.read(start, Priority::Demand).await };
+            runtime.block_on(read)?;
         }
         drop(runtime_context);
         Ok(Self {
@@ -233,7 +236,7 @@ impl RemoteDevice {
     pub fn write_pack(&self, path: &Path) -> profile::Result<()> {
         let read = |unit: u64| {
             let range_bytes = self.units.bytes_of(&(unit..unit + 1));
-            let read = self.units.read(range_bytes, Priority::Demand);
+            let read = async { self.units.read(range_bytes, Priority::Demand).await };
             self.runtime().block_on(read).map(|parts| parts.concat())
         };
         profile::write_pack(path, self.version(), &self.profile_units, read)
@@ -261,7 +264,7 @@ impl BlockDevice for RemoteDevice {
             Some(parts) => parts,
             None => self
                 .runtime()
-                .block_on(self.units.read(range_bytes, Priority::Demand))
+                .block_on(async { self.units.read(range_bytes, Priority::Demand).await })
                 .map_err(|error| DeviceError::Io {
                     offset_bytes,
                     len_bytes,
@@ -279,6 +282,7 @@ impl BlockDevice for RemoteDevice {
             }
             check_range(self.size_bytes(), at, len)
         });
+        let _runtime = self.runtime().enter();
         for mut request in requests {
             let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
@@ -286,10 +290,21 @@ impl BlockDevice for RemoteDevice {
             } else if let Some(parts) = self.units.read_now(&range_bytes) {
                 complete(request, &parts);
             } else {
-                let units = Arc::clone(&self.units);
-                self.runtime().spawn(answer(units, request, range_bytes));
+                let read = self.units.read(range_bytes, request.priority());
+                tokio::spawn(answer(read, request));
             }
         }
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
+            self.units
+                .expedite(&self.in_object(offset_bytes, len_bytes));
+        }
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(UNIT_BYTES)
     }
 
     fn back_end(&self) -> BackEnd {
@@ -321,9 +336,9 @@ impl Drop for RemoteDevice {
     }
 }
 
-/// Reads `range_bytes` of the object, and completes `request` with them.
-async fn answer(units: Arc<Units>, request: Request, range_bytes: Range<u64>) {
-    match units.read(range_bytes, request.priority()).await {
+/// Completes `request` with the result of `read`.
+async fn answer(read: impl Future<Output = Result<Vec<Bytes>>>, request: Request) {
+    match read.await {
         Ok(parts) => complete(request, &parts),
         Err(error) => request.fail(error.errno()),
     }

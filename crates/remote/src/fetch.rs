@@ -2,19 +2,23 @@
 //!
 //! Model: demand before prefetch, as in a disk's queue. All requests share [`REQUESTS`] permits. A request in
 //! the background first needs one of [`BACKGROUND_REQUESTS`] further permits. So background requests never
-//! take all permits, and some remain for requests that a thread waits for.
+//! take all permits, and some remain for requests that a thread waits for. If a thread begins to wait for a
+//! request in the background, the request no longer needs the further permit. The time limit begins when a
+//! request has its permits: the requests before it have time limits of their own.
 
 use crate::counters::Counters;
 use crate::error::Failure;
 use crate::object::{Object, Version};
+use crate::urgency::Urgency;
 use crate::{Error, Result};
 use bytes::Bytes;
-use larder_block::Priority;
+use futures_util::future::{Either, select};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The maximum number of requests in flight.
 const REQUESTS: usize = 128;
@@ -95,19 +99,14 @@ impl Fetcher {
         &self,
         range: Range<u64>,
         piece_bytes: u64,
-        priority: Priority,
+        urgency: &Urgency,
         deliver: impl FnMut(Bytes),
     ) -> Result<()> {
         if self.is_offline {
             return Err(Error::NotCached);
         }
+        let _permits = self.permits(urgency).await;
         let attempts = Attempts::new(&self.counters, self.deadline);
-        let open = "the semaphores are never closed";
-        let _background = match priority {
-            Priority::Demand => None,
-            Priority::Background => Some(self.background.acquire().await.expect(open)),
-        };
-        let _permit = self.all.acquire().await.expect(open);
         let (start, end) = (range.start, range.end);
         let read = self.read_now(attempts, range, piece_bytes, deliver).await;
         // The object existed when it was opened, so it was removed since then.
@@ -120,6 +119,20 @@ impl Fetcher {
             tracing::warn!(start, end, "cannot read the image: {error}");
         }
         read
+    }
+
+    /// Waits for the permits of a request.
+    async fn permits(
+        &self,
+        urgency: &Urgency,
+    ) -> (Option<SemaphorePermit<'_>>, SemaphorePermit<'_>) {
+        let open = "the semaphores are never closed";
+        let raised = pin!(urgency.raised());
+        let background = match select(raised, pin!(self.background.acquire())).await {
+            Either::Left(_) => None,
+            Either::Right((permit, _)) => Some(permit.expect(open)),
+        };
+        (background, self.all.acquire().await.expect(open))
     }
 
     /// Reads `rest` with as many attempts as needed.

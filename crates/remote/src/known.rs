@@ -3,22 +3,37 @@
 //!
 //! # Model
 //! A unit is in memory, in flight, or absent. A unit in flight was *claimed* by one task, which has its
-//! [`Sender`]. All others wait for its [`Receiver`]. Units in memory are dropped in the order in which they
+//! [`Sender`]. All others wait for its [`Receiver`]. If a thread waits for a unit whose fetch is in the background,
+//! the [`Urgency`] of the fetch rises. Units in memory are dropped in the order in which they
 //! were delivered: a better policy is not needed, because the caches above keep what is used again.
+//!
+//! # Failures
+//! If a unit cannot be read, reads of it fail with the same error for [`FAILURE_MEMORY`], without a request.
+//! The layers above try each page of a failed read again, so that an unreadable block affects only its own page.
+//! Without this memory, each page would wait until the time limit has passed again. Units that arrived before
+//! the failure are in memory, so the pages in them can be read.
 //!
 //! # Locking
 //! There is one lock. A task never holds it while it awaits something.
 
-use crate::{Result, disk_cache};
+use crate::urgency::Urgency;
+use crate::{Error, Result, disk_cache};
 use bytes::Bytes;
+use larder_block::Priority;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The size of a unit, in bytes. A read of 4 KiB transfers 16 times as much. With smaller units, requests for
 /// metadata would transfer so little that the round trip would take most of their time.
 pub const UNIT_BYTES: u64 = disk_cache::UNIT_BYTES as u64;
+
+/// The time for which a unit that could not be read is not requested again. It is much longer than the layers
+/// above need to try each page of a failed read, and much shorter than the usual time limit of a read.
+const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 
 /// The bytes of a unit, or the error of reading it.
 pub(crate) type Outcome = Result<Bytes>;
@@ -42,17 +57,30 @@ struct State {
     units: HashMap<u64, Unit>,
     /// The units in memory, the oldest first.
     order: VecDeque<u64>,
+    /// The units that could not be read, the oldest first, and the ends of [`FAILURE_MEMORY`].
+    failed: VecDeque<(u64, Instant)>,
 }
 
 #[derive(Debug)]
 enum Unit {
-    InFlight(Receiver),
+    InFlight(Receiver, Arc<Urgency>),
     InMemory(Bytes),
+    /// The unit could not be read. It is absent from this time on.
+    Failed(Error, Instant),
 }
 
-/// A unit that a read needs: in memory now, or in flight.
+/// Units that a caller has claimed, and that one task is to read.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// The range from the first unit to the last.
+    pub(crate) run: Range<u64>,
+    pub(crate) units: Vec<(u64, Sender)>,
+    pub(crate) urgency: Arc<Urgency>,
+}
+
+/// A unit that a read needs: in memory or failed now, or in flight.
 pub(crate) enum Found {
-    Now(Bytes),
+    Now(Outcome),
     Later(Receiver),
 }
 
@@ -93,22 +121,38 @@ impl Known {
         units.collect()
     }
 
-    /// Finds the units `numbers`, in order. Claims those that are absent for the caller, which must complete
-    /// or release each of them.
+    /// Finds the units `numbers`, which ascend. Claims those that are absent for the caller, which must complete
+    /// or release each of them. A claimed unit joins the previous claimed ones if `joins` returns true for their
+    /// range and the unit.
     pub(crate) fn find_or_claim(
         &self,
         numbers: impl Iterator<Item = u64>,
-    ) -> (Vec<Found>, Vec<(u64, Sender)>) {
-        let mut claimed = Vec::new();
+        priority: Priority,
+        joins: impl Fn(&Range<u64>, u64) -> bool,
+    ) -> (Vec<Found>, Vec<Claimed>) {
+        let mut claimed: Vec<Claimed> = Vec::new();
+        let now = Instant::now();
         let mut state = self.state.lock();
         let found = numbers.map(|number| match state.units.get(&number) {
-            Some(Unit::InMemory(bytes)) => Found::Now(bytes.clone()),
-            Some(Unit::InFlight(receiver)) => Found::Later(receiver.clone()),
-            None => {
-                let (sender, receiver) = watch::channel(None);
-                claimed.push((number, sender));
-                let in_flight = Unit::InFlight(receiver.clone());
+            Some(Unit::InMemory(bytes)) => Found::Now(Ok(bytes.clone())),
+            Some(Unit::Failed(error, end)) if now < *end => Found::Now(Err(error.clone())),
+            Some(Unit::InFlight(receiver, urgency)) => {
+                if priority == Priority::Demand {
+                    urgency.raise();
+                }
+                Found::Later(receiver.clone())
+            }
+            Some(Unit::Failed(..)) | None => {
+                let last = claimed.pop();
+                let (last, mut joined) = match last {
+                    Some(last) if joins(&last.run, number) => (None, last),
+                    last => (last, Claimed::at(number, priority)),
+                };
+                claimed.extend(last);
+                let receiver = joined.add(number);
+                let in_flight = Unit::InFlight(receiver.clone(), Arc::clone(&joined.urgency));
                 state.units.insert(number, in_flight);
+                claimed.push(joined);
                 Found::Later(receiver)
             }
         });
@@ -117,13 +161,23 @@ impl Known {
         (found, claimed)
     }
 
+    /// Raises the priority of the fetches of those of the units `numbers` that are in flight.
+    pub(crate) fn expedite(&self, numbers: impl Iterator<Item = u64>) {
+        let state = self.state.lock();
+        for number in numbers {
+            if let Some(Unit::InFlight(_, urgency)) = state.units.get(&number) {
+                urgency.raise();
+            }
+        }
+    }
+
     /// Passes the outcome of a claimed unit to all that wait for it. If the unit was read, also adds it to
-    /// memory. Otherwise, the unit becomes absent.
+    /// memory. Otherwise, remembers the error for a while.
     pub(crate) fn complete(&self, number: u64, sender: &Sender, unit: Outcome) {
         let mut state = self.state.lock();
         match &unit {
             Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
-            Err(_) => drop(state.units.remove(&number)),
+            Err(error) => state.remember(number, error.clone(), Instant::now()),
         }
         drop(state);
         sender.send_replace(Some(unit));
@@ -138,6 +192,24 @@ impl Known {
     }
 }
 
+impl Claimed {
+    fn at(number: u64, priority: Priority) -> Self {
+        Self {
+            run: number..number,
+            units: Vec::new(),
+            urgency: Arc::new(Urgency::new(priority)),
+        }
+    }
+
+    /// Adds the unit `number`, which follows all others. Returns a receiver of its outcome.
+    fn add(&mut self, number: u64) -> Receiver {
+        let (sender, receiver) = watch::channel(None);
+        self.run.end = number + 1;
+        self.units.push((number, sender));
+        receiver
+    }
+}
+
 impl State {
     /// Adds a unit to memory. If there are now more than `capacity` units, drops the oldest.
     fn insert(&mut self, number: u64, bytes: Bytes, capacity: usize) {
@@ -148,5 +220,56 @@ impl State {
                 self.units.remove(&oldest);
             }
         }
+    }
+
+    /// Remembers that a unit could not be read. Forgets units whose failure is too long ago.
+    fn remember(&mut self, number: u64, error: Error, now: Instant) {
+        while let Some(&(oldest, end)) = self.failed.front()
+            && end <= now
+        {
+            self.failed.pop_front();
+            if matches!(self.units.get(&oldest), Some(Unit::Failed(_, own)) if *own == end) {
+                self.units.remove(&oldest);
+            }
+        }
+        let end = now + FAILURE_MEMORY;
+        self.units.insert(number, Unit::Failed(error, end));
+        self.failed.push_back((number, end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether `number` is found as absent. Fails the unit if so.
+    fn is_absent(known: &Known, number: u64) -> bool {
+        let joins = |_: &Range<u64>, _| true;
+        let (_, claimed) = known.find_or_claim([number].into_iter(), Priority::Demand, joins);
+        for (number, sender) in claimed.iter().flat_map(|claimed| &claimed.units) {
+            known.complete(*number, sender, Err(Error::Denied));
+        }
+        !claimed.is_empty()
+    }
+
+    #[test]
+    fn failed_units_become_absent_after_a_while() {
+        let known = Known::new(100 * UNIT_BYTES, 1 << 20);
+        assert!((0..5).all(|number| is_absent(&known, number)));
+        let expire = |state: &mut State| {
+            let now = Instant::now();
+            for (number, end) in &mut state.failed {
+                *end = now;
+                state
+                    .units
+                    .insert(*number, Unit::Failed(Error::Denied, now));
+            }
+        };
+        expire(&mut known.state.lock());
+        assert!(is_absent(&known, 3));
+        assert!(!is_absent(&known, 3));
+        // The others were forgotten.
+        assert_eq!(known.state.lock().units.len(), 1);
+        assert_eq!(known.state.lock().failed.len(), 1);
     }
 }

@@ -48,6 +48,7 @@ mod store;
 mod stores;
 mod stream;
 mod units;
+mod urgency;
 mod url;
 
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};

@@ -18,9 +18,10 @@ use crate::fetch::Fetcher;
 use crate::known::{Found, Known, UNIT_BYTES};
 use crate::profile::Uses;
 use crate::stores::Stores;
+use crate::urgency::Urgency;
 use bytes::Bytes;
 use larder_block::Priority;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,24 +114,32 @@ impl Units {
     }
 
     /// Claims those of the units `numbers` that are absent: neither in memory, nor in flight, nor in the disk
-    /// cache.
-    pub(crate) fn claim(&self, numbers: impl IntoIterator<Item = u64>) -> Claims {
+    /// cache. Returns `None` if none is absent.
+    pub(crate) fn claim(
+        &self,
+        numbers: impl IntoIterator<Item = u64>,
+        priority: Priority,
+    ) -> Option<Claims> {
         // This precedes the lock, because it may read from the disk.
-        let numbers: Vec<u64> = numbers
+        let numbers: BTreeSet<u64> = numbers
             .into_iter()
             .filter(|&number| !self.is_on_disk(number))
             .collect();
-        let (_, claimed) = self.known.find_or_claim(numbers.into_iter());
-        Claims::new(&self.known, self.stores.as_ref(), claimed)
+        let numbers = numbers.into_iter();
+        let (_, mut claimed) = self.known.find_or_claim(numbers, priority, |_, _| true);
+        let claimed = claimed.pop()?;
+        Some(Claims::new(&self.known, self.stores.as_ref(), claimed))
     }
 
     /// Delivers those of the absent units that are complete in `bytes`, which starts at the start of the
     /// object. Must be called on a thread of the runtime.
     pub(crate) fn deliver_first(&self, bytes: &Bytes) {
         let units = (0..).zip(bytes.chunks(usize_of(UNIT_BYTES)));
-        let mut claims = self.claim(units.clone().map(|(number, _)| number));
-        for (number, unit) in units {
-            claims.deliver(number, Bytes::copy_from_slice(unit));
+        let numbers = units.clone().map(|(number, _)| number);
+        if let Some(mut claims) = self.claim(numbers, Priority::Demand) {
+            for (number, unit) in units {
+                claims.deliver(number, Bytes::copy_from_slice(unit));
+            }
         }
     }
 
@@ -150,37 +159,45 @@ impl Units {
         Some(units)
     }
 
-    /// Returns the bytes of `range_bytes` in parts, in order. Fetches the units that are absent.
-    pub(crate) async fn read(
+    /// Returns the bytes of `range_bytes` in parts, in order. Starts to read the units that are absent before it
+    /// returns. Must be called on a thread of the runtime.
+    pub(crate) fn read(
         self: &Arc<Self>,
         range_bytes: Range<u64>,
         priority: Priority,
-    ) -> Result<Vec<Bytes>> {
+    ) -> impl Future<Output = Result<Vec<Bytes>>> + use<> {
+        let units = Arc::clone(self);
         let mut rest = units_of(&range_bytes);
-        let mut parts = Vec::with_capacity(usize_of(rest.end - rest.start));
         self.uses.read(rest.clone(), priority);
-        let patience_end = Instant::now() + PATIENCE;
-        while !rest.is_empty() {
-            for found in self.find_or_fetch(rest.clone(), priority) {
-                let unit = match self.wait(found, rest.start, patience_end).await? {
-                    Waited::Arrived(unit) => unit,
-                    Waited::Dropped => break,
-                    Waited::Late => {
-                        self.fetch_rest(rest, &range_bytes, &mut parts).await?;
-                        return Ok(parts);
-                    }
-                };
-                parts.push(part_of(&unit, rest.start, &range_bytes));
-                rest.start += 1;
+        let mut all_found = self.find_or_fetch(rest.clone(), priority);
+        async move {
+            let patience_end = Instant::now() + PATIENCE;
+            let mut parts = Vec::with_capacity(all_found.len());
+            loop {
+                for found in all_found {
+                    let unit = match units.wait(found, rest.start, patience_end).await? {
+                        Waited::Arrived(unit) => unit,
+                        Waited::Dropped => break,
+                        Waited::Late => {
+                            units.fetch_rest(rest, &range_bytes, &mut parts).await?;
+                            return Ok(parts);
+                        }
+                    };
+                    parts.push(part_of(&unit, rest.start, &range_bytes));
+                    rest.start += 1;
+                }
+                if rest.is_empty() {
+                    return Ok(parts);
+                }
+                all_found = units.find_or_fetch(rest.clone(), priority);
             }
         }
-        Ok(parts)
     }
 
     /// Waits for a unit: until `patience_end` if it is fetched for a profile, and otherwise without limit.
     async fn wait(&self, found: Found, number: u64, patience_end: Instant) -> Result<Waited> {
         let mut receiver = match found {
-            Found::Now(unit) => return Ok(Waited::Arrived(unit)),
+            Found::Now(outcome) => return outcome.map(Waited::Arrived),
             Found::Later(receiver) => receiver,
         };
         let arrival = receiver.wait_for(Option::is_some);
@@ -201,7 +218,7 @@ impl Units {
         }
     }
 
-    /// Requests the units `rest` of `range_bytes`, and adds them to `parts`. They may be in flight, too.
+    /// Requests the units `rest` of `range_bytes`, and adds them to `parts`. Some of them are in flight, too.
     async fn fetch_rest(
         &self,
         rest: Range<u64>,
@@ -214,9 +231,8 @@ impl Units {
             let number = numbers.next();
             parts.extend(number.map(|number| part_of(&unit, number, range_bytes)));
         };
-        let read = self
-            .fetcher
-            .read(run_bytes, UNIT_BYTES, Priority::Demand, deliver);
+        let urgency = Urgency::new(Priority::Demand);
+        let read = self.fetcher.read(run_bytes, UNIT_BYTES, &urgency, deliver);
         read.await
     }
 
@@ -227,26 +243,35 @@ impl Units {
             .clone()
             .filter(|&number| self.is_on_disk(number))
             .collect();
-        let (found, claimed) = self.known.find_or_claim(numbers);
-        let runs = runs_of(claimed.iter().map(|(number, _)| *number), &on_disk);
-        let mut claimed = claimed.into_iter();
-        for run in runs {
-            let units = claimed.by_ref().take(usize_of(run.end - run.start));
+        let joins = |run: &Range<u64>, number| {
+            run.end == number
+                && number - run.start < MAX_RUN_UNITS
+                && on_disk.contains(&run.start) == on_disk.contains(&number)
+        };
+        let (found, claimed) = self.known.find_or_claim(numbers, priority, joins);
+        for claimed in claimed {
+            let run = claimed.run.clone();
+            let units = Arc::clone(self);
             if on_disk.contains(&run.start) {
                 // These units are in the disk cache already.
-                let claims = Claims::new(&self.known, None, units);
-                let (units, runtime) = (Arc::clone(self), Handle::current());
-                tokio::task::spawn_blocking(move || units.read_disk(claims, priority, &runtime));
+                let claims = Claims::new(&self.known, None, claimed);
+                let runtime = Handle::current();
+                tokio::task::spawn_blocking(move || units.read_disk(claims, &runtime));
             } else {
-                let claims = Claims::new(&self.known, self.stores.as_ref(), units);
-                tokio::spawn(Arc::clone(self).fetch(run, claims, priority));
+                let claims = Claims::new(&self.known, self.stores.as_ref(), claimed);
+                tokio::spawn(units.fetch(run, claims));
             }
         }
         found
     }
 
+    /// Raises those fetches of units in `range_bytes` that wait in the background.
+    pub(crate) fn expedite(&self, range_bytes: &Range<u64>) {
+        self.known.expedite(units_of(range_bytes));
+    }
+
     /// Reads the claimed units from the disk cache. Fetches those that are damaged.
-    fn read_disk(self: Arc<Self>, mut claims: Claims, priority: Priority, runtime: &Handle) {
+    fn read_disk(self: Arc<Self>, mut claims: Claims, runtime: &Handle) {
         let numbers: Vec<u64> = claims.numbers().collect();
         for number in numbers {
             if let Some(unit) = self.load(number) {
@@ -256,23 +281,19 @@ impl Units {
             } else {
                 let run = number..number + 1;
                 let claims = claims.take(&run);
-                runtime.spawn(Arc::clone(&self).fetch(run, claims, priority));
+                runtime.spawn(Arc::clone(&self).fetch(run, claims));
             }
         }
     }
 
     /// Fetches a run of units with one request, and delivers those that are claimed. All claims must be of
     /// units in the run.
-    pub(crate) async fn fetch(
-        self: Arc<Self>,
-        run: Range<u64>,
-        mut claims: Claims,
-        priority: Priority,
-    ) {
+    pub(crate) async fn fetch(self: Arc<Self>, run: Range<u64>, mut claims: Claims) {
         let range_bytes = self.known.bytes_of(&run);
+        let urgency = Arc::clone(claims.urgency());
         let mut numbers = run;
         let deliver = |unit: Bytes| {
-            if priority == Priority::Background {
+            if urgency.priority() == Priority::Background {
                 let counters = &self.fetcher.counters;
                 counters.ahead_bytes.fetch_add(unit.len() as u64, Relaxed);
             }
@@ -282,30 +303,11 @@ impl Units {
         };
         let read = self
             .fetcher
-            .read(range_bytes, UNIT_BYTES, priority, deliver);
+            .read(range_bytes, UNIT_BYTES, &urgency, deliver);
         if let Err(error) = read.await {
             claims.fail(&error);
         }
     }
-}
-
-/// Divides ascending numbers into runs. The units of a run are adjacent, and either all in `on_disk` or all
-/// not.
-fn runs_of(numbers: impl Iterator<Item = u64>, on_disk: &HashSet<u64>) -> Vec<Range<u64>> {
-    let mut runs: Vec<Range<u64>> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some(run)
-                if run.end == number
-                    && number - run.start < MAX_RUN_UNITS
-                    && on_disk.contains(&run.start) == on_disk.contains(&number) =>
-            {
-                run.end += 1;
-            }
-            _ => runs.push(number..number + 1),
-        }
-    }
-    runs
 }
 
 /// Returns the numbers of the units that contain `range_bytes`.

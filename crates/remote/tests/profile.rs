@@ -157,7 +157,6 @@ fn start_with_a_profile_costs_few_requests() {
     let expected = units.iter().filter(|&&unit| unit >= FIRST_UNITS).count() * UNIT;
     assert_eq!(used, expected as u64);
     assert!(used * 5 >= counts.profile_bytes * 4, "{counts:?}");
-    assert_eq!(counts.profile_bytes, counts.ahead_bytes);
 }
 
 #[test]

@@ -19,6 +19,11 @@ fn content(salt: u8) -> Vec<u8> {
     (0..SIZE).map(byte).collect()
 }
 
+/// Content of 600 units, which do not differ.
+fn long_content() -> Vec<u8> {
+    vec![7; 600 * UNIT]
+}
+
 fn server() -> HttpServer {
     HttpServer::of_object(Object::new(content(0), "one"), Link::default())
 }
@@ -111,7 +116,7 @@ fn unit_is_read_before_the_rest_of_its_run_has_arrived() {
 }
 
 #[test]
-fn repeated_request_asks_for_the_units_that_did_not_arrive() {
+fn repeated_request_has_only_the_units_that_did_not_arrive() {
     for fault in [Fault::ShortBody, Fault::ShortReply] {
         let server = server();
         let device = open(&server).unwrap();
@@ -163,6 +168,62 @@ fn many_requests_are_in_flight_at_once() {
     }
 }
 
+/// Starts to read the units from `first` on, each alone. The results are dropped.
+fn start_reads(device: &RemoteDevice, first: usize, count: usize, priority: Priority) {
+    let requests = (first..).step_by(2).take(count).map(|unit| {
+        let offset_bytes = (unit * UNIT) as u64;
+        Request::read(vec![0_u8; 9], offset_bytes, |_, _| ()).with_priority(priority)
+    });
+    device.submit(requests.collect());
+}
+
+/// Waits until the server has received `count` requests, and removes them.
+fn await_requests(server: &HttpServer, count: usize) {
+    let mut received = 0;
+    while received < count {
+        received += server.take_requests().len();
+        std::thread::yield_now();
+    }
+    assert_eq!(received, count);
+}
+
+#[test]
+fn demand_does_not_wait_in_the_queue_of_the_background() {
+    const BACKGROUND: usize = 96;
+    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    server.inject(vec![Fault::Stall; BACKGROUND]);
+    start_reads(&device, 20, BACKGROUND, Priority::Background);
+    await_requests(&server, BACKGROUND);
+    // Two more reads wait in the queue.
+    let last = 20 + 2 * BACKGROUND;
+    start_reads(&device, last, 2, Priority::Background);
+    read(&device, last * UNIT, UNIT).unwrap();
+    await_requests(&server, 1);
+    // A thread waits for the other one without a read of its own.
+    device.expedite(((last + 2) * UNIT) as u64, 1);
+    await_requests(&server, 1);
+}
+
+#[test]
+fn time_limit_begins_after_the_wait_in_the_queue() {
+    const REQUESTS: usize = 128;
+    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_secs(1);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    drop(server.take_requests());
+    server.inject(vec![Fault::Stall; 2 * REQUESTS]);
+    start_reads(&device, 20, REQUESTS, Priority::Demand);
+    await_requests(&server, REQUESTS);
+    // These wait for one time limit, and a read after them for two.
+    start_reads(&device, 20 + 2 * REQUESTS, REQUESTS, Priority::Demand);
+    read(&device, (20 + 4 * REQUESTS) * UNIT, UNIT).unwrap();
+    assert!(device.server_counts().unwrap().failed > REQUESTS as u64);
+}
+
 #[test]
 fn faults_that_pass_are_repeated() {
     let content = content(0);
@@ -212,6 +273,29 @@ fn read_fails_after_the_deadline() {
     assert_eq!(device.server_counts().unwrap().failed, 1);
     let why = device.server_counts().unwrap().last_failure.unwrap();
     assert!(why.contains("does not answer"), "{why}");
+}
+
+#[test]
+fn pages_of_a_failed_read_fail_at_once() {
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.deadline = Duration::from_millis(300);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    // Four of eight units arrive, and then nothing more.
+    server.inject([Fault::ShortBody]);
+    server.inject(vec![Fault::Status(503); 100]);
+    let error = read(&device, 40 * UNIT, 8 * UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(EIO));
+    drop(server.take_requests());
+    for page in 0..8 * UNIT / 4096 {
+        let at = 40 * UNIT + page * 4096;
+        let read = read(&device, at, 4096);
+        let expected = (at < 44 * UNIT).then(|| content(0)[at..at + 4096].to_vec());
+        assert_eq!(read.as_ref().ok(), expected.as_ref());
+        assert!(read.is_ok() || read.is_err_and(|error| errno(&error) == Some(EIO)));
+    }
+    assert_eq!(server.take_requests().len(), 0);
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl PageFiller {
         start_bytes: u64,
         pages: &mut [P],
     ) -> Result<()> {
-        for segment in segments(&self.inodes.fs, inode, start_bytes, pages)? {
+        let len = pages.iter().map(|page| page.len()).sum();
+        for segment in segments(&self.inodes.fs, inode, start_bytes, len)? {
             match segment.offset_bytes {
                 None => slices(pages, segment.bytes).for_each(|slice| slice.fill(0)),
                 Some(offset_bytes) => self.fill_from(offset_bytes, inode, segment.bytes, pages)?,
@@ -168,16 +169,15 @@ impl Newer {
     }
 }
 
-/// Divides `pages` into segments, in the order of their bytes. `start_bytes` is the offset of the
-/// first page in the file.
-pub(crate) fn segments<P: DerefMut<Target = [u8]>>(
+/// Divides pages of `len` bytes in total into segments, in the order of their bytes. `start_bytes` is the
+/// offset of the first page in the file.
+pub(crate) fn segments(
     fs: &Filesystem,
     inode: &Inode,
     start_bytes: u64,
-    pages: &[P],
+    len: usize,
 ) -> Result<Vec<Segment>> {
     let block_bytes = u64::from(fs.superblock().block_size_bytes());
-    let len = pages.iter().map(|page| page.len()).sum();
     // Preallocated blocks past the end of the file are not read.
     let left = inode.size_bytes().saturating_sub(start_bytes);
     let left = usize::try_from(left).unwrap_or(usize::MAX);

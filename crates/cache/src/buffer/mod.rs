@@ -433,6 +433,9 @@ impl BufferCache {
             match self.pages.get_or_insert(frame_key(place.frame)) {
                 Entry::Uptodate(frame) => return Ok(place.buffer(frame)),
                 Entry::Busy(wait) => {
+                    let len_bytes = self.frame_len_bytes(place.frame) as u64;
+                    let offset_bytes = self.offset_bytes(place.frame);
+                    self.device.expedite(offset_bytes, len_bytes);
                     let frame = wait.wait(end).map_err(|StillBusy| self.timed_out())?;
                     if let Some(frame) = frame {
                         return Ok(place.buffer(frame));

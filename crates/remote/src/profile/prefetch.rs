@@ -12,11 +12,14 @@ use crate::UNIT_BYTES;
 use crate::claims::Claims;
 use crate::units::Units;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::select;
+use futures_util::stream;
 use larder_block::Priority;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::Semaphore;
 
 /// Starts to fetch the units of `working_set` that are absent, but not more than memory or the disk cache can keep.
@@ -27,14 +30,14 @@ pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
     match working_set.content {
         Content::Profile(_) => {
             let runs = plan(&numbers).into_iter();
-            let runs = runs.map(|run| (run.clone(), claim(units, run)));
+            let runs = runs.filter_map(|run| Some((run.clone(), claim(units, run)?)));
             tokio::spawn(fetch_all(Arc::clone(units), runs.collect()));
         }
-        // An empty pack is not read further, so its request ends.
-        Content::Pack(..) if numbers.is_empty() => {}
         Content::Pack(map, source) => {
-            let claims = claim(units, numbers);
-            tokio::spawn(unpack(Arc::clone(units), map, source, claims));
+            // If no unit is absent, the source is dropped, which ends the request.
+            if let Some(claims) = claim(units, numbers) {
+                tokio::spawn(unpack(Arc::clone(units), map, source, claims));
+            }
         }
     }
 }
@@ -42,33 +45,36 @@ pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
 /// Returns those of `numbers` that are to be fetched, in the same order.
 fn wanted(units: &Units, mut numbers: Vec<u64>) -> Vec<u64> {
     // The claims are dropped: the plan decides which units are claimed together.
-    let absent: HashSet<u64> = units.claim(numbers.iter().copied()).numbers().collect();
+    let claims = units.claim(numbers.iter().copied(), Priority::Background);
+    let absent: HashSet<u64> = claims.iter().flat_map(Claims::numbers).collect();
     numbers.retain(|number| absent.contains(number));
     numbers.truncate(units.prefetch_room());
     numbers
 }
 
-fn claim(units: &Units, numbers: impl IntoIterator<Item = u64>) -> Claims {
-    let claims = units.claim(numbers);
+fn claim(units: &Units, numbers: impl IntoIterator<Item = u64>) -> Option<Claims> {
+    let claims = units.claim(numbers, Priority::Background)?;
     units.uses().expect(claims.numbers());
-    claims
+    Some(claims)
 }
 
-/// Fetches runs of units, in order.
+/// Fetches runs of units, in order, and at most [`REQUESTS`] at once. A run that a thread waits for does not wait for
+/// its turn.
 async fn fetch_all(units: Arc<Units>, runs: Vec<(Range<u64>, Claims)>) {
-    let permits = Arc::new(Semaphore::new(REQUESTS));
-    for (run, claims) in runs {
-        let permit = Arc::clone(&permits).acquire_owned().await;
-        let units = Arc::clone(&units);
-        tokio::spawn(async {
-            fetch(units, run, claims).await;
-            drop(permit);
-        });
-    }
+    let permits = Semaphore::new(REQUESTS);
+    let fetches = stream::iter(runs).for_each_concurrent(None, async |(run, claims)| {
+        let urgency = Arc::clone(claims.urgency());
+        let (raised, turn) = (pin!(urgency.raised()), pin!(permits.acquire()));
+        let _permit = select(raised, turn).await;
+        // A task of its own, so that several threads copy the bytes.
+        drop(tokio::spawn(fetch(Arc::clone(&units), run, claims)).await);
+    });
+    fetches.await;
 }
 
 /// Fetches a run of units with one request, and delivers those that are claimed.
 async fn fetch(units: Arc<Units>, run: Range<u64>, mut claims: Claims) {
+    let urgency = Arc::clone(claims.urgency());
     let mut numbers = run.clone();
     let deliver = |unit: Bytes| {
         if let Some(number) = numbers.next() {
@@ -78,7 +84,7 @@ async fn fetch(units: Arc<Units>, run: Range<u64>, mut claims: Claims) {
     let range_bytes = units.bytes_of(&run);
     let read = units
         .fetcher()
-        .read(range_bytes, UNIT_BYTES, Priority::Background, deliver);
+        .read(range_bytes, UNIT_BYTES, &urgency, deliver);
     // The fetcher has logged an error.
     drop(read.await);
     abandon(&units, claims);
@@ -113,8 +119,6 @@ async fn deliver_pack(
 }
 
 fn arrived(units: &Units, claims: &mut Claims, number: u64, unit: Bytes) {
-    let ahead = &units.fetcher().counters.ahead_bytes;
-    ahead.fetch_add(unit.len() as u64, Relaxed);
     units.uses().arrived(number, unit.len());
     claims.deliver(number, unit);
 }

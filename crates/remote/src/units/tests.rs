@@ -7,9 +7,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// The units of the object. The last one is shorter.
-const UNITS: u64 = 40;
-const SIZE: usize = (UNITS * UNIT_BYTES) as usize - 100;
+/// The number of units of the object. The last one is shorter.
+const COUNT: usize = 40;
+const UNITS: u64 = COUNT as u64;
+const SIZE: usize = COUNT * crate::disk_cache::UNIT_BYTES - 100;
 
 struct Fixture {
     units: Arc<Units>,
@@ -48,6 +49,11 @@ impl Fixture {
         self.content.slice(usize_of(run.start)..usize_of(run.end))
     }
 
+    fn claim(&self, numbers: impl IntoIterator<Item = u64>) -> Claims {
+        let claims = self.units.claim(numbers, Priority::Background);
+        claims.expect("a unit is absent")
+    }
+
     /// Starts to read units.
     fn start(&self, numbers: Range<u64>) -> tokio::task::JoinHandle<Result<Vec<Bytes>>> {
         let units = Arc::clone(&self.units);
@@ -60,7 +66,7 @@ impl Fixture {
         self.runtime.block_on(read).unwrap()
     }
 
-    /// Waits until `count` tasks wait for `claims` of one unit.
+    /// Waits until `count` tasks wait for the first unit of `claims`.
     fn await_waiting(&self, claims: &Claims, count: usize) {
         while claims.waiting() < count {
             self.runtime.block_on(tokio::task::yield_now());
@@ -75,7 +81,7 @@ impl Fixture {
 #[test]
 fn delivered_units_are_not_requested() {
     let fixture = Fixture::new();
-    let mut claims = fixture.units.claim(0..UNITS);
+    let mut claims = fixture.claim(0..UNITS);
     let read = fixture.start(0..UNITS);
     let _runtime = fixture.runtime.enter();
     for number in (0..UNITS).rev() {
@@ -88,9 +94,30 @@ fn delivered_units_are_not_requested() {
 }
 
 #[test]
+fn claims_become_urgent_when_a_thread_waits() {
+    let fixture = Fixture::new();
+    for is_read in [false, true] {
+        let claims = fixture.claim([8, 30]);
+        let urgency = Arc::clone(claims.urgency());
+        assert_eq!(urgency.priority(), Priority::Background);
+        let read = is_read.then(|| fixture.start(7..10));
+        if is_read {
+            fixture.await_waiting(&claims, 1);
+        } else {
+            fixture
+                .units
+                .expedite(&fixture.units.known.bytes_of(&(5..9)));
+        }
+        assert_eq!(urgency.priority(), Priority::Demand);
+        drop(claims);
+        assert!(read.is_none_or(|read| fixture.finish(read).is_ok()));
+    }
+}
+
+#[test]
 fn units_of_dropped_claims_are_fetched_by_one_request() {
     let fixture = Fixture::new();
-    let mut claims = fixture.units.claim(3..20);
+    let mut claims = fixture.claim(3..20);
     let read = fixture.start(3..20);
     fixture.await_waiting(&claims, 1);
     let _runtime = fixture.runtime.enter();
@@ -105,20 +132,21 @@ fn units_of_dropped_claims_are_fetched_by_one_request() {
 #[test]
 fn failed_claims_pass_the_error_to_the_readers() {
     let fixture = Fixture::new();
-    let claims = fixture.units.claim(3..4);
+    let claims = fixture.claim(3..4);
     let read = fixture.start(3..4);
     fixture.await_waiting(&claims, 1);
     claims.fail(&Error::Denied);
     assert_eq!(fixture.finish(read), Err(Error::Denied));
-    // The unit is absent again.
-    let read = fixture.start(3..4);
-    assert_eq!(fixture.finish(read).unwrap(), [fixture.unit(3)]);
+    // The error is remembered for the unit, but not for its neighbours.
+    assert_eq!(fixture.finish(fixture.start(3..4)), Err(Error::Denied));
+    let read = fixture.start(4..5);
+    assert_eq!(fixture.finish(read).unwrap(), [fixture.unit(4)]);
 }
 
 #[test]
 fn unit_of_a_wrong_length_is_not_delivered() {
     let fixture = Fixture::new();
-    let mut claims = fixture.units.claim(0..UNITS);
+    let mut claims = fixture.claim(0..UNITS);
     let last = fixture.unit(UNITS - 1);
     assert!(!claims.deliver(0, last.clone()));
     assert!(!claims.deliver(UNITS - 1, fixture.unit(0)));
@@ -129,9 +157,15 @@ fn unit_of_a_wrong_length_is_not_delivered() {
 fn known_units_are_not_claimed() {
     let fixture = Fixture::new();
     fixture.finish(fixture.start(5..7)).unwrap();
-    let first = fixture.units.claim([9, 4]);
+    let first = fixture.claim([9, 4]);
     assert_eq!(first.numbers().collect::<Vec<_>>(), [4, 9]);
-    let mut second = fixture.units.claim(3..11);
+    assert!(
+        fixture
+            .units
+            .claim([4, 5, 9], Priority::Background)
+            .is_none()
+    );
+    let mut second = fixture.claim(3..11);
     let part = second.take(&(7..9));
     assert_eq!(part.numbers().collect::<Vec<_>>(), [7, 8]);
     assert_eq!(second.numbers().collect::<Vec<_>>(), [3, 10]);
@@ -140,8 +174,8 @@ fn known_units_are_not_claimed() {
 #[test]
 fn run_is_fetched_by_one_request_for_any_claims_in_it() {
     let fixture = Fixture::new();
-    let claims = fixture.units.claim([2, 5, UNITS - 1]);
-    let fetch = Arc::clone(&fixture.units).fetch(0..UNITS, claims, Priority::Background);
+    let claims = fixture.claim([2, 5, UNITS - 1]);
+    let fetch = Arc::clone(&fixture.units).fetch(0..UNITS, claims);
     fixture.runtime.block_on(fetch);
     let in_memory = |number| fixture.units.known.in_memory([number].into_iter());
     assert_eq!(in_memory(5), Some(vec![fixture.unit(5)]));

@@ -1,6 +1,8 @@
 //! Requests and replies of HTTP/1.1.
 
+use super::body::Body;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 
 /// The maximum length of the head of a message, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -8,7 +10,7 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 64;
 
 /// A request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The method, such as `GET`.
     pub method: String,
@@ -30,7 +32,7 @@ pub struct Reply {
     /// The length that `Content-Length` announces.
     pub announced_bytes: usize,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Body,
 }
 
 fn header<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
@@ -90,14 +92,26 @@ impl Request {
         header(&self.headers, name)
     }
 
-    /// Returns the first and the last byte of the range that is requested, such as `bytes=0-99`.
+    /// Returns the first and the last byte of the range that is requested, such as `bytes=0-99`. Without a last
+    /// byte, as in `bytes=100-`, the range ends at the end of the object.
     #[must_use]
     pub fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self
             .header("range")?
             .strip_prefix("bytes=")?
             .split_once('-')?;
-        Some((first.parse().ok()?, last.parse().ok()?))
+        let last = if last.is_empty() {
+            usize::MAX
+        } else {
+            last.parse().ok()?
+        };
+        Some((first.parse().ok()?, last))
+    }
+
+    /// Returns whether only the head of the reply is requested.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
     }
 }
 
@@ -109,7 +123,7 @@ impl Reply {
             status,
             headers: Vec::new(),
             announced_bytes: 0,
-            body: Vec::new(),
+            body: Vec::new().into(),
         }
     }
 
@@ -122,10 +136,15 @@ impl Reply {
 
     /// Sets the body.
     #[must_use]
-    pub fn with_body(mut self, body: Vec<u8>) -> Self {
-        self.announced_bytes = body.len();
-        self.body = body;
+    pub fn with_body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self.announced_bytes = self.body.len();
         self
+    }
+
+    /// Shortens the body to `range` of it, without a change of the announced length.
+    pub(super) fn cut(&mut self, range: Range<usize>) {
+        self.body = self.body.part(range);
     }
 
     /// Returns the head in the form in which it is sent.
@@ -155,7 +174,7 @@ impl Reply {
             status: parsed.code.unwrap_or(502),
             headers,
             announced_bytes,
-            body,
+            body: body.into(),
         })
     }
 }

@@ -1,5 +1,5 @@
 //! A web server for tests, which listens on loopback only. It sends an object in ranges, or forwards requests
-//! to another server. It records requests, simulates a link, and injects faults.
+//! to another server. It logs requests and replies, simulates a link, and injects faults.
 //!
 //! # Model
 //! ```text
@@ -8,10 +8,16 @@
 //! ```
 //! A thread serves each connection. The server ends when it is dropped.
 
+mod body;
 mod link;
+mod log;
 mod message;
 mod server;
+#[cfg(test)]
+mod tests;
 
+pub use body::Body;
 pub use link::Link;
+pub use log::{Exchange, wave_count, waves};
 pub use message::{Reply, Request};
-pub use server::{Fault, HttpServer, Object};
+pub use server::{Fault, HttpServer, OBJECT_NAME, Object};

@@ -1,6 +1,8 @@
 //! The server, its objects and its faults.
 
+use super::body::Body;
 use super::link::Link;
+use super::log::{Exchange, Log};
 use super::message::{Reply, Request};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Write};
@@ -8,12 +10,13 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 /// An object that a server sends.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// The content.
-    pub bytes: Arc<Vec<u8>>,
+    pub content: Body,
     /// The `ETag`, with its quotes, unless the server sends none.
     pub etag: Option<String>,
     /// The value of `Last-Modified`. If it is empty, the server sends none.
@@ -25,9 +28,9 @@ pub struct Object {
 impl Object {
     /// Creates an object with a strong `ETag`.
     #[must_use]
-    pub fn new(bytes: Vec<u8>, etag: &str) -> Self {
+    pub fn new(content: impl Into<Body>, etag: &str) -> Self {
         Self {
-            bytes: Arc::new(bytes),
+            content: content.into(),
             etag: Some(format!("\"{etag}\"")),
             modified: "Tue, 24 Nov 2026 12:00:00 GMT".to_owned(),
             ignores_conditions: false,
@@ -35,7 +38,7 @@ impl Object {
     }
 
     fn reply(&self, request: &Request) -> Reply {
-        let mut reply = Reply::status(206);
+        let mut reply = Reply::status(206).with("accept-ranges", "bytes");
         if !self.modified.is_empty() {
             reply = reply.with("last-modified", self.modified.as_str());
         }
@@ -46,21 +49,32 @@ impl Object {
                 return Reply::status(412);
             }
         }
-        let len = self.bytes.len();
+        let len = self.content.len();
         match request.range() {
             None => {
                 reply.status = 200;
-                reply.with_body(self.bytes.to_vec())
+                reply.with_body(self.content.clone())
             }
             Some((first, _)) if first >= len => Reply::status(416),
             Some((first, last)) => {
                 let last = last.min(len - 1);
                 reply
                     .with("content-range", format!("bytes {first}-{last}/{len}"))
-                    .with_body(self.bytes[first..=last].to_vec())
+                    .with_body(self.content.part(first..last + 1))
             }
         }
     }
+}
+
+/// The name of the object in the listing of a directory.
+pub const OBJECT_NAME: &str = "disk.img";
+
+/// Returns a page that links to the object.
+fn listing() -> Reply {
+    let page = format!("<html><body><a href=\"{OBJECT_NAME}\">{OBJECT_NAME}</a></body></html>\n");
+    Reply::status(200)
+        .with("content-type", "text/html")
+        .with_body(page.into_bytes())
 }
 
 /// What goes wrong with one request.
@@ -92,15 +106,16 @@ impl Fault {
     fn change(&self, reply: &mut Reply, object: Option<&Object>) {
         match self {
             Self::Whole => {
-                let whole = object.map(|object| object.bytes.to_vec());
-                let mut other = Reply::status(200).with_body(whole.unwrap_or_default());
+                let whole = object.map(|object| object.content.clone());
+                let whole = whole.unwrap_or_else(|| Vec::new().into());
+                let mut other = Reply::status(200).with_body(whole);
                 other.headers.append(&mut reply.headers);
                 other.headers.retain(|(name, _)| name != "content-range");
                 *reply = other;
             }
-            Self::ShortBody | Self::Stall => reply.body.truncate(reply.body.len() / 2),
+            Self::ShortBody | Self::Stall => reply.cut(0..reply.body.len() / 2),
             Self::ShortReply => {
-                reply.body.truncate(reply.body.len() / 2);
+                reply.cut(0..reply.body.len() / 2);
                 reply.announced_bytes = reply.body.len();
             }
             Self::WrongRange => {
@@ -131,7 +146,7 @@ struct Shared {
     source: Source,
     link: Link,
     faults: Mutex<VecDeque<Fault>>,
-    requests: Mutex<Vec<Request>>,
+    log: Log,
     connections: Mutex<Vec<TcpStream>>,
     is_ended: AtomicBool,
 }
@@ -148,7 +163,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl HttpServer {
-    /// Starts a server that sends `object`, whatever the path of a request.
+    /// Starts a server that sends `object`, whatever the path of a request. If the path ends with `/`, sends a
+    /// page with a link to [`OBJECT_NAME`], as a listing of a directory.
     ///
     /// # Panics
     /// If no port can be used.
@@ -173,7 +189,7 @@ impl HttpServer {
             source,
             link,
             faults: Mutex::default(),
-            requests: Mutex::default(),
+            log: Log::default(),
             connections: Mutex::default(),
             is_ended: AtomicBool::new(false),
         });
@@ -225,7 +241,14 @@ impl HttpServer {
     /// Removes and returns the requests that were received.
     #[must_use]
     pub fn take_requests(&self) -> Vec<Request> {
-        std::mem::take(&mut lock(&self.shared.requests))
+        let exchanges = self.shared.log.take().into_iter();
+        exchanges.map(|exchange| exchange.request).collect()
+    }
+
+    /// Removes and returns the requests that were received, with what was sent for them so far.
+    #[must_use]
+    pub fn take_exchanges(&self) -> Vec<Exchange> {
+        self.shared.log.take()
     }
 }
 
@@ -243,29 +266,17 @@ impl Drop for HttpServer {
 impl Shared {
     /// Answers the requests of a connection.
     fn serve(&self, mut connection: TcpStream) -> io::Result<()> {
+        Link::prepare_thread();
         connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
-            lock(&self.requests).push(request.clone());
-            self.link.delay();
-            let fault = lock(&self.faults).pop_front();
-            if fault == Some(Fault::Close) {
-                break;
-            }
-            let mut reply = self.reply(&request)?;
-            if let Some(fault) = &fault {
-                let object = match &self.source {
-                    Source::Object(object) => Some(lock(object).clone()),
-                    Source::Server(_) => None,
-                };
-                fault.change(&mut reply, object.as_ref());
-            }
-            connection.write_all(&reply.head())?;
-            if request.method != "HEAD" {
-                self.link.send(&mut connection, &reply.body)?;
-            }
-            match fault {
-                Some(Fault::ShortBody) => break,
+            let received = Instant::now();
+            let number = self.log.add(request.clone(), received);
+            let answered = self.answer(&mut connection, &request, (number, received));
+            self.log
+                .update(number, |exchange| exchange.ended = Some(Instant::now()));
+            match answered? {
+                Some(Fault::Close | Fault::ShortBody) => break,
                 // The client must end the connection.
                 Some(Fault::Stall) => drop(Request::read(&mut reader)?),
                 _ => {}
@@ -274,8 +285,49 @@ impl Shared {
         connection.shutdown(Shutdown::Both)
     }
 
+    /// Answers a request, which has a number in the log and was received at some time. Returns the fault that was
+    /// injected.
+    fn answer(
+        &self,
+        connection: &mut TcpStream,
+        request: &Request,
+        (number, received): (usize, Instant),
+    ) -> io::Result<Option<Fault>> {
+        self.link.delay(received);
+        let fault = lock(&self.faults).pop_front();
+        if fault == Some(Fault::Close) {
+            return Ok(fault);
+        }
+        let mut reply = self.reply(request)?;
+        if let Some(fault) = &fault {
+            let object = match &self.source {
+                Source::Object(object) => Some(lock(object).clone()),
+                Source::Server(_) => None,
+            };
+            fault.change(&mut reply, object.as_ref());
+        }
+        let has_body = !request.is_head() && !reply.body.is_empty();
+        self.log.update(number, |exchange| {
+            exchange.status = reply.status;
+            exchange.answered = (!has_body).then(Instant::now);
+        });
+        connection.write_all(&reply.head())?;
+        if has_body {
+            connection.set_nonblocking(true)?;
+            self.link.send(connection, &reply.body, |bytes| {
+                self.log.update(number, |exchange| {
+                    exchange.answered.get_or_insert_with(Instant::now);
+                    exchange.sent_bytes += bytes as u64;
+                });
+            })?;
+            connection.set_nonblocking(false)?;
+        }
+        Ok(fault)
+    }
+
     fn reply(&self, request: &Request) -> io::Result<Reply> {
         match &self.source {
+            Source::Object(_) if request.target.ends_with('/') => Ok(listing()),
             Source::Object(object) => {
                 let object = lock(object).clone();
                 Ok(object.reply(request))
@@ -283,7 +335,7 @@ impl Shared {
             Source::Server(address) => {
                 let mut server = TcpStream::connect(address)?;
                 server.write_all(&request.head)?;
-                Reply::read(&mut BufReader::new(server), request.method != "HEAD")
+                Reply::read(&mut BufReader::new(server), !request.is_head())
             }
         }
     }

@@ -127,6 +127,26 @@ impl Runs {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
+    /// Raises the priority of the request for page `index`, for which a reader is going to wait. Does nothing if the
+    /// device is local: its requests do not wait long. May wait for reads of the mapping.
+    pub(super) fn expedite(&self, inode: &Inode, index: u64) {
+        let inodes = &self.filler.inodes;
+        let device = &self.filler.device;
+        // A device that delivers in pieces is read-only, so the mapping does not change.
+        if device.piece_bytes().is_none() || inodes.live.is_some() {
+            return;
+        }
+        let page_bytes = inodes.caches.pages.page_bytes();
+        let start_bytes = index * page_bytes as u64;
+        // The reader gets the error of the mapping later.
+        let segments = segments(&inodes.fs, inode, start_bytes, page_bytes).unwrap_or_default();
+        for segment in segments {
+            if let Some(offset_bytes) = segment.offset_bytes {
+                device.expedite(offset_bytes, segment.bytes.len() as u64);
+            }
+        }
+    }
+
     /// Starts to read consecutive pages from page `first` on. Does not wait for the pages, unless
     /// [`BlockDevice::submit`](larder_block::BlockDevice::submit) performs the requests itself. May wait for
     /// reads of the mapping, but not for a thread that is changing the mapping: in this case, reads nothing
@@ -173,10 +193,11 @@ impl Runs {
         };
         let page_bytes = inodes.caches.pages.page_bytes();
         let mut start_bytes = first * page_bytes as u64;
-        let segments = match segments(&inodes.fs, &inode, start_bytes, &pages) {
+        let of = |pages: usize| segments(&inodes.fs, &inode, start_bytes, pages * page_bytes);
+        let segments = match of(pages.len()) {
             Err(_) if pages.len() > 1 => {
                 pages.truncate(1);
-                segments(&inodes.fs, &inode, start_bytes, &pages)?
+                of(1)?
             }
             segments => segments?,
         };

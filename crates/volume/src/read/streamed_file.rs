@@ -251,8 +251,9 @@ impl<'r> CachedFile for StreamedFile<'r> {
         self.own.is_marked
     }
 
-    fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
+    fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>> {
         if let Some(in_flight) = self.in_flight.take() {
+            self.runs.expedite(self.inode, page.0);
             self.give_up_at = self.give_up_at.or_else(|| self.runs.deadline());
             return match in_flight.wait(self.give_up_at) {
                 Ok(Some(page)) => {

@@ -1,0 +1,102 @@
+//! A device that does nothing in the background.
+
+use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, perform_blocking};
+use parking_lot::Mutex;
+use std::io::IoSliceMut;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// A read-only device that delivers in pieces, such as from a server, and always has more urgent work than
+/// requests in the background: it performs such a request when it is [expedited](BlockDevice::expedite), or
+/// [on demand of the test](LazyDevice::perform_waiting). All calls perform their requests before they return.
+#[derive(Debug)]
+pub struct LazyDevice {
+    inner: Arc<dyn BlockDevice>,
+    piece_bytes: NonZeroU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<Request>,
+    submitted: Vec<(u64, u64)>,
+}
+
+impl LazyDevice {
+    /// Creates a device with the content of `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn BlockDevice>, piece_bytes: NonZeroU64) -> Self {
+        Self {
+            inner,
+            piece_bytes,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns the offset and the length in bytes of each request that was submitted since the last call.
+    #[must_use]
+    pub fn take_submitted(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.state.lock().submitted)
+    }
+
+    /// Returns the number of requests that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.state.lock().waiting.len()
+    }
+
+    /// Performs all requests that wait.
+    pub fn perform_waiting(&self) {
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        perform_blocking(self, waiting);
+    }
+}
+
+impl BlockDevice for LazyDevice {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.inner.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.inner.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        for mut request in requests {
+            let submitted = (request.offset_bytes(), request.len_bytes());
+            let is_waiting = request.priority() == Priority::Background;
+            let mut state = self.state.lock();
+            state.submitted.push(submitted);
+            if is_waiting {
+                state.waiting.push(request);
+            } else {
+                // A request that completes may submit others.
+                drop(state);
+                perform_blocking(self, [request]);
+            }
+        }
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        let is_needed = |request: &mut Request| {
+            let at = request.offset_bytes();
+            at < offset_bytes + len_bytes && offset_bytes < at + request.len_bytes()
+        };
+        let mut state = self.state.lock();
+        let needed: Vec<_> = state.waiting.extract_if(.., is_needed).collect();
+        drop(state);
+        perform_blocking(self, needed);
+    }
+
+    fn piece_bytes(&self) -> Option<NonZeroU64> {
+        Some(self.piece_bytes)
+    }
+
+    fn back_end(&self) -> BackEnd {
+        BackEnd::Threads
+    }
+}

@@ -1,0 +1,71 @@
+//! Reads of a device that delivers in pieces, such as from a server.
+
+use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_instruments::LazyDevice;
+use larder_testkit::e2fsprogs::new_image;
+use larder_testkit::{Random, Requirement, Seed, skip};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PIECE_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).unwrap();
+/// The length of the reads of the kernel.
+const READ_BYTES: usize = 128 << 10;
+const FILE_BYTES: usize = 6 << 20;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+/// An image with the file `/file`, and the content of the file.
+struct Image {
+    device: Arc<LazyDevice>,
+    content: Vec<u8>,
+}
+
+impl Image {
+    /// Returns `None` without mke2fs.
+    fn new() -> Option<Self> {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return None;
+        }
+        let bytes = new_image("-t ext4 -b 4096", "32M").expect("image");
+        let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
+        let content = Random::new(Seed::announced(21)).bytes(FILE_BYTES);
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Volume::open_device(Arc::clone(&device), &options).unwrap();
+        let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
+        volume.write_at(ino, &content, 0).unwrap();
+        volume.close().unwrap();
+        let device = Arc::new(LazyDevice::new(device, PIECE_BYTES));
+        Some(Self { device, content })
+    }
+
+    fn open(&self) -> Volume {
+        let mut options = OpenOptions::default();
+        options.readahead_max_bytes = 2 << 20;
+        options.device_timeout = Some(Duration::from_secs(5));
+        Volume::open_device(Arc::clone(&self.device) as _, &options).unwrap()
+    }
+}
+
+#[test]
+fn pages_that_a_reader_waits_for_are_expedited() {
+    let Some(image) = Image::new() else { return };
+    let volume = image.open();
+    let ino = volume.resolve(b"/file").unwrap();
+    let mut most_waiting = 0;
+    for (number, expected) in (0..).zip(image.content.chunks(READ_BYTES)) {
+        let mut buf = vec![0; READ_BYTES];
+        let len = volume.read_at(ino, &mut buf, number * READ_BYTES as u64);
+        assert_eq!(buf[..len.unwrap()], *expected);
+        most_waiting = most_waiting.max(image.device.waiting());
+    }
+    assert!(most_waiting > 0);
+    image.device.perform_waiting();
+}
