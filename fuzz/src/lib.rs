@@ -14,6 +14,7 @@ use larder_ext4::ondisk::checksum::Crc32c;
 use larder_ext4::ondisk::jbd2::{Format, JournalSuperblock};
 use larder_ext4::ondisk::superblock::{SUPERBLOCK_BYTES, Superblock};
 use larder_instruments::FaultyDevice;
+use larder_remote::profile::pack::{HEAD_BYTES, Head};
 use larder_testkit::device::PatchedDevice;
 use larder_testkit::mutate::{WalkLimits, walk};
 use std::path::PathBuf;
@@ -70,6 +71,33 @@ pub fn cache_header_with_checksum(bytes: &[u8]) -> Vec<u8> {
         header[496..].fill(0);
         let checksum = XxHash3_128::oneshot(header);
         header[496..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    copy
+}
+
+/// Returns `bytes`, a profile, with the line `end` of its other lines in place of its last line.
+#[must_use]
+pub fn profile_with_checksum(bytes: &[u8]) -> Vec<u8> {
+    let last = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let start = last.iter().rposition(|&byte| byte == b'\n');
+    let mut copy = bytes[..start.map_or(0, |newline| newline + 1)].to_vec();
+    let checksum = XxHash3_128::oneshot(&copy);
+    copy.extend(format!("end {checksum:032x}\n").into_bytes());
+    copy
+}
+
+/// Returns `bytes`, a pack, with a valid checksum of its head, `ETag` and map. If they are not complete, returns `bytes`
+/// unchanged.
+#[must_use]
+pub fn pack_with_checksum(bytes: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    let head = copy.first_chunk().map(Head::parse);
+    if let Some(Ok(head)) = head
+        && let Some(described) = copy.get_mut(..HEAD_BYTES + head.rest_bytes())
+    {
+        described[32..HEAD_BYTES].fill(0);
+        let checksum = XxHash3_128::oneshot(described);
+        described[32..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
     copy
 }

@@ -134,6 +134,10 @@ impl BlockDevice for CountingDevice {
         self.inner.timeout()
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner.server_counts()
     }

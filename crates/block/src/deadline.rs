@@ -92,6 +92,10 @@ impl BlockDevice for DeadlineDevice {
         Some(self.timeout)
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner.server_counts()
     }

@@ -101,6 +101,12 @@ pub trait BlockDevice: Debug + Send + Sync {
         BackEnd::Calls
     }
 
+    /// Returns whether data should be read before it is requested. Returns false if the device knows better what
+    /// will be needed, or records what is needed.
+    fn wants_readahead(&self) -> bool {
+        true
+    }
+
     /// Returns what the device has read from a server, or `None` if it is local.
     fn server_counts(&self) -> Option<ServerCounts> {
         None

@@ -163,6 +163,10 @@ impl BlockDevice for RemapDevice {
         self.inner.timeout()
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         let touched = self.touched(offset_bytes, len_bytes);
         let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes.saturating_add(len_bytes));

@@ -15,6 +15,12 @@ pub struct ServerCounts {
     pub fetched_bytes: u64,
     /// Those of `fetched_bytes` that no thread waited for.
     pub ahead_bytes: u64,
+    /// Bytes that were fetched for a profile, or read from a pack. `ahead_bytes` does not contain them.
+    #[serde(default)]
+    pub profile_bytes: u64,
+    /// Those of `profile_bytes` that were read.
+    #[serde(default)]
+    pub profile_used_bytes: u64,
     /// Bytes that were read from memory.
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.

@@ -74,6 +74,10 @@ impl BlockDevice for ThreadedDevice {
         self.engine.perform(requests, timeout)
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner.server_counts()
     }

@@ -4,6 +4,7 @@ mod cache;
 mod change;
 mod fuse2fs;
 mod image;
+mod profile;
 mod top;
 
 use crate::{metrics, threads};
@@ -21,6 +22,7 @@ pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
+pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use top::TopArgs;
 
 /// Mount, read and change ext2, ext3 and ext4 images without root
@@ -61,6 +63,7 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     Top(TopArgs),
     Cache(CacheArgs),
+    Profile(ProfileArgs),
     Fuse2fs(Fuse2fsArgs),
     Lab(LabArgs),
 }
@@ -89,9 +92,9 @@ Mount options (-o). If two mount options contradict each other, the last one
 wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
-  cache_dir=, cache_disk_size=, direct_io, direct_device,
-  allow_other, allow_root, nonempty, anonymous, allow_unversioned,
-  offline
+  cache_dir=, cache_disk_size=, profile=, profile_record=, direct_io,
+  direct_device, allow_other, allow_root, nonempty, anonymous,
+  allow_unversioned, offline
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
@@ -562,9 +565,10 @@ JSON:
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
     ahead_bytes (the part of fetched_bytes that no program waited for),
-    memory_bytes and disk_bytes (read from memory and from the disk cache,
-    instead of the server), latency_p50_us, latency_p99_us (of requests; upper
-    bounds), last_failure}
+    profile_bytes (fetched for a profile or read from a pack; not in ahead_bytes),
+    profile_used_bytes (those of profile_bytes that were read), memory_bytes and
+    disk_bytes (read from memory and from the disk cache, instead of the server),
+    latency_p50_us, latency_p99_us (of requests; upper bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

@@ -80,6 +80,8 @@ const VALUED: &[&str] = &[
     "endpoint",
     "cache_dir",
     "cache_disk_size",
+    "profile",
+    "profile_record",
 ];
 
 /// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.
@@ -267,6 +269,8 @@ impl Options {
             "tables" => self.volume.tables = named(key, value)?,
             "endpoint" => self.remote.endpoint = Some(text(key, value)?.to_owned()),
             "cache_dir" => self.remote.cache_dir = Some(value.into()),
+            "profile" => self.remote.profile = Some(value.into()),
+            "profile_record" => self.remote.profile_record = Some(value.into()),
             "cache_disk_size" => self.remote.cache_disk_size = Some(bytes(key, value)?),
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => print_note(NO_BARRIER),
@@ -302,6 +306,14 @@ fn apply_remote(remote: &mut RemoteArgs, args: &RemoteArgs) {
     }
     if args.cache_dir.is_some() {
         remote.cache_dir.clone_from(&args.cache_dir);
+    }
+    for (option, flag) in [
+        (&mut remote.profile, &args.profile),
+        (&mut remote.profile_record, &args.profile_record),
+    ] {
+        if flag.is_some() {
+            option.clone_from(flag);
+        }
     }
     remote.cache_disk_size = args.cache_disk_size.or(remote.cache_disk_size);
     remote.offline |= args.offline;

@@ -24,6 +24,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const UNITS_DIVISOR: u64 = 8;
 /// The maximum memory for these parts.
 const MAX_UNITS_BYTES: u64 = 32 << 20;
+/// The divisor and the maximum with a profile, whose parts may have to stay in memory until they are needed.
+const PROFILE_DIVISOR: u64 = 4;
+const MAX_PROFILE_BYTES: u64 = 128 << 20;
 
 /// Opens an image read-only, for the commands that do not mount.
 pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
@@ -36,8 +39,13 @@ pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
 
 /// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> Result<Volume> {
+    check_profile(image, remote)?;
     // Part of the memory for all caches.
-    let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
+    let memory_bytes = if remote.profile.is_some() {
+        MAX_PROFILE_BYTES.min(options.cache_size_bytes / PROFILE_DIVISOR)
+    } else {
+        MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR)
+    };
     let settings = RemoteSettings {
         args: remote.clone(),
         offset_bytes: options.offset_bytes,
@@ -87,6 +95,26 @@ pub(crate) fn open_or_fall_back(
         image.display()
     ));
     Ok(volume)
+}
+
+/// Checks that the options for profiles can be used with `image`.
+fn check_profile(image: &Path, remote: &RemoteArgs) -> Result<()> {
+    let has_profile = remote.profile.is_some() || remote.profile_record.is_some();
+    if has_profile && !remote::is_remote(image) {
+        return Err(Failure::usage(
+            "--profile and --profile-record need an image at a URL",
+        ));
+    }
+    if remote.profile.is_some() && remote.offline {
+        return Err(Failure::Usage {
+            message: "--profile and --offline cannot be used together".to_owned(),
+            hint: Some(
+                "omit --profile: --offline reads what the disk cache has, and fetches nothing"
+                    .to_owned(),
+            ),
+        });
+    }
+    Ok(())
 }
 
 fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failure {

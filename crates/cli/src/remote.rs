@@ -28,6 +28,8 @@ const PROGRAM: &str = "larder-remote";
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
+/// The subcommand of which the image is not the first argument.
+const PROFILE: &str = "profile";
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value is a file with a URL.
@@ -79,6 +81,20 @@ $XDG_CACHE_HOME/larder."
     /// Read only from the disk cache, and send no requests
     #[arg(long, help_heading = HEADING)]
     pub offline: bool,
+    /// Fetch at once what a profile or a pack lists
+    ///
+    /// FILE is a file or a URL: a profile that --profile-record has written, or a pack that larder
+    /// profile pack has made of it. It must belong to the same version of the image. What it lists is
+    /// fetched before it is needed.
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub profile: Option<PathBuf>,
+    /// Record to a profile which parts of the image are read
+    ///
+    /// FILE is written when the image is unmounted, or when the command succeeds. It replaces an
+    /// existing file. While larder records, it does not read ahead, so that the profile lists only
+    /// what is needed. This makes reads slower.
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pub profile_record: Option<PathBuf>,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
     /// Give this option instead of IMAGE. Other users of the machine can see the arguments of a
@@ -152,6 +168,24 @@ pub trait RemoteImages: Debug + Send + Sync {
         url: &str,
         settings: &RemoteSettings,
     ) -> std::result::Result<Arc<dyn BlockDevice>, RemoteFailure>;
+
+    /// Writes the profile of the image that was opened with `--profile-record`, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn finish_profile(&self) -> std::result::Result<(), RemoteFailure>;
+
+    /// Writes a pack of the parts that the profile in `args` lists, with their content in the image at `url`, to a
+    /// file at `output`.
+    ///
+    /// # Errors
+    /// The profile cannot be used, the server does not send the image as requested, or the file cannot be written.
+    fn pack_profile(
+        &self,
+        url: &str,
+        args: &RemoteArgs,
+        output: &Path,
+    ) -> std::result::Result<(), RemoteFailure>;
 
     /// Returns the images in the disk cache, the least recently used first. `directory` is that of the cache, unless
     /// the default is meant.
@@ -234,7 +268,12 @@ pub(crate) fn prepare(
         let invalid = || Failure::usage("the URL is not valid UTF-8");
         let url = args[index].to_str().ok_or_else(invalid)?;
         let label = images.label(url)?;
-        known.insert(PathBuf::from(&label), url.to_owned());
+        let earlier = known.insert(PathBuf::from(&label), url.to_owned());
+        if earlier.is_some_and(|earlier| earlier != url) {
+            return Err(Failure::usage(format!(
+                "two URLs differ only in their secrets: {label}"
+            )));
+        }
         args[index] = label.into();
     }
     // The arguments of a process are prepared only once, so `KNOWN` is not set yet.
@@ -280,7 +319,8 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
 }
 
 /// Removes `--url-file FILE` from the arguments, and inserts the URL in the file as the first argument of the
-/// subcommand. Returns the URL if FILE is `-`, which means standard input.
+/// subcommand, or in the same place for the subcommand `profile`. Returns the URL if FILE is `-`, which means standard
+/// input.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
@@ -305,7 +345,9 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
         };
         Failure::new(format!("cannot read a URL from {name}: {error}"))
     })?;
-    args.insert(2.min(args.len()), url.clone().into());
+    let is_profile = args.get(1).is_some_and(|subcommand| subcommand == PROFILE);
+    let at = if is_profile { index } else { 2 };
+    args.insert(at.min(args.len()), url.clone().into());
     Ok((file == "-").then_some(url))
 }
 
@@ -348,7 +390,43 @@ pub(crate) fn open(
 ) -> Option<Result<Arc<dyn BlockDevice>>> {
     let known = KNOWN.get()?;
     let url = known.urls.get(image)?;
-    Some(known.images.open(url, settings).map_err(Failure::from))
+    let settings = RemoteSettings {
+        args: known.with_urls(&settings.args),
+        ..settings.clone()
+    };
+    Some(known.images.open(url, &settings).map_err(Failure::from))
+}
+
+/// Writes the profile of the image that was opened with `--profile-record`, if there is one.
+pub(crate) fn finish_profile() -> Result<()> {
+    match KNOWN.get() {
+        Some(known) => Ok(known.images.finish_profile()?),
+        None => Ok(()),
+    }
+}
+
+/// Writes a pack for the image at the URL whose label is `image` ([`RemoteImages::pack_profile`]). Returns `None` if no
+/// URL has this label.
+pub(crate) fn pack_profile(image: &Path, args: &RemoteArgs, output: &Path) -> Option<Result<()>> {
+    let known = KNOWN.get()?;
+    let url = known.urls.get(image)?;
+    let packed = known
+        .images
+        .pack_profile(url, &known.with_urls(args), output);
+    Some(packed.map_err(Failure::from))
+}
+
+impl Known {
+    /// Returns `args` with the URL of the profile in place of its label.
+    fn with_urls(&self, args: &RemoteArgs) -> RemoteArgs {
+        let mut args = args.clone();
+        if let Some(profile) = &mut args.profile
+            && let Some(url) = self.urls.get(profile)
+        {
+            *profile = url.into();
+        }
+        args
+    }
 }
 
 #[cfg(test)]
@@ -406,6 +484,15 @@ mod tests {
             insert_url_of_file(&mut args).unwrap();
             assert_eq!(args, ["larder", "mount", "https://host/x?secret", "mnt"]);
         }
+        let mut args: Vec<OsString> = vec!["larder".into(), "profile".into(), "pack".into()];
+        args.extend([
+            "start.profile".into(),
+            "--url-file".into(),
+            file.into(),
+            "out".into(),
+        ]);
+        insert_url_of_file(&mut args).unwrap();
+        assert_eq!(args[3..], ["start.profile", "https://host/x?secret", "out"]);
         let mut args: Vec<OsString> = vec!["larder".into(), "ls".into(), "--url-file".into()];
         assert!(insert_url_of_file(&mut args).is_err());
     }

@@ -55,6 +55,10 @@ impl BlockDevice for RepairedDevice {
         perform_blocking(self, first);
     }
 
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.inner.expedite(offset_bytes, len_bytes);
     }

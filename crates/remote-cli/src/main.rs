@@ -6,18 +6,22 @@
 use larder_block::BlockDevice;
 use larder_cli::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 use larder_remote::disk_cache::{self, CacheDir};
+use larder_remote::profile::{self, Location, Recorder};
 use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// The default size of the disk cache, in bytes.
 const CACHE_BYTES: u64 = 10 << 30;
 
 /// The clients of `larder-remote`.
-#[derive(Debug)]
-struct Images;
+#[derive(Debug, Default)]
+struct Images {
+    /// The recording of the image that was opened.
+    recorder: Mutex<Option<Arc<Recorder>>>,
+}
 
 impl RemoteImages for Images {
     fn label(&self, url: &str) -> Result<String, RemoteFailure> {
@@ -35,29 +39,40 @@ impl RemoteImages for Images {
         url: &str,
         settings: &RemoteSettings,
     ) -> Result<Arc<dyn BlockDevice>, RemoteFailure> {
-        let parsed = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
-        let mut options = RemoteOptions::default();
-        options.endpoint.clone_from(&settings.args.endpoint);
-        options.anonymous = settings.args.anonymous;
-        options.allow_unversioned = settings.args.allow_unversioned;
+        let mut options = options(&settings.args)?;
         options.offset_bytes = settings.offset_bytes;
         options.memory_bytes = settings.memory_bytes;
-        options.offline = settings.args.offline;
-        options.cache = cache_options(&settings.args);
         if let Some(deadline) = settings.deadline {
             options.deadline = deadline;
         }
-        let mut opened = RemoteDevice::open(&parsed, &options);
-        if let Err(Error::Cache(why)) = &opened
-            && settings.args.cache_dir.is_none()
-            && !options.offline
-        {
-            eprintln!("warning: nothing is cached on disk: {why}");
-            options.cache = None;
-            opened = RemoteDevice::open(&parsed, &options);
+        if let Some(path) = &settings.args.profile_record {
+            let recorder = Recorder::create(path).map_err(|why| cannot_write(path, &why))?;
+            let recorder = Arc::new(recorder);
+            options.recorder = Some(Arc::clone(&recorder));
+            *lock(&self.recorder) = Some(recorder);
         }
-        let device = opened.map_err(|error| failure(&parsed.to_string(), &error))?;
-        Ok(Arc::new(device))
+        Ok(Arc::new(open(url, options, &settings.args)?))
+    }
+
+    fn finish_profile(&self) -> Result<(), RemoteFailure> {
+        match lock(&self.recorder).take() {
+            Some(recorder) => {
+                let path = recorder.path();
+                recorder.finish().map_err(|why| cannot_write(path, &why))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn pack_profile(
+        &self,
+        url: &str,
+        args: &RemoteArgs,
+        output: &Path,
+    ) -> Result<(), RemoteFailure> {
+        let device = open(url, options(args)?, args)?;
+        let packed = device.write_pack(output);
+        packed.map_err(|why| cannot_write(output, &why))
     }
 
     fn list_cache(&self, directory: Option<&Path>) -> Result<Vec<CachedImage>, RemoteFailure> {
@@ -90,6 +105,63 @@ impl RemoteImages for Images {
             left_bytes: removed.left_bytes,
         })
     }
+}
+
+/// Returns the options that `args` request.
+fn options(args: &RemoteArgs) -> Result<RemoteOptions, RemoteFailure> {
+    let mut options = RemoteOptions::default();
+    options.endpoint.clone_from(&args.endpoint);
+    options.anonymous = args.anonymous;
+    options.allow_unversioned = args.allow_unversioned;
+    options.offline = args.offline;
+    options.cache = cache_options(args);
+    options.profile = args.profile.as_deref().map(location).transpose()?;
+    Ok(options)
+}
+
+/// Returns the place of the profile or the pack at `path`, which can be a URL.
+fn location(path: &Path) -> Result<Location, RemoteFailure> {
+    match path.to_str().filter(|text| ImageUrl::is_url(text)) {
+        Some(url) => {
+            let url = ImageUrl::parse(url).map_err(|error| failure("the profile", &error))?;
+            Ok(Location::Url(url))
+        }
+        None => Ok(Location::File(path.to_owned())),
+    }
+}
+
+/// Opens the image at `url`. If the default directory of the disk cache cannot be used, opens it without a disk cache.
+fn open(
+    url: &str,
+    mut options: RemoteOptions,
+    args: &RemoteArgs,
+) -> Result<RemoteDevice, RemoteFailure> {
+    let parsed = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
+    let mut opened = RemoteDevice::open(&parsed, &options);
+    if let Err(Error::Cache(why)) = &opened
+        && args.cache_dir.is_none()
+        && !options.offline
+    {
+        eprintln!("warning: nothing is cached on disk: {why}");
+        options.cache = None;
+        opened = RemoteDevice::open(&parsed, &options);
+    }
+    opened.map_err(|error| failure(&parsed.to_string(), &error))
+}
+
+fn cannot_write(path: &Path, why: &profile::Error) -> RemoteFailure {
+    let hint = match why {
+        profile::Error::NoVersion => "use the profile itself with --profile",
+        _ => "name a file in a directory that you can write",
+    };
+    RemoteFailure {
+        message: format!("cannot write {}: {why}", path.display()),
+        hint: Some(hint.to_owned()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the disk cache in `directory`, or in the default directory, unless it does not exist.
@@ -158,6 +230,13 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
         Error::Cache(_) => {
             Some("name another directory with --cache-dir, or use --cache-disk-size 0")
         }
+        Error::Profile { why, .. } => match why {
+            profile::Error::OtherVersion { .. } => {
+                Some("record a new profile with --profile-record, and pack it again")
+            }
+            profile::Error::Io(_) => Some("check the name of the profile or the pack"),
+            _ => Some("record a new profile with --profile-record"),
+        },
         Error::NotCached => Some("mount the image once without --offline"),
         Error::Deadline(..) => Some("check the network; --offline reads what the disk cache has"),
         Error::NoRanges => {
@@ -172,5 +251,5 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
 }
 
 fn main() -> ExitCode {
-    larder_cli::run_with(std::env::args_os(), Box::new(Images))
+    larder_cli::run_with(std::env::args_os(), Box::new(Images::default()))
 }

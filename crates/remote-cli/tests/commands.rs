@@ -1,102 +1,12 @@
 //! The commands of larder-remote with images at URLs.
 
-use larder_testkit::e2fsprogs::make_image_of;
-use larder_testkit::http::{Fault, HttpServer, Link, Object};
-use larder_testkit::{Requirement, skip};
+mod fixture;
+
+use fixture::{Fixture, Mounted, assert_hidden, command, larder_fails, larder_ok, large};
+use larder_testkit::http::{Fault, Object};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
-use tempfile::TempDir;
-
-const SECRET: &str = "hidden-token";
-
-/// A server with an image that contains `hello` and `directory/large`.
-struct Fixture {
-    folder: TempDir,
-    server: HttpServer,
-}
-
-fn large() -> Vec<u8> {
-    (0..3_000_000_usize)
-        .map(|at| (at >> 9).to_le_bytes()[0])
-        .collect()
-}
-
-impl Fixture {
-    fn new() -> Option<Self> {
-        if skip(&[Requirement::Tool("mke2fs")]) {
-            return None;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        for name in ["tree", "tree/directory", "mnt"] {
-            fs::create_dir(path(name)).unwrap();
-        }
-        fs::write(path("tree/hello"), "hello\n").unwrap();
-        fs::write(path("tree/directory/large"), large()).unwrap();
-        make_image_of(&path("tree"), &path("image"), "-t ext4", "64M").unwrap();
-        let object = Object::new(fs::read(path("image")).unwrap(), "one");
-        let server = HttpServer::of_object(object, Link::default());
-        Some(Self { folder, server })
-    }
-
-    /// Returns `None` if this process cannot mount.
-    fn to_mount() -> Option<Self> {
-        if skip(&[Requirement::Root, Requirement::Fuse]) {
-            return None;
-        }
-        Self::new()
-    }
-
-    fn url(&self) -> String {
-        let url = self.server.url(&format!("disk.img?token={SECRET}"));
-        url.replace("http://", "http://user:hidden-token@")
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-}
-
-/// Returns a command without a disk cache: each test has its own server, but ports are used again.
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
-    command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
-    command
-}
-
-fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
-    command().args(args).output().unwrap()
-}
-
-#[track_caller]
-fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Vec<u8> {
-    let output = larder(args);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_hidden(&output.stdout);
-    assert_hidden(&output.stderr);
-    output.stdout
-}
-
-#[track_caller]
-fn assert_hidden(output: &[u8]) {
-    let output = String::from_utf8_lossy(output);
-    assert!(!output.contains(SECRET), "{output}");
-}
-
-/// Returns standard error of a command that must fail.
-#[track_caller]
-fn larder_fails<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
-    let output = larder(args);
-    assert!(!output.status.success());
-    assert_hidden(&output.stderr);
-    String::from_utf8(output.stderr).unwrap()
-}
+use std::process::Command;
 
 #[test]
 fn image_commands_read_an_image_at_a_url() {
@@ -263,18 +173,6 @@ fn read_of_a_replaced_image_fails_with_estale_on_a_mount() {
     let error = fs::read(mountpoint.join("directory/large")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(116), "{error}");
     drop(mounted);
-}
-
-/// Unmounts when it is dropped.
-struct Mounted<'p>(&'p Path);
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let unmounted = larder(["umount".as_ref(), self.0.as_os_str()]);
-        if !unmounted.status.success() {
-            eprintln!("{}", String::from_utf8_lossy(&unmounted.stderr));
-        }
-    }
 }
 
 #[test]

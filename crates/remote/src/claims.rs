@@ -49,6 +49,11 @@ impl Claims {
         self.units.keys().copied()
     }
 
+    /// Returns whether all units were delivered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
     /// Moves the claims of the units in `run` to new claims.
     pub(crate) fn take(&mut self, run: &Range<u64>) -> Self {
         let mut units = self.units.split_off(&run.start);

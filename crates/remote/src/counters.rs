@@ -18,6 +18,8 @@ pub(crate) struct Counters {
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) disk_bytes: AtomicU64,
     pub(crate) ahead_bytes: AtomicU64,
+    pub(crate) profile_bytes: AtomicU64,
+    pub(crate) profile_used_bytes: AtomicU64,
     latencies: Latencies,
     last_failure: Mutex<Option<String>>,
 }
@@ -37,6 +39,8 @@ impl Counters {
             failed: count(&self.failed),
             fetched_bytes: count(&self.fetched_bytes),
             ahead_bytes: count(&self.ahead_bytes),
+            profile_bytes: count(&self.profile_bytes),
+            profile_used_bytes: count(&self.profile_used_bytes),
             memory_bytes: count(&self.memory_bytes),
             disk_bytes: count(&self.disk_bytes),
             latency_p50_us: self.latencies.percentile(50).map(micros),

@@ -5,6 +5,7 @@ use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
 use crate::last_version;
 use crate::object::{Object, Version};
+use crate::profile::{self, Location, Recorder, WorkingSet};
 use crate::store::{self, StoreOptions};
 use crate::units::Units;
 use crate::{Error, ImageUrl, Result};
@@ -16,7 +17,7 @@ use larder_block::{
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -59,6 +60,10 @@ pub struct RemoteOptions {
     pub cache: Option<CacheOptions>,
     /// Whether only the disk cache is read, and no request is sent. Default: false.
     pub offline: bool,
+    /// A profile or a pack, whose units are fetched at once. Default: none.
+    pub profile: Option<Location>,
+    /// Records the reads of the device. Default: none.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 impl Default for RemoteOptions {
@@ -72,6 +77,8 @@ impl Default for RemoteOptions {
             offset_bytes: 0,
             cache: None,
             offline: false,
+            profile: None,
+            recorder: None,
         }
     }
 }
@@ -82,6 +89,9 @@ pub struct RemoteDevice {
     units: Arc<Units>,
     /// The offset of the device in the object, in bytes.
     offset_bytes: u64,
+    /// The units of the profile, in the order of their first use.
+    profile_units: Vec<u64>,
+    recorder: Option<Arc<Recorder>>,
     /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
@@ -95,13 +105,11 @@ impl RemoteDevice {
     /// If the settings are invalid, if the start of the object cannot be read, if the object is not
     /// acceptable, or if the disk cache cannot be used.
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
-        let (store, path, user) = store::open(
-            url,
-            &StoreOptions {
-                endpoint: options.endpoint.as_deref(),
-                anonymous: options.anonymous,
-            },
-        )?;
+        let store_options = StoreOptions {
+            endpoint: options.endpoint.as_deref(),
+            anonymous: options.anonymous,
+        };
+        let (store, path, user) = store::open(url, &store_options)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("larder-remote")
@@ -117,9 +125,23 @@ impl RemoteDevice {
             .transpose()?;
         let last = cache.and_then(|cache| last_version::load(&cache.directory, &location, &user));
         let object = Object { store, path };
-        let (fetcher, first) = if options.offline {
+        let counters = Arc::default();
+        let working_set = async {
+            let location = options.profile.as_ref();
+            let load =
+                |location| WorkingSet::load(location, &store_options, &counters, options.deadline);
+            Ok(match location.map(load) {
+                Some(load) => Some(load.await?),
+                None => None,
+            })
+        };
+        let (fetcher, first, working_set) = if options.offline {
+            if options.profile.is_some() {
+                let why = "a profile cannot be fetched, because requests are not allowed (offline)";
+                return Err(Error::Settings(why.to_owned()));
+            }
             let version = last.clone().ok_or(Error::NotCached)?;
-            (Fetcher::offline(object, version), Bytes::new())
+            (Fetcher::offline(object, version), Bytes::new(), None)
         } else {
             let first_bytes = if last.is_some() { 1 } else { FIRST_BYTES };
             let opened = Fetcher::open(
@@ -127,8 +149,13 @@ impl RemoteDevice {
                 first_bytes,
                 options.deadline,
                 options.allow_unversioned,
+                Arc::clone(&counters),
             );
-            runtime.block_on(opened)?
+            // Both are requested at once.
+            let both = async { tokio::join!(opened, working_set) };
+            let (opened, working_set): (_, Result<Option<WorkingSet>>) = runtime.block_on(both);
+            let (fetcher, first) = opened?;
+            (fetcher, first, working_set?)
         };
         if let Some(cache) = cache
             && last.as_ref() != Some(fetcher.version())
@@ -142,6 +169,12 @@ impl RemoteDevice {
                 options.offset_bytes
             )));
         }
+        if let Some(working_set) = &working_set {
+            working_set.check(fetcher.version())?;
+        }
+        if let Some(recorder) = &options.recorder {
+            recorder.set_object(url.to_string(), fetcher.version().clone());
+        }
         let identity = Identity {
             location: &location,
             version: &fetcher.version().to_text(),
@@ -154,18 +187,23 @@ impl RemoteDevice {
             .transpose()
             .map_err(unusable)?;
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
-        {
-            let _runtime = runtime.enter();
-            units.deliver_first(&first);
-        }
-        if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
+        let runtime_context = runtime.enter();
+        units.deliver_first(&first);
+        let mut profile_units = Vec::new();
+        if let Some(working_set) = working_set {
+            profile_units = working_set.units();
+            profile::start(&units, working_set);
+        } else if !options.offline && first.len() < 2 && !units.is_on_disk(0) {
             let start = 0..FIRST_BYTES.min(object_bytes);
             let read = async { units.read(start, Priority::Demand).await };
             runtime.block_on(read)?;
         }
+        drop(runtime_context);
         Ok(Self {
             units,
             offset_bytes: options.offset_bytes,
+            profile_units,
+            recorder: options.recorder.clone(),
             runtime: Some(runtime),
         })
     }
@@ -180,10 +218,28 @@ impl RemoteDevice {
         self.runtime.as_ref().expect("the device is not dropped")
     }
 
-    /// Returns a range of the device as a range of the object.
+    /// Returns a range of the device, which is read, as a range of the object.
     fn in_object(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
         let start = self.offset_bytes + offset_bytes;
-        start..start + len_bytes
+        let range_bytes = start..start + len_bytes;
+        if let Some(recorder) = &self.recorder {
+            recorder.record(&range_bytes);
+        }
+        range_bytes
+    }
+
+    /// Writes a [pack](profile::pack) of the units of the profile with which the image was opened. The file at `path`
+    /// is private to its owner, and replaces an existing file when it is complete.
+    ///
+    /// # Errors
+    /// If the object has no strong `ETag`, a unit cannot be read, or the file cannot be written.
+    pub fn write_pack(&self, path: &Path) -> profile::Result<()> {
+        let read = |unit: u64| {
+            let range_bytes = self.units.bytes_of(&(unit..unit + 1));
+            let read = async { self.units.read(range_bytes, Priority::Demand).await };
+            self.runtime().block_on(read).map(|parts| parts.concat())
+        };
+        profile::write_pack(path, self.version(), &self.profile_units, read)
     }
 }
 
@@ -253,6 +309,10 @@ impl BlockDevice for RemoteDevice {
 
     fn back_end(&self) -> BackEnd {
         BackEnd::Threads
+    }
+
+    fn wants_readahead(&self) -> bool {
+        self.recorder.is_none() && !self.units.uses().is_followed()
     }
 
     fn server_counts(&self) -> Option<ServerCounts> {

@@ -1,5 +1,6 @@
 //! Errors of remote images.
 
+use crate::profile;
 use crate::redact::redact;
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
@@ -49,6 +50,14 @@ pub enum Error {
     /// The disk cache does not have what is needed, and no request may be sent.
     #[error("the disk cache does not have it, and requests are not allowed (offline)")]
     NotCached,
+    /// A profile or a pack cannot be used.
+    #[error("profile {name}: {why}")]
+    Profile {
+        /// The file, or the URL without secrets.
+        name: String,
+        /// Why it cannot be used.
+        why: profile::Error,
+    },
     /// The disk cache cannot be used.
     #[error("{0}")]
     Cache(String),

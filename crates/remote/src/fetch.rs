@@ -50,8 +50,8 @@ impl Fetcher {
         len_bytes: u64,
         deadline: Duration,
         allows_unversioned: bool,
+        counters: Arc<Counters>,
     ) -> Result<(Self, Bytes)> {
-        let counters = Arc::new(Counters::default());
         let (bytes, version) = match first(&object, len_bytes, &counters, deadline).await {
             Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
             // A range request for an empty object fails with status 416.
@@ -195,7 +195,7 @@ async fn first(
 }
 
 /// The attempts to read a range.
-struct Attempts<'c> {
+pub(crate) struct Attempts<'c> {
     counters: &'c Counters,
     deadline: Duration,
     /// The start of the first attempt, or of the first one after the last success.
@@ -207,7 +207,7 @@ struct Attempts<'c> {
 }
 
 impl<'c> Attempts<'c> {
-    fn new(counters: &'c Counters, deadline: Duration) -> Self {
+    pub(crate) fn new(counters: &'c Counters, deadline: Duration) -> Self {
         Self {
             counters,
             deadline,
@@ -218,7 +218,10 @@ impl<'c> Attempts<'c> {
     }
 
     /// Awaits the head of the reply to a request, which begins an attempt.
-    async fn head<T>(&self, get: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) async fn head<T>(
+        &self,
+        get: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         self.counters.requests.fetch_add(1, Relaxed);
         let sent = Instant::now();
         let head = self.in_time(get).await?;
@@ -227,7 +230,7 @@ impl<'c> Attempts<'c> {
     }
 
     /// Awaits a step of an attempt, but not longer than the deadline allows.
-    async fn in_time<T>(
+    pub(crate) async fn in_time<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
@@ -238,7 +241,7 @@ impl<'c> Attempts<'c> {
     }
 
     /// Records that `piece` was read. The deadline begins anew.
-    fn succeed(&mut self, piece: &Bytes) {
+    pub(crate) fn succeed(&mut self, piece: &Bytes) {
         let fetched = &self.counters.fetched_bytes;
         fetched.fetch_add(piece.len() as u64, Relaxed);
         *self = Self::new(self.counters, self.deadline);
@@ -248,7 +251,7 @@ impl<'c> Attempts<'c> {
     ///
     /// # Errors
     /// If no further attempt is to be made.
-    async fn pause(&mut self, failure: Failure) -> Result<()> {
+    pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         self.counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {
             return Err(*error);

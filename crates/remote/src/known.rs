@@ -94,6 +94,11 @@ impl Known {
         }
     }
 
+    /// Returns the number of units that memory may hold.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Returns the length of a unit in bytes. The last unit can be shorter.
     pub(crate) fn unit_len(&self, number: u64) -> usize {
         let start = number.saturating_mul(UNIT_BYTES);

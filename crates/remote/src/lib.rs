@@ -42,6 +42,7 @@ mod fetch;
 mod known;
 mod last_version;
 mod object;
+pub mod profile;
 mod redact;
 mod store;
 mod stores;

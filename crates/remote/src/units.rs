@@ -7,25 +7,35 @@
 //! sent to the server. Each unit of a run is delivered as soon as its bytes have arrived. If the request fails
 //! in the middle of a run, the delivered units stay, and the next attempt requests only the rest.
 //!
-//! Other tasks can claim absent units, too ([`Units::claim`]), and deliver them from any source.
+//! Other tasks can claim absent units, too ([`Units::claim`]), and deliver them from any source. A
+//! [profile](crate::profile) claims many units at once. A read that has waited for such a unit for [`PATIENCE`]
+//! requests it again.
 
 use crate::Result;
 use crate::claims::Claims;
 use crate::disk_cache::CachedObject;
 use crate::fetch::Fetcher;
 use crate::known::{Found, Known, UNIT_BYTES};
+use crate::profile::Uses;
 use crate::stores::Stores;
+use crate::urgency::Urgency;
 use bytes::Bytes;
 use larder_block::Priority;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
 
 /// The maximum length of a request to the server, in units. Longer runs are divided, so that they are
 /// transferred over several connections.
 const MAX_RUN_UNITS: u64 = 32;
+
+/// The time that a read waits for a unit that is fetched for a profile. The request for it may have to transfer
+/// many other units first.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The units of an image.
 #[derive(Debug)]
@@ -35,6 +45,17 @@ pub(crate) struct Units {
     disk: Option<Arc<CachedObject>>,
     /// The units that wait to be stored in the disk cache, if there is one.
     stores: Option<Arc<Stores>>,
+    /// The units that are fetched for a profile.
+    uses: Uses,
+}
+
+/// The result of waiting for a unit.
+enum Waited {
+    Arrived(Bytes),
+    /// The claim of the unit was dropped.
+    Dropped,
+    /// The unit is still in flight.
+    Late,
 }
 
 impl Units {
@@ -44,12 +65,31 @@ impl Units {
             known: Arc::new(Known::new(fetcher.version().size_bytes, capacity_bytes)),
             stores: disk.clone().map(|disk| Arc::new(Stores::new(disk))),
             disk,
+            uses: Uses::new(&fetcher.counters),
             fetcher,
         }
     }
 
     pub(crate) fn fetcher(&self) -> &Fetcher {
         &self.fetcher
+    }
+
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    /// Returns the bytes of a run of units as a range of the object.
+    pub(crate) fn bytes_of(&self, run: &Range<u64>) -> Range<u64> {
+        self.known.bytes_of(run)
+    }
+
+    /// Returns the number of units that may be fetched long before they are read. Without a disk cache, memory must
+    /// keep them until then, and a part of it is left for other units.
+    pub(crate) fn prefetch_room(&self) -> usize {
+        match self.disk {
+            Some(_) => usize::MAX,
+            None => self.known.capacity() / 4 * 3,
+        }
     }
 
     /// Returns whether the disk cache has a unit. The unit may be damaged, which is detected when it is read.
@@ -107,6 +147,8 @@ impl Units {
     pub(crate) fn read_now(&self, range_bytes: &Range<u64>) -> Option<Vec<Bytes>> {
         let numbers = units_of(range_bytes);
         let mut units = self.known.in_memory(numbers.clone())?;
+        // A read from memory is never a stray.
+        self.uses.read(numbers.clone(), Priority::Background);
         for (number, unit) in numbers.zip(&mut units) {
             *unit = part_of(unit, number, range_bytes);
         }
@@ -126,19 +168,19 @@ impl Units {
     ) -> impl Future<Output = Result<Vec<Bytes>>> + use<> {
         let units = Arc::clone(self);
         let mut rest = units_of(&range_bytes);
+        self.uses.read(rest.clone(), priority);
         let mut all_found = self.find_or_fetch(rest.clone(), priority);
         async move {
+            let patience_end = Instant::now() + PATIENCE;
             let mut parts = Vec::with_capacity(all_found.len());
             loop {
                 for found in all_found {
-                    let unit = match found {
-                        Found::Now(outcome) => outcome?,
-                        Found::Later(mut receiver) => {
-                            match receiver.wait_for(Option::is_some).await {
-                                Ok(outcome) => outcome.clone().expect("the condition holds")?,
-                                // The claim of the unit was dropped.
-                                Err(_) => break,
-                            }
+                    let unit = match units.wait(found, rest.start, patience_end).await? {
+                        Waited::Arrived(unit) => unit,
+                        Waited::Dropped => break,
+                        Waited::Late => {
+                            units.fetch_rest(rest, &range_bytes, &mut parts).await?;
+                            return Ok(parts);
                         }
                     };
                     parts.push(part_of(&unit, rest.start, &range_bytes));
@@ -150,6 +192,48 @@ impl Units {
                 all_found = units.find_or_fetch(rest.clone(), priority);
             }
         }
+    }
+
+    /// Waits for a unit: until `patience_end` if it is fetched for a profile, and otherwise without limit.
+    async fn wait(&self, found: Found, number: u64, patience_end: Instant) -> Result<Waited> {
+        let mut receiver = match found {
+            Found::Now(outcome) => return outcome.map(Waited::Arrived),
+            Found::Later(receiver) => receiver,
+        };
+        let arrival = receiver.wait_for(Option::is_some);
+        let arrival = if self.uses.is_expected(number) {
+            match timeout_at(patience_end, arrival).await {
+                Ok(arrival) => arrival,
+                Err(_) => return Ok(Waited::Late),
+            }
+        } else {
+            arrival.await
+        };
+        match arrival {
+            Ok(outcome) => outcome
+                .clone()
+                .expect("the condition holds")
+                .map(Waited::Arrived),
+            Err(_) => Ok(Waited::Dropped),
+        }
+    }
+
+    /// Requests the units `rest` of `range_bytes`, and adds them to `parts`. Some of them are in flight, too.
+    async fn fetch_rest(
+        &self,
+        rest: Range<u64>,
+        range_bytes: &Range<u64>,
+        parts: &mut Vec<Bytes>,
+    ) -> Result<()> {
+        let run_bytes = self.known.bytes_of(&rest);
+        let mut numbers = rest;
+        let deliver = |unit: Bytes| {
+            let number = numbers.next();
+            parts.extend(number.map(|number| part_of(&unit, number, range_bytes)));
+        };
+        let urgency = Urgency::new(Priority::Demand);
+        let read = self.fetcher.read(run_bytes, UNIT_BYTES, &urgency, deliver);
+        read.await
     }
 
     /// Finds the units in memory or in flight, and starts to read those that are absent.

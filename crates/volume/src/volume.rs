@@ -91,7 +91,7 @@ impl Volume {
             None
         };
         let tree = if inodes.reads_trees_ahead {
-            Some(TreeReadahead::start(&inodes)?)
+            Some(TreeReadahead::start(&inodes, origin.image.clone())?)
         } else {
             None
         };

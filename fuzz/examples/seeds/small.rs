@@ -60,9 +60,34 @@ pub fn make() -> Result<()> {
     ] {
         seed("disk_cache", name, input)?;
     }
+    make_profile()?;
     make_page()?;
     make_trace()?;
     make_changes()
+}
+
+/// Creates a profile and a pack of an object of two units. The fuzz targets correct their checksums.
+fn make_profile() -> Result<()> {
+    for bound in ["etag \"one\"", "modified 1795790000"] {
+        let name = bound.split(' ').next().unwrap_or_default();
+        let profile = format!(
+            "larder profile 1\nimage https://host/x\nsize 65540\n{bound}\nread 65536 4\nread 0 9\nend\n"
+        );
+        seed("profile", name, profile.as_bytes())?;
+    }
+    let mut pack = b"larderpk".to_vec();
+    for field in [1_u32, 65_536, 65_540, 0, 2, 5] {
+        pack.extend(field.to_le_bytes());
+    }
+    pack.extend([0; 16]);
+    pack.extend(b"\"one\"");
+    for unit in [1_u64, 0] {
+        pack.extend(unit.to_le_bytes());
+        pack.extend([0; 16]);
+    }
+    seed("pack", "head", &pack)?;
+    pack.extend(b"unit");
+    seed("pack", "unit", &pack)
 }
 
 /// Creates a page of the ring buffer with an event of each length, and the same page preceded by

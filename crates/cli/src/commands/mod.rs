@@ -11,6 +11,7 @@ mod ls;
 mod mkdir;
 pub(crate) mod mount;
 mod mv;
+mod profile;
 mod put;
 mod rm;
 mod stat;
@@ -20,6 +21,7 @@ mod umount;
 mod unnamed;
 
 use crate::args::Command;
+use crate::remote;
 use larder_console::{Result, logging};
 use std::process::ExitCode;
 
@@ -32,13 +34,14 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     ) {
         logging::start(None)?;
     }
-    match command {
+    let code = match command {
         Command::Mount(args) => mount::run(&args),
         Command::Fuse2fs(args) => fuse2fs::run(&args),
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Cache(args) => cache::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Cp(args) => copy::run(&args),
@@ -49,5 +52,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
+    }?;
+    if code == ExitCode::SUCCESS {
+        // A mount has written its profile already.
+        remote::finish_profile()?;
     }
+    Ok(code)
 }

@@ -98,7 +98,7 @@ pub(super) fn serve(
     let server = Server::mount(volume, mountpoint, &mount)?;
     let mounted_at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
-    let mut recording_failure = None;
+    let (mut recording_failure, mut profile_failure) = (None, None);
     let ready = || {
         let stats = move || Some(weak_volume.upgrade()?.stats());
         let exporter = metrics
@@ -119,8 +119,13 @@ pub(super) fn serve(
     };
     server.serve(ready, || {
         recording_failure = recording.and_then(Recording::finish);
-        recording_failure.clone()
+        profile_failure = remote::finish_profile().err();
+        let profile_failure = profile_failure.as_ref().map(ToString::to_string);
+        recording_failure.clone().or(profile_failure)
     })?;
+    if let Some(failure) = profile_failure {
+        return Err(failure);
+    }
     recording_failure.map_or(Ok(()), |why| {
         let hint = "free some space, and record to a new file; larder lab trace info shows the content \
                     of this trace";

@@ -183,6 +183,14 @@ fn print_server(out: &mut dyn Write, server: &ServerCounts) -> io::Result<()> {
         human(server.memory_bytes),
         human(server.disk_bytes)
     )?;
+    if server.profile_bytes > 0 {
+        writeln!(
+            out,
+            "           {} fetched for the profile, {} of them used",
+            human(server.profile_bytes),
+            human(server.profile_used_bytes)
+        )?;
+    }
     if let (Some(median), Some(p99)) = (server.latency_p50_us, server.latency_p99_us) {
         writeln!(
             out,

@@ -80,6 +80,8 @@ const SERVER: &[Metric<ServerCounts>] = metrics! { "larder_server_"
     counter failed, "Reads that failed, because no attempt was successful in time.";
     counter fetched_bytes, "Bytes that the server sent.";
     counter ahead_bytes, "Bytes that were fetched before a program waited for them.";
+    counter profile_bytes, "Bytes that were fetched for a profile, or read from a pack.";
+    counter profile_used_bytes, "Bytes that were fetched for a profile and then read.";
     counter memory_bytes, "Bytes read from memory.";
     counter disk_bytes, "Bytes read from the disk cache.";
 };

@@ -29,7 +29,13 @@ impl Fixture {
         let path = Path::from("disk.img");
         let put = store.put(&path, content.clone().into());
         runtime.block_on(put).unwrap();
-        let opened = Fetcher::open(Object { store, path }, 1, Duration::from_mins(1), false);
+        let opened = Fetcher::open(
+            Object { store, path },
+            1,
+            Duration::from_mins(1),
+            false,
+            Arc::default(),
+        );
         let (fetcher, _) = runtime.block_on(opened).unwrap();
         Self {
             units: Arc::new(Units::new(fetcher, None, 1 << 30)),

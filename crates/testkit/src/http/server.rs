@@ -80,6 +80,8 @@ fn listing() -> Reply {
 /// What goes wrong with one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// Nothing goes wrong.
+    None,
     /// The whole object is sent with status 200.
     Whole,
     /// The body ends early, and the connection is closed.
@@ -126,7 +128,7 @@ impl Fault {
             Self::NoEtag => reply.headers.retain(|(name, _)| name != "etag"),
             Self::Status(status) => *reply = Reply::status(*status),
             Self::Redirect(to) => *reply = Reply::status(302).with("location", to.as_str()),
-            Self::Close => {}
+            Self::Close | Self::None => {}
         }
     }
 }

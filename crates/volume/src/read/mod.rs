@@ -15,8 +15,8 @@ use crate::stats::ReadaheadStats;
 use crate::{Advice, Error, FileKind, Result};
 use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_readahead::driver::Request;
-use larder_readahead::{PageIndex, PolicyName, pages_inside, pages_touched};
+use larder_readahead::driver::{Driver, Request};
+use larder_readahead::{Off, PageIndex, PolicyName, pages_inside, pages_touched};
 use runs::Runs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -83,6 +83,15 @@ impl Reader {
             pages_ahead: counts.pages_ahead,
             pages_used: counts.pages_used,
             pages_wasted: counts.pages_wasted,
+        }
+    }
+
+    /// Returns the readahead driver: the one of the streams, unless the device does not want readahead.
+    fn driver(&self) -> Driver {
+        if self.filler.device.wants_readahead() {
+            self.streams.driver()
+        } else {
+            Driver::new(&Off)
         }
     }
 
@@ -276,7 +285,7 @@ impl Reader {
         keep: Keep,
     ) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
-        let driver = self.streams.driver();
+        let driver = self.driver();
         let mut rest = buf;
         for index in request.pages.clone() {
             let from =

@@ -13,7 +13,8 @@
 //! directories. A directory that a program begins to list is a batch of its own.
 //!
 //! What is read ahead is stored in the buffer cache. A volume that is open for writing, or was opened without the
-//! option [`tree_readahead`](crate::OpenOptions::tree_readahead), is not read ahead.
+//! option [`tree_readahead`](crate::OpenOptions::tree_readahead), is not read ahead. While the device does not
+//! [want readahead](BlockDevice::wants_readahead), the next directories are not read.
 //!
 //! # Limits
 //! The three phases of a batch together prefetch at most an eighth of the cache. Beyond this, the thread reads the
@@ -28,7 +29,7 @@ mod walk;
 
 use crate::live::Inodes;
 use crate::stats::TreeReadaheadStats;
-use larder_block::Priority;
+use larder_block::{BlockDevice, Priority};
 use larder_ext4::{FileKind, Ino, Inode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -60,6 +61,8 @@ pub(crate) struct TreeReadahead {
 #[derive(Debug)]
 struct Shared {
     inodes: Arc<Inodes>,
+    /// The device with the image.
+    device: Arc<dyn BlockDevice>,
     queue: Mutex<Queue>,
     changed: Condvar,
     directories_ahead: AtomicU64,
@@ -78,9 +81,10 @@ impl TreeReadahead {
     ///
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread).
-    pub fn start(inodes: &Arc<Inodes>) -> crate::Result<Self> {
+    pub fn start(inodes: &Arc<Inodes>, device: Arc<dyn BlockDevice>) -> crate::Result<Self> {
         let shared = Arc::new(Shared {
             inodes: Arc::clone(inodes),
+            device,
             queue: Mutex::default(),
             changed: Condvar::new(),
             directories_ahead: AtomicU64::new(0),
@@ -141,7 +145,7 @@ impl Shared {
                 self.directories_used.fetch_add(1, Relaxed);
             }
             self.read(walk, &[dir], MAX_LISTED_BYTES);
-            while !self.is_interrupted() {
+            while self.device.wants_readahead() && !self.is_interrupted() {
                 let dirs = walk.next();
                 if dirs.is_empty() {
                     break;

@@ -1,0 +1,29 @@
+//! The command `larder profile`: packs what a profile lists.
+
+use crate::args::{ProfileArgs, ProfileCommand, ProfilePackArgs};
+use crate::remote;
+use larder_console::{Failure, Result};
+use std::process::ExitCode;
+
+pub(super) fn run(args: &ProfileArgs) -> Result<ExitCode> {
+    match &args.command {
+        ProfileCommand::Pack(args) => pack(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pack(args: &ProfilePackArgs) -> Result<()> {
+    let mut remote = args.remote.clone();
+    if remote.profile.is_some() || remote.profile_record.is_some() || remote.offline {
+        return Err(Failure::usage(
+            "--profile, --profile-record and --offline have no meaning for a pack",
+        ));
+    }
+    remote.profile = Some(args.listed.clone());
+    remote::pack_profile(&args.image, &remote, &args.output).unwrap_or_else(|| {
+        Err(Failure::usage(format!(
+            "{} is not a URL: a pack is made of an image at a URL",
+            args.image.display()
+        )))
+    })
+}

@@ -1,0 +1,139 @@
+//! The units that were fetched for a profile: which of them are expected, and which were used.
+//!
+//! A program *follows* the profile until it has read more than [`MAX_STRAYS`] times what the profile does not list. As
+//! long as it does, nothing else needs to be read ahead.
+
+use crate::counters::Counters;
+use larder_block::Priority;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The maximum number of reads of other units by a program that follows the profile.
+const MAX_STRAYS: u32 = 8;
+
+/// The units of a profile. It counts what was fetched for the profile, and what of it was read.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    state: Mutex<State>,
+    is_followed: AtomicBool,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The units that were not both fetched and read.
+    units: HashMap<u64, Unit>,
+    /// The units of the profile, as long as it is followed.
+    listed: HashSet<u64>,
+    /// The number of reads of other units.
+    strays: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    /// It is being fetched, and nothing has read it.
+    Expected,
+    /// It is being fetched, and something waits for it, or did.
+    Wanted,
+    /// It has arrived, with this length in bytes, and nothing has read it.
+    Unused(u64),
+}
+
+impl Uses {
+    pub(crate) fn new(counters: &Arc<Counters>) -> Self {
+        Self {
+            state: Mutex::default(),
+            is_followed: AtomicBool::new(false),
+            counters: Arc::clone(counters),
+        }
+    }
+
+    /// Begins to compare reads with the units of a profile.
+    pub(super) fn follow(&self, listed: impl IntoIterator<Item = u64>) {
+        self.state.lock().listed.extend(listed);
+        self.is_followed.store(true, Relaxed);
+    }
+
+    /// Returns whether there is a profile, and reads follow it.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.is_followed.load(Relaxed)
+    }
+
+    /// Records that `numbers` are being fetched.
+    pub(super) fn expect(&self, numbers: impl Iterator<Item = u64>) {
+        let expected = numbers.map(|number| (number, Unit::Expected));
+        self.state.lock().units.extend(expected);
+    }
+
+    /// Returns whether a unit is being fetched for the profile.
+    pub(crate) fn is_expected(&self, number: u64) -> bool {
+        self.state.lock().is_expected(number)
+    }
+
+    /// Records that a unit of `len` bytes was fetched.
+    pub(super) fn arrived(&self, number: u64, len: usize) {
+        let len = len as u64;
+        self.counters.profile_bytes.fetch_add(len, Relaxed);
+        let mut state = self.state.lock();
+        match state.units.get_mut(&number) {
+            Some(Unit::Wanted) => {
+                state.units.remove(&number);
+                self.count_used(len);
+            }
+            Some(unit @ Unit::Expected) => *unit = Unit::Unused(len),
+            // It is in a gap between units of the profile, and was in memory already.
+            Some(Unit::Unused(_)) | None => {}
+        }
+    }
+
+    /// Records that those of the units `numbers` that have not arrived will not arrive.
+    pub(super) fn abandon(&self, numbers: impl Iterator<Item = u64>) {
+        let mut state = self.state.lock();
+        for number in numbers {
+            if state.is_expected(number) {
+                state.units.remove(&number);
+            }
+        }
+    }
+
+    /// Records a read of units.
+    pub(crate) fn read(&self, numbers: Range<u64>, priority: Priority) {
+        let mut state = self.state.lock();
+        if priority == Priority::Demand && self.is_followed() {
+            let is_known = |number| state.listed.contains(&number) || state.is_expected(number);
+            if !numbers.clone().all(is_known) {
+                state.strays += 1;
+            }
+            if state.strays > MAX_STRAYS {
+                state.listed = HashSet::new();
+                self.is_followed.store(false, Relaxed);
+            }
+        }
+        if state.units.is_empty() {
+            return;
+        }
+        for number in numbers {
+            match state.units.get_mut(&number) {
+                Some(unit @ Unit::Expected) => *unit = Unit::Wanted,
+                Some(&mut Unit::Unused(len)) => {
+                    state.units.remove(&number);
+                    self.count_used(len);
+                }
+                Some(Unit::Wanted) | None => {}
+            }
+        }
+    }
+
+    fn count_used(&self, len: u64) {
+        self.counters.profile_used_bytes.fetch_add(len, Relaxed);
+    }
+}
+
+impl State {
+    fn is_expected(&self, number: u64) -> bool {
+        matches!(self.units.get(&number), Some(Unit::Expected | Unit::Wanted))
+    }
+}
