@@ -1,11 +1,13 @@
 //! The commands of larder-remote with images at URLs.
 
+mod larder;
+
+use larder::{Mounted, command};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use larder_testkit::{Requirement, skip};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -57,13 +59,6 @@ impl Fixture {
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
-}
-
-/// Returns a command without a disk cache: each test has its own server, but ports are used again.
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
-    command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
-    command
 }
 
 fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
@@ -263,18 +258,6 @@ fn read_of_a_replaced_image_fails_with_estale_on_a_mount() {
     let error = fs::read(mountpoint.join("directory/large")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(116), "{error}");
     drop(mounted);
-}
-
-/// Unmounts when it is dropped.
-struct Mounted<'p>(&'p Path);
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let unmounted = larder(["umount".as_ref(), self.0.as_os_str()]);
-        if !unmounted.status.success() {
-            eprintln!("{}", String::from_utf8_lossy(&unmounted.stderr));
-        }
-    }
 }
 
 #[test]
