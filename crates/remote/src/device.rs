@@ -93,7 +93,12 @@ impl RemoteDevice {
     /// If the settings are invalid, if the start of the object cannot be read, if the object is not
     /// acceptable, or if the disk cache cannot be used.
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
-        let (store, path, user) = store::open(
+        let store::Opened {
+            store,
+            path,
+            server,
+            user,
+        } = store::open(
             url,
             &StoreOptions {
                 endpoint: options.endpoint.as_deref(),
@@ -106,8 +111,7 @@ impl RemoteDevice {
             .enable_all()
             .build()
             .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
-        let endpoint = options.endpoint.as_deref().unwrap_or_default();
-        let location = format!("{endpoint}\n{url}\n{}", url.query_without_signature());
+        let location = format!("{server}\n{url}\n{}", url.query_without_signature());
         let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
         let cache = options.cache.as_ref();
         let directory = cache
