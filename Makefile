@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
 	visible_changes writing)
 
-.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ build: ## Build the commands larder, larder-lab and larder-remote into target/re
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo
 
-test: deps python-tools ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
+test: deps python-tools test-servers ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
 	@scripts/install-packages $(TEST_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
@@ -82,14 +82,13 @@ bench-tables: ## Compare the table with the maps of other crates
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
 
-# Installed again when the list of packages changes, or if an installation was incomplete.
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
-	@cmp -s scripts/python-tools.txt target/tools/python/installed.txt || { \
-		python3 -c 'import ensurepip, venv' 2>/dev/null || scripts/install-packages python3-venv; \
-		rm -rf target/tools/python; \
-		python3 -m venv target/tools/python; \
-		target/tools/python/bin/pip install -q -r scripts/python-tools.txt; \
-		cp scripts/python-tools.txt target/tools/python/installed.txt; }
+	@scripts/install-python target/tools/python scripts/python-tools.txt
+
+test-servers: ## Install versitygw, moto and nginx, for the tests of images at URLs
+	@scripts/install-packages nginx curl
+	@scripts/install-go-programs target/tools github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	@scripts/install-python target/tools/moto scripts/test-servers.txt
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128

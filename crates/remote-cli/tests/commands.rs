@@ -1,12 +1,26 @@
 //! The commands of larder-remote with images at URLs.
 
 mod fixture;
+mod larder;
 
-use fixture::{Fixture, Mounted, assert_hidden, command, larder_fails, larder_ok, large};
-use larder_testkit::http::{Fault, Object};
+use fixture::{Fixture, assert_hidden, larder_fails, larder_ok, large};
+use larder::{Mounted, command};
+use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
+
+/// Returns the file `/hello` of the image at `url`, as read by a command with the cache in `folder` and the
+/// variables `env`.
+fn hello(fixture: &Fixture, url: &str, env: &[(&str, &str)]) -> String {
+    let mut command = command();
+    command.args(["cat", url, "/hello", "--anonymous", "--cache-dir"]);
+    command.arg(fixture.path("cache")).envs(env.iter().copied());
+    let output = command.output().unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{env:?}: {messages}");
+    String::from_utf8(output.stdout).unwrap()
+}
 
 #[test]
 fn image_commands_read_an_image_at_a_url() {
@@ -205,4 +219,93 @@ fn cached_images_are_listed_and_removed() {
     let cleared = text(&["cache", "clear"]);
     assert!(cleared.starts_with("images removed: 1 "), "{cleared}");
     assert!(text(&["cache", "ls"]).contains("is empty"));
+}
+
+#[test]
+fn servers_with_the_same_bucket_do_not_share_cached_units() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    // An image of the same length with the same ETag, and another content of the file.
+    let mut image = fs::read(fixture.path("image")).unwrap();
+    let at = image.windows(6).position(|bytes| bytes == b"hello\n");
+    image[at.unwrap()] = b'j';
+    let other = HttpServer::of_object(Object::new(image, "one"), Link::default());
+    let endpoint = |server: &HttpServer| server.url("").trim_end_matches('/').to_owned();
+    let (first, second) = (endpoint(&fixture.server), endpoint(&other));
+    let s3 = "s3://bucket/disk.img";
+    let config = fixture.path("config");
+    let write_config = |endpoint: &str| {
+        let text = format!("[default]\nendpoint_url = {endpoint}\n");
+        fs::write(&config, text).unwrap();
+    };
+    let variable = |endpoint: &str| hello(&fixture, s3, &[("AWS_ENDPOINT_URL", endpoint)]);
+    let profile = |endpoint: &str| {
+        write_config(endpoint);
+        hello(
+            &fixture,
+            s3,
+            &[("AWS_CONFIG_FILE", config.to_str().unwrap())],
+        )
+    };
+    let google = |endpoint: &str| {
+        hello(
+            &fixture,
+            "gs://bucket/disk.img",
+            &[("GOOGLE_BASE_URL", endpoint)],
+        )
+    };
+    assert_eq!(variable(&first), "hello\n");
+    assert_eq!(variable(&second), "jello\n");
+    drop(fixture.server.take_requests());
+    assert_eq!(profile(&first), "hello\n");
+    // The place in which an endpoint is configured does not matter.
+    let requests = fixture.server.take_requests();
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.range() == Some((0, 0)))
+    );
+    assert_eq!(profile(&second), "jello\n");
+    assert_eq!(google(&first), "hello\n");
+    assert_eq!(google(&second), "jello\n");
+}
+
+#[test]
+fn accounts_of_azure_do_not_share_cached_units() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let endpoint = fixture.server.url("").trim_end_matches('/').to_owned();
+    let account = |name: &str| {
+        let env = [
+            ("AZURE_STORAGE_ENDPOINT", endpoint.as_str()),
+            ("AZURE_STORAGE_ACCOUNT_NAME", name),
+        ];
+        hello(&fixture, "az://container/disk.img", &env)
+    };
+    assert_eq!(account("one"), "hello\n");
+    drop(fixture.server.take_requests());
+    account("two");
+    let requests = fixture.server.take_requests();
+    assert!(
+        requests
+            .iter()
+            .any(|request| request.range() != Some((0, 0)))
+    );
+}
+
+#[test]
+fn option_has_precedence_over_variables() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let endpoint = fixture.server.url("");
+    let mut command = command();
+    command.args(["cat", "s3://bucket/disk.img", "/hello", "--anonymous"]);
+    command.args(["--endpoint", endpoint.trim_end_matches('/')]);
+    for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
+        command.env(name, "http://127.0.0.1:1");
+    }
+    assert_eq!(command.output().unwrap().stdout, b"hello\n");
 }

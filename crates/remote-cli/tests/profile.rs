@@ -1,8 +1,10 @@
 //! The options --profile-record and --profile, and the command profile pack.
 
 mod fixture;
+mod larder;
 
-use fixture::{Fixture, Mounted, SECRET, command, larder_fails, larder_ok, large};
+use fixture::{Fixture, SECRET, larder_fails, larder_ok, large};
+use larder::{Mounted, command};
 use larder_testkit::http::{HttpServer, Link, Object};
 use std::ffi::{OsStr, OsString};
 use std::fs;

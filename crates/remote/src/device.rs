@@ -109,15 +109,19 @@ impl RemoteDevice {
             endpoint: options.endpoint.as_deref(),
             anonymous: options.anonymous,
         };
-        let (store, path, user) = store::open(url, &store_options)?;
+        let store::Opened {
+            store,
+            path,
+            server,
+            user,
+        } = store::open(url, &store_options)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("larder-remote")
             .enable_all()
             .build()
             .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
-        let endpoint = options.endpoint.as_deref().unwrap_or_default();
-        let location = format!("{endpoint}\n{url}\n{}", url.query_without_signature());
+        let location = format!("{server}\n{url}\n{}", url.query_without_signature());
         let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
         let cache = options.cache.as_ref();
         let directory = cache

@@ -22,25 +22,45 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) anonymous: bool,
 }
 
-/// Returns a client for the server of `url`, the path of the object on it, and the name of the user on the
-/// server. The name is empty if it is not known.
-pub(crate) fn open(
-    url: &ImageUrl,
-    options: &StoreOptions<'_>,
-) -> Result<(Arc<dyn ObjectStore>, Path, String)> {
+/// A client for the server of an image.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// The path of the object on the server.
+    pub(crate) path: Path,
+    /// What distinguishes the server from others that have buckets of the same names, wherever it is configured:
+    /// the endpoint, and for Azure the account. Empty for a web server, whose URL is enough.
+    pub(crate) server: String,
+    /// The name of the user on the server. Empty if it is not known.
+    pub(crate) user: String,
+}
+
+/// Returns a client for the server of `url`.
+pub(crate) fn open(url: &ImageUrl, options: &StoreOptions<'_>) -> Result<Opened> {
     let secret = url.with_secrets();
-    let (store, user) = match secret.scheme() {
+    let client = match secret.scheme() {
         "s3" => s3(secret, options)?,
         "gs" => google(secret, options)?,
         "az" => azure(secret, options)?,
-        // The store of a web server has the whole URL, including the query, and the path is empty.
-        _ => return Ok((web(secret)?, Path::default(), secret.username().to_owned())),
+        _ => {
+            return Ok(Opened {
+                store: web(secret)?,
+                // The store of a web server has the whole URL, including the query.
+                path: Path::default(),
+                server: String::new(),
+                user: secret.username().to_owned(),
+            });
+        }
     };
     let path = Path::from_url_path(secret.path()).map_err(|error| Error::Url {
         url: url.to_string(),
         why: error.to_string(),
     })?;
-    Ok((store, path, user))
+    Ok(Opened {
+        store: client.store,
+        path,
+        server: client.server,
+        user: client.user,
+    })
 }
 
 fn settings(error: &object_store::Error) -> Error {
@@ -114,24 +134,39 @@ fn basic_authorization(url: &Url) -> HeaderValue {
     value
 }
 
-/// Returns the client of a store whose requests are signed, and the name of its user. This is a macro because
-/// the builders have the same methods, but no trait in common.
+/// Builds the client of a store whose requests are signed. This is a macro because the builders have the same
+/// methods, but no trait in common.
 macro_rules! signed_client {
-    ($builder:expr, $url:expr, $options:expr, $allows_http:expr, $user:expr) => {{
+    ($builder:expr, $url:expr, $options:expr, $endpoint:expr, $server:expr, $user:expr) => {{
         let store = $builder
             .with_url(bucket($url))
             .with_skip_signature($options.anonymous)
-            .with_client_options(client($allows_http))
+            .with_client_options(client(is_http($endpoint.as_deref())))
             .with_http_connector(signed())
             .with_retry(no_retry())
             .build()
             .map_err(|error| settings(&error))?;
-        Ok((Arc::new(store), named($user, $options)))
+        Ok(Client {
+            store: Arc::new(store),
+            server: $server,
+            user: named($user, $options),
+        })
     }};
 }
 
-/// A client, and the name of its user.
-type Client = (Arc<dyn ObjectStore>, String);
+/// The client of a store whose requests are signed.
+struct Client {
+    store: Arc<dyn ObjectStore>,
+    /// As [`Opened::server`].
+    server: String,
+    /// As [`Opened::user`].
+    user: String,
+}
+
+/// Returns an endpoint without slashes at its end.
+fn trimmed(endpoint: &str) -> String {
+    endpoint.trim_end_matches('/').to_owned()
+}
 
 fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = AmazonS3Builder::from_env();
@@ -147,20 +182,23 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
             builder = builder.with_token(token);
         }
     }
-    let variable = |name| std::env::var(name).ok();
+    // `AmazonS3Builder::from_env` has read the variables.
     let endpoint = options.endpoint.map(str::to_owned);
     let endpoint = endpoint
-        .or_else(|| variable("AWS_ENDPOINT_URL_S3"))
-        .or_else(|| variable("AWS_ENDPOINT_URL"))
-        .or_else(|| profile.get("endpoint_url").map(str::to_owned));
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
+        .or_else(|| profile.get("endpoint_url").map(str::to_owned))
+        .map(|endpoint| trimmed(&endpoint));
     if is_unset(&builder, AmazonS3ConfigKey::Region) {
         builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
     }
     let user = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId);
     if let Some(endpoint) = &endpoint {
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        // This key has precedence over the other keys of endpoints.
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     }
-    signed_client!(builder, url, options, is_http(endpoint.as_deref()), user)
+    let server = endpoint.clone().unwrap_or_default();
+    signed_client!(builder, url, options, endpoint, server, user)
 }
 
 fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -168,21 +206,32 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let user = builder
         .get_config_value(&GoogleConfigKey::ServiceAccount)
         .or_else(|| builder.get_config_value(&GoogleConfigKey::ApplicationCredentials));
-    if let Some(endpoint) = options.endpoint {
-        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
+    let configured = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+    let endpoint = options.endpoint.map(str::to_owned).or(configured);
+    let endpoint = endpoint.map(|endpoint| trimmed(&endpoint));
+    if let Some(endpoint) = &endpoint {
+        builder = builder.with_base_url(endpoint);
     }
-    signed_client!(builder, url, options, is_http(options.endpoint), user)
+    let server = endpoint.clone().unwrap_or_default();
+    signed_client!(builder, url, options, endpoint, server, user)
 }
 
 fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = MicrosoftAzureBuilder::from_env();
+    let account = builder.get_config_value(&AzureConfigKey::AccountName);
     let user = builder
         .get_config_value(&AzureConfigKey::ClientId)
-        .or_else(|| builder.get_config_value(&AzureConfigKey::AccountName));
-    if let Some(endpoint) = options.endpoint {
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+        .or_else(|| account.clone());
+    let configured = builder.get_config_value(&AzureConfigKey::Endpoint);
+    let endpoint = options.endpoint.map(str::to_owned).or(configured);
+    let endpoint = endpoint.map(|endpoint| trimmed(&endpoint));
+    if let Some(endpoint) = &endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
     }
-    signed_client!(builder, url, options, is_http(options.endpoint), user)
+    let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
+    let server = [endpoint.clone(), emulator, account].map(Option::unwrap_or_default);
+    let server = server.join("\n");
+    signed_client!(builder, url, options, endpoint, server, user)
 }
 
 /// Returns the name of the user whose credentials are sent, or an empty name if requests are anonymous.

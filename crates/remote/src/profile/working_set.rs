@@ -44,7 +44,7 @@ impl WorkingSet {
         let source = match location {
             Location::File(path) => Source::file(path),
             Location::Url(url) => {
-                let (store, path, _) = store::open(url, options)?;
+                let store::Opened { store, path, .. } = store::open(url, options)?;
                 Ok(Source::object(Object { store, path }, counters, deadline))
             }
         };

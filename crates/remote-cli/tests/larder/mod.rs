@@ -1,0 +1,41 @@
+//! Runs of larder-remote, for the tests.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+/// The variables that select servers, credentials, proxies or directories.
+const SELECTING: [&str; 7] = [
+    "AWS_",
+    "GOOGLE_",
+    "AZURE_",
+    "HTTP",
+    "ALL_PROXY",
+    "HOME",
+    "XDG_",
+];
+
+/// Returns a command without a disk cache: each test has its own server, but ports are used again. It has no
+/// settings of this process's user.
+pub fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
+    for (name, _) in env::vars_os() {
+        let upper = name.to_string_lossy().to_ascii_uppercase();
+        if SELECTING.iter().any(|prefix| upper.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Unmounts when it is dropped.
+pub struct Mounted<'p>(pub &'p Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let unmounted = command().arg("umount").arg(self.0).output().unwrap();
+        if !unmounted.status.success() {
+            eprintln!("{}", String::from_utf8_lossy(&unmounted.stderr));
+        }
+    }
+}
