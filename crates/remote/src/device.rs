@@ -115,12 +115,7 @@ impl RemoteDevice {
             server,
             user,
         } = store::open(url, &store_options)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("larder-remote")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
+        let runtime = start_runtime()?;
         let location = format!("{server}\n{url}\n{}", url.query_without_signature());
         let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
         let cache = options.cache.as_ref();
@@ -245,6 +240,15 @@ impl RemoteDevice {
         };
         profile::write_pack(path, self.version(), &self.profile_units, read)
     }
+}
+
+fn start_runtime() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("larder-remote")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))
 }
 
 impl BlockDevice for RemoteDevice {

@@ -99,7 +99,7 @@ fn image_is_read_through_a_cache() {
 }
 
 #[test]
-fn image_that_is_replaced_behind_a_cache_is_stale() {
+fn image_that_is_replaced_at_the_origin_of_a_cache_is_stale() {
     let Some((server, local)) = with_image() else {
         return;
     };
