@@ -33,8 +33,6 @@ pub(crate) enum CacheCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CacheDirArgs {
     /// Directory of the disk cache [default: ~/.cache/larder]
-    ///
-    /// If XDG_CACHE_HOME is set, the default is $XDG_CACHE_HOME/larder.
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }
