@@ -188,16 +188,19 @@ fn page_wanted_and_used_once_is_evicted_before_one_used_twice() {
 
 #[test]
 fn page_read_ahead_and_removed_is_wasted_unless_it_was_used() {
-    let pages = cache_of(2);
-    for index in 0..2 {
-        let mut page = pages.insert_absent(key(index)).unwrap();
-        page.set_readahead();
-        page.complete();
+    for remove in [PageCache::remove_range, PageCache::discard_range] {
+        let pages = cache_of(2);
+        for index in 0..2 {
+            let mut page = pages.insert_absent(key(index)).unwrap();
+            page.set_readahead();
+            page.complete();
+        }
+        assert!(pages.get(key(0)).is_some());
+        remove(&pages, 12, 0..2);
+        assert!(!pages.contains(key(0)) && !pages.contains(key(1)));
+        let counts = pages.readahead_counts();
+        assert_eq!((counts.pages_used, counts.pages_wasted), (1, 1));
     }
-    assert!(pages.get(key(0)).is_some());
-    pages.remove_range(12, 0..2);
-    let counts = pages.readahead_counts();
-    assert_eq!((counts.pages_used, counts.pages_wasted), (1, 1));
 }
 
 #[test]

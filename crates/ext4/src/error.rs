@@ -114,6 +114,9 @@ pub enum Error {
     /// The operation does not apply to this file, or is not supported on it. Errno: `EOPNOTSUPP`.
     #[error("inode {0}: not supported: {1}")]
     NotSupported(Ino, &'static str),
+    /// The device of the file system does not support the operation. Errno: `EOPNOTSUPP`.
+    #[error("the image's storage does not support this: {0}")]
+    DeviceCannot(&'static str),
     /// An argument is invalid. Errno: `EINVAL`.
     #[error("inode {0}: {1}")]
     Invalid(Ino, &'static str),

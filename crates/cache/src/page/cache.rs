@@ -56,10 +56,9 @@ pub struct ReadaheadCounts {
     /// Pages that were read ahead. A page is counted when it is filled.
     pub pages_ahead: u64,
     /// Pages that were read ahead and used later. A page is counted when it is first pinned or locked.
-    /// [`PageCache::discard_range`] locks the pages that it removes. Therefore those that were never used
-    /// are counted here, too.
     pub pages_used: u64,
-    /// Pages that were read ahead, and evicted or [removed](PageCache::remove) before they were used.
+    /// Pages that were read ahead, and evicted, [removed](PageCache::remove) or
+    /// [discarded](PageCache::discard_range) before they were used.
     pub pages_wasted: u64,
 }
 
@@ -190,9 +189,20 @@ impl PageCache {
     /// pinned. The call counts as a use of the page, but not as a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
+        self.lock_noting(key, is_cancelled, |before| self.note_use(before))
+    }
+
+    /// Locks the page as [`PageCache::lock`] does. Calls `note` with the state of the page before the lock,
+    /// instead of counting a use.
+    fn lock_noting(
+        &self,
+        key: PageKey,
+        is_cancelled: impl Fn() -> bool,
+        note: impl FnOnce(State),
+    ) -> Lock<'_> {
         match self.index().lock(&key) {
             Some(LockAttempt::Locked(index, before)) => {
-                self.note_use(before);
+                note(before);
                 LockedPage::new(&self.frames, self.holder, index, is_cancelled)
                     .map_or(Lock::Pinned, Lock::Locked)
             }
@@ -270,8 +280,8 @@ impl PageCache {
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
         let removed = self.index().remove_entry(&key);
-        if removed.is_some_and(|state| state.has(State::READAHEAD)) {
-            self.frames.pages_wasted.fetch_add(1, Relaxed);
+        if let Some(state) = removed {
+            self.frames.note_removal(state);
         }
         removed.is_some()
     }
@@ -286,10 +296,11 @@ impl PageCache {
 
     /// Removes all pages in the range `indexes` of the file `ino`, including dirty pages, but not those
     /// that another thread is filling or changing. Before it removes a page, waits until no thread has the
-    /// page pinned. The removal counts as a use of the page ([`ReadaheadCounts::pages_used`]).
+    /// page pinned.
     pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
         self.each_in(ino, indexes, |key| {
-            if let Lock::Locked(page) = self.lock(key, || false) {
+            let lock = self.lock_noting(key, || false, |before| self.frames.note_removal(before));
+            if let Lock::Locked(page) = lock {
                 page.discard();
             }
         });

@@ -241,7 +241,13 @@ impl Frames {
             Holder::Page
         };
         self.index(holder).unlink(index);
-        if state.has(State::READAHEAD) {
+        self.note_removal(state);
+    }
+
+    /// Counts a page that was read ahead and is removed before its first use. `before` is the state of the
+    /// page before its removal.
+    pub(super) fn note_removal(&self, before: State) {
+        if before.has(State::READAHEAD) {
             self.pages_wasted.fetch_add(1, Relaxed);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::space::{GroupState, Space};
-use crate::{Error, Filesystem, GroupNo, Ino, Result};
+use crate::{Error, Filesystem, GroupNo, Result};
 use std::ops::Range;
 
 impl Filesystem {
@@ -11,7 +11,7 @@ impl Filesystem {
     /// discarded.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] if the device cannot discard, or the device's error.
+    /// [`Error::DeviceCannot`] if the device cannot discard, or the device's error.
     pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
         let space = self.space()?;
         let geometry = &space.geometry;
@@ -97,7 +97,6 @@ impl Filesystem {
         if self.writing_device()?.discard(start.0 << log2, len_bytes)? {
             return Ok(len_bytes);
         }
-        let what = "discard on this device";
-        Err(Error::NotSupported(Ino(0), what))
+        Err(Error::DeviceCannot("discard"))
     }
 }
