@@ -180,12 +180,14 @@ fn records_that_many_writers_synced_survive_a_killed_server() {
         return;
     };
     for round in 0..3 {
-        let mut server = serve(&fixture, &mountpoint.0, "rw");
+        let server = serve(&fixture, &mountpoint.0, "rw");
         let directory = mountpoint.0.join(format!("round-{round}"));
         fs::create_dir(&directory).unwrap();
         let synced = AtomicUsize::new(0);
         let counts: Vec<usize> = thread::scope(|scope| {
             let (directory, synced) = (&directory, &synced);
+            // If this closure panics, dropping the server kills it before the threads are joined.
+            let mut server = server;
             let start = |writer| scope.spawn(move || append_records(directory, writer, synced));
             let writers: Vec<_> = (0..WRITERS).map(start).collect();
             wait_until("synced records", || synced.load(Ordering::Relaxed) >= 150);

@@ -214,16 +214,17 @@ pub fn is_mounted(path: &Path) -> bool {
     mount_line(path).is_some()
 }
 
-/// Waits until a condition holds. No test depends on the time that this takes.
+/// Waits until a condition holds. The limit ends a test that would hang; no test depends on the time that this
+/// takes.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         if holds() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("{what}: not within 10 seconds");
+    panic!("{what}: not within two minutes");
 }
 
 /// Returns whether images can be created here, and reports a skipped test if not.
