@@ -25,6 +25,9 @@ pub struct ServerCounts {
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.
     pub disk_bytes: u64,
+    /// The time in which at least one request was in flight, in nanoseconds.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// An upper bound of the median latency of successful requests, in microseconds: the time until the head
     /// of the reply has arrived. The bound is at most twice the median.
     pub latency_p50_us: Option<u64>,
@@ -32,4 +35,15 @@ pub struct ServerCounts {
     pub latency_p99_us: Option<u64>,
     /// Why the most recent failed attempt failed. The text contains no secret.
     pub last_failure: Option<String>,
+}
+
+impl ServerCounts {
+    /// Returns the mean rate at which the server sent bytes while requests were in flight, in bytes per second.
+    /// Returns `None` if no request was sent.
+    #[must_use]
+    pub fn bandwidth_bytes(&self) -> Option<u64> {
+        let sent = u128::from(self.fetched_bytes) * 1_000_000_000;
+        let rate = sent.checked_div(self.busy_ns.into())?;
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
 }

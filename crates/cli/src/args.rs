@@ -568,7 +568,7 @@ JSON:
     profile_bytes (fetched for a profile or read from a pack; not in ahead_bytes),
     profile_used_bytes (those of profile_bytes that were read), memory_bytes and
     disk_bytes (read from memory and from the disk cache, instead of the server),
-    latency_p50_us, latency_p99_us (of requests; upper bounds), last_failure}
+    busy_ns (time in which requests were in flight), latency_p50_us, latency_p99_us (of requests; upper bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

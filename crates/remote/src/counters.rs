@@ -2,8 +2,9 @@
 
 use larder_block::ServerCounts;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The number of ranges of latencies. Range `n` counts latencies from `2^n` to `2^(n+1)` microseconds.
 const LATENCY_RANGES: usize = 32;
@@ -21,6 +22,7 @@ pub(crate) struct Counters {
     pub(crate) profile_bytes: AtomicU64,
     pub(crate) profile_used_bytes: AtomicU64,
     latencies: Latencies,
+    activity: Mutex<Activity>,
     last_failure: Mutex<Option<String>>,
 }
 
@@ -29,10 +31,18 @@ impl Counters {
         self.latencies.count(latency);
     }
 
+    /// Counts a request, which is in flight until the result is dropped.
+    pub(crate) fn start_request(self: &Arc<Self>) -> InFlight {
+        self.requests.fetch_add(1, Relaxed);
+        self.activity.lock().begin(Instant::now());
+        InFlight(Arc::clone(self))
+    }
+
     /// Returns all counts.
     pub(crate) fn to_counts(&self) -> ServerCounts {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let micros = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         ServerCounts {
             requests: count(&self.requests),
             repeated: count(&self.repeated),
@@ -43,6 +53,7 @@ impl Counters {
             profile_used_bytes: count(&self.profile_used_bytes),
             memory_bytes: count(&self.memory_bytes),
             disk_bytes: count(&self.disk_bytes),
+            busy_ns: nanos(self.activity.lock().busy(Instant::now())),
             latency_p50_us: self.latencies.percentile(50).map(micros),
             latency_p99_us: self.latencies.percentile(99).map(micros),
             last_failure: self.last_failure.lock().clone(),
@@ -51,6 +62,47 @@ impl Counters {
 
     pub(crate) fn set_last_failure(&self, why: String) {
         *self.last_failure.lock() = Some(why);
+    }
+}
+
+/// A request in flight.
+#[must_use]
+pub(crate) struct InFlight(Arc<Counters>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.activity.lock().end(Instant::now());
+    }
+}
+
+/// The time in which requests were in flight.
+#[derive(Debug, Default)]
+struct Activity {
+    in_flight: u32,
+    /// When `in_flight` became 1, if it is not 0.
+    start: Option<Instant>,
+    /// The time before `start` in which requests were in flight.
+    past: Duration,
+}
+
+impl Activity {
+    fn begin(&mut self, now: Instant) {
+        self.in_flight += 1;
+        self.start.get_or_insert(now);
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.past = self.busy(now);
+            self.start = None;
+        }
+    }
+
+    /// Returns the time in which at least one request was in flight.
+    fn busy(&self, now: Instant) -> Duration {
+        let since = |start| now.saturating_duration_since(start);
+        self.past + self.start.map_or(Duration::ZERO, since)
     }
 }
 
@@ -83,6 +135,33 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_without_a_request_is_not_busy() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut activity = Activity::default();
+        assert_eq!(activity.busy(at(5)), Duration::ZERO);
+        activity.begin(at(5));
+        activity.begin(at(6));
+        activity.end(at(8));
+        assert_eq!(activity.busy(at(9)), Duration::from_secs(4));
+        activity.end(at(10));
+        assert_eq!(activity.busy(at(20)), Duration::from_secs(5));
+        activity.begin(at(20));
+        assert_eq!(activity.busy(at(21)), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn request_is_counted_when_it_starts() {
+        let counters = Arc::new(Counters::default());
+        let requests = || counters.to_counts().requests;
+        let request = counters.start_request();
+        assert_eq!(requests(), 1);
+        drop(request);
+        assert_eq!(requests(), 1);
+        assert_eq!(counters.activity.lock().in_flight, 0);
+    }
 
     #[test]
     fn percentiles_bound_the_latencies() {

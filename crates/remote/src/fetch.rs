@@ -160,6 +160,7 @@ impl Fetcher {
         piece_bytes: u64,
         deliver: &mut impl FnMut(Bytes),
     ) -> Result<(), Failure> {
+        let _request = self.counters.start_request();
         let get = self.object.get(rest.clone(), Some(&self.version));
         let (mut body, _) = attempts.head(get).await?;
         while !body.is_complete() {
@@ -176,12 +177,13 @@ impl Fetcher {
 async fn first(
     object: &Object,
     len_bytes: u64,
-    counters: &Counters,
+    counters: &Arc<Counters>,
     deadline: Duration,
 ) -> Result<(Bytes, Version)> {
     let mut attempts = Attempts::new(counters, deadline);
     loop {
         let attempt = async {
+            let _request = counters.start_request();
             let (mut body, version) = attempts.head(object.get(0..len_bytes, None)).await?;
             let bytes = attempts.in_time(body.next(len_bytes)).await?;
             attempts.succeed(&bytes);
@@ -217,12 +219,11 @@ impl<'c> Attempts<'c> {
         }
     }
 
-    /// Awaits the head of the reply to a request, which begins an attempt.
+    /// Awaits the head of the reply to a request.
     pub(crate) async fn head<T>(
         &self,
         get: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.counters.requests.fetch_add(1, Relaxed);
         let sent = Instant::now();
         let head = self.in_time(get).await?;
         self.counters.count_latency(sent.elapsed());

@@ -191,6 +191,13 @@ fn print_server(out: &mut dyn Write, server: &ServerCounts) -> io::Result<()> {
             human(server.profile_used_bytes)
         )?;
     }
+    if let Some(rate) = server.bandwidth_bytes() {
+        writeln!(
+            out,
+            "           {} per second while requests were in flight",
+            human(rate)
+        )?;
+    }
     if let (Some(median), Some(p99)) = (server.latency_p50_us, server.latency_p99_us) {
         writeln!(
             out,

@@ -84,6 +84,11 @@ const SERVER: &[Metric<ServerCounts>] = metrics! { "larder_server_"
     counter profile_used_bytes, "Bytes that were fetched for a profile and then read.";
     counter memory_bytes, "Bytes read from memory.";
     counter disk_bytes, "Bytes read from the disk cache.";
+    counter busy_ns, "Time in which at least one request was in flight, in nanoseconds.";
+    gauge latency_p50_us = |of| of.latency_p50_us,
+        "Upper bound of the median time to the head of a reply, in microseconds.";
+    gauge latency_p99_us = |of| of.latency_p99_us,
+        "Upper bound of the 99th percentile of the time to the head of a reply, in microseconds.";
 };
 
 const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"

@@ -2,7 +2,7 @@
 
 use super::error::{Error, Result};
 use super::limits::MAX_UNITS;
-use crate::counters::Counters;
+use crate::counters::{Counters, InFlight};
 use crate::error::Failure;
 use crate::fetch::Attempts;
 use crate::object::{Object, Version};
@@ -49,7 +49,7 @@ pub(crate) struct Stream {
     /// The version of the first reply.
     version: Option<Version>,
     /// The rest of the reply, unless the last attempt failed.
-    body: Option<Body>,
+    body: Option<(Body, InFlight)>,
     /// The number of bytes that were read.
     read_bytes: u64,
     counters: Arc<Counters>,
@@ -118,14 +118,15 @@ impl Stream {
         attempts: &mut Attempts<'_>,
         len: u64,
     ) -> crate::Result<Bytes, Failure> {
-        let body = match &mut self.body {
+        let (body, _) = match &mut self.body {
             Some(body) => body,
             body => {
+                let request = self.counters.start_request();
                 let rest = self.read_bytes..MAX_PACK_BYTES;
                 let get = self.object.get(rest, self.version.as_ref());
                 let (received, version) = attempts.head(get).await?;
                 self.version = Some(version);
-                body.insert(received)
+                body.insert((received, request))
             }
         };
         if body.is_complete() {

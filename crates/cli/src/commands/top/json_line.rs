@@ -2,7 +2,7 @@
 
 use super::change::{CacheChange, Change};
 use crate::json;
-use larder::{CacheKind, Stats};
+use larder::{CacheKind, ServerCounts, Stats};
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
@@ -24,6 +24,8 @@ struct Rates {
     inode: CacheChange,
     readahead: Fields<4>,
     device: Fields<5>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<Fields<5>>,
 }
 
 /// A JSON object, as a list of its keys and values in the order in which they are written.
@@ -57,6 +59,18 @@ impl Rates {
                 ("written_bytes_s", rate(|stats| stats.device.written_bytes)),
                 ("flushes_s", rate(|stats| stats.device.flushes)),
             ]),
+            server: change.now.stats.server.is_some().then(|| {
+                let rate = |count: fn(&ServerCounts) -> u64| {
+                    change.rate(|stats| stats.server.as_ref().map_or(0, count))
+                };
+                Fields([
+                    ("requests_s", rate(|server| server.requests)),
+                    ("failed_s", rate(|server| server.failed)),
+                    ("fetched_bytes_s", rate(|server| server.fetched_bytes)),
+                    ("memory_bytes_s", rate(|server| server.memory_bytes)),
+                    ("disk_bytes_s", rate(|server| server.disk_bytes)),
+                ])
+            }),
         }
     }
 }
@@ -108,5 +122,29 @@ mod tests {
         assert_eq!(line["rates"]["page"]["removed_s"], 1000.0);
         assert_eq!(line["rates"]["inode"]["hit_rate"], Value::Null);
         assert_eq!(line["stats"]["dentry"]["longest_chain"], 12);
+        assert!(line["rates"].get("server").is_none());
+    }
+
+    #[test]
+    fn json_of_a_remote_image_has_rates_of_its_server() {
+        let sample_of = |seconds, requests, fetched_bytes| {
+            let mut sample = sample(seconds, "page");
+            sample.stats.server = Some(ServerCounts {
+                requests,
+                fetched_bytes,
+                ..ServerCounts::default()
+            });
+            sample
+        };
+        let before = sample_of(0, 3, 1 << 20);
+        let mut now = sample_of(2, 7, 5 << 20);
+        now.at = before.at + Duration::from_secs(2);
+        let line = json(&Change::new(Some(&before), &now));
+        assert_eq!(line["rates"]["server"]["requests_s"], 2.0);
+        assert_eq!(
+            line["rates"]["server"]["fetched_bytes_s"],
+            f64::from(2 << 20)
+        );
+        assert_eq!(line["rates"]["server"]["failed_s"], 0.0);
     }
 }

@@ -4,7 +4,7 @@ use super::change::{Change, as_f64, misses, ratio};
 use super::count::short;
 use super::help::HELP;
 use super::histogram::{bars, cells, depth_bars};
-use larder::{RecordingStats, Stats};
+use larder::{RecordingStats, ServerCounts, Stats};
 use larder_console::{name, size};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect, Size};
@@ -235,7 +235,7 @@ impl Screen<'_> {
         lines
     }
 
-    /// Returns the activity of readahead, the device and shared attributes.
+    /// Returns the activity of readahead, the device, the image's server and shared attributes.
     fn activity(&self) -> Vec<Line<'static>> {
         let stats = self.stats();
         let head = format!("{:<14}{:>9}{:>11}", "", "per s", "total");
@@ -249,6 +249,22 @@ impl Screen<'_> {
             self.count("device reads", |stats| stats.device.reads),
             self.bytes("  read", |stats| stats.device.bytes),
         ];
+        if let Some(server) = &stats.server {
+            let of = |count: fn(&ServerCounts) -> u64| {
+                move |stats: &Stats| stats.server.as_ref().map_or(0, count)
+            };
+            lines.extend([
+                self.count("requests", of(|server| server.requests)),
+                self.bytes("  fetched", of(|server| server.fetched_bytes)),
+                self.bytes("  memory", of(|server| server.memory_bytes)),
+                self.bytes("  disk cache", of(|server| server.disk_bytes)),
+                total_line(
+                    "  99% within",
+                    &or_none(server.latency_p99_us.map(as_f64), milliseconds),
+                ),
+                self.count("  failed", of(|server| server.failed)),
+            ]);
+        }
         if let Some(writing) = &stats.writing {
             lines.extend([
                 self.count("device writes", |stats| stats.device.writes),
@@ -349,6 +365,11 @@ fn percent(share: f64) -> String {
 
 fn two_decimals(value: f64) -> String {
     format!("{value:.2}")
+}
+
+/// Returns a time in microseconds as milliseconds, rounded up.
+fn milliseconds(micros: f64) -> String {
+    format!("{} ms", (micros / 1000.0).ceil())
 }
 
 /// Returns a count with its noun.

@@ -6,8 +6,8 @@ use super::poller::Sample;
 use super::screen::{SMALLEST, Screen};
 use larder::tables::{Finder, TreeDepths};
 use larder::{
-    AttributeStats, CacheKind, CacheStats, HistogramReport, PolicyName, RecordingStats, Stats,
-    WritingStats,
+    AttributeStats, CacheKind, CacheStats, HistogramReport, PolicyName, RecordingStats,
+    ServerCounts, Stats, WritingStats,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -152,6 +152,28 @@ fn trees_are_shown_by_depth() {
     screen.mountpoint = Path::new("/a/path/that/leaves/room/for/the/interval/alone");
     let shown = lines(drawn(80, 24, screen).backend().buffer());
     assert!(shown[0].ends_with("  every 1 s"), "{}", shown[0]);
+}
+
+#[test]
+fn server_of_a_remote_image_is_shown() {
+    let sample = |seconds| {
+        let mut sample = sample(seconds, "page");
+        (sample.stats.writing, sample.stats.attributes) = (None, None);
+        sample.stats.server = Some(ServerCounts {
+            requests: 40 + 20 * seconds,
+            fetched_bytes: (100 + seconds) << 20,
+            memory_bytes: (30 + 2 * seconds) << 20,
+            disk_bytes: 3 << 30,
+            latency_p99_us: Some(40_100),
+            failed: seconds,
+            ..ServerCounts::default()
+        });
+        sample
+    };
+    let (before, now) = (sample(0), sample(2));
+    let change = Change::new(Some(&before), &now);
+    let terminal = drawn(80, 24, screen(&change));
+    assert_shows(&terminal, include_str!("golden/server.txt"));
 }
 
 #[test]
