@@ -1,8 +1,8 @@
 //! Block devices, which store the bytes of an image.
 //!
-//! All other crates read and write an image through the trait [`BlockDevice`]. `larder-instruments` implements it
-//! to inject faults and to record requests, and `larder-remote` for images on servers. A device is a flat array of bytes. Offsets and lengths
-//! are in bytes and need no alignment.
+//! All other crates read and write an image through the trait [`BlockDevice`]. `larder-instruments` implements
+//! it to inject faults and to record requests, and `larder-remote` for images on servers. A device is a flat
+//! array of bytes. Offsets and lengths are in bytes and need no alignment.
 //!
 //! | device | bytes from | for |
 //! |---|---|---|

@@ -236,8 +236,8 @@ impl From<RemoteFailure> for Failure {
     }
 }
 
-/// Replaces each URL among `args` by its label. If there are no clients (`images`) in this process, and `args` contain a
-/// URL or the subcommand `cache`, replaces this process by larder-remote instead.
+/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL or
+/// the subcommand `cache`, replaces this process by larder-remote instead.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
