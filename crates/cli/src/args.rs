@@ -470,12 +470,11 @@ pub(crate) struct CatArgs {
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
 ///
-/// If a regular file is copied out of an image, and DEST is a device, a FIFO or a symbolic link,
-/// such as /dev/stdout, the command does not replace DEST: it writes the content to the device, the
-/// FIFO or the target of the link.
+/// A regular file that is copied out of an image does not replace DEST if DEST is a device, a FIFO
+/// or a symbolic link, such as /dev/stdout. Instead, its content is written to the device, the FIFO
+/// or the target of the link.
 ///
-/// If files are copied out of an image, names and links in the image never make the command write
-/// outside DEST.
+/// Names and links in the image never make the command write outside DEST.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
