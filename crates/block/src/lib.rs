@@ -1,18 +1,18 @@
 //! Block devices, which store the bytes of an image.
 //!
-//! Everything above this crate reads and writes through [`BlockDevice`], which is the seam for fault
-//! injection and recording (`larder-instruments`). A device is a flat array of bytes. Offsets and lengths
-//! are in bytes and need no alignment.
+//! All other crates read and write an image through the trait [`BlockDevice`]. `larder-instruments` implements
+//! it to inject faults and to record requests, and `larder-remote` for images on servers. A device is a flat
+//! array of bytes. Offsets and lengths are in bytes and need no alignment.
 //!
 //! | device | bytes from | for |
 //! |---|---|---|
-//! | [`FileDevice`] | a regular file or a kernel block device | every mount |
-//! | [`DirectDevice`] | the same, bypassing the kernel's page cache | mounts with `direct_device` |
-//! | [`MemoryDevice`] | a vector | tests, images made in memory |
-//! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
-//! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices without asynchronous requests |
-//! | [`DeadlineDevice`] | another device, with a timeout for reads and asynchronous requests | every mount |
-//! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
+//! | [`FileDevice`] | a regular file or a kernel block device | local images |
+//! | [`DirectDevice`] | the same, bypassing the kernel's page cache | local images with `direct_device` |
+//! | [`MemoryDevice`] | a vector | tests, images in memory |
+//! | [`RemapDevice`] | another device, some of whose blocks are read from other places | journal recovery without writing |
+//! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices with only blocking calls |
+//! | [`DeadlineDevice`] | another device, with a timeout for reads | volumes with `device_timeout` |
+//! | [`CountingDevice`] | another device, whose requests are counted | statistics of every volume |
 //!
 //! [`mounts`] lists the mounts of the process's mount namespace.
 

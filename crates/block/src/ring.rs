@@ -3,9 +3,9 @@
 //!
 //! Invariants:
 //! 1. A submission refers to the buffers and to the array of parts of an [`InFlight`]. Both stay in place
-//!    until the completion of the submission is taken from the ring: the buffers by the contract of
-//!    [`ReadBuffers`](crate::ReadBuffers) and [`WriteBuffers`](crate::WriteBuffers), the array because it is
-//!    not changed while the kernel may read it.
+//!    until the completion of the submission is taken from the ring. For the buffers,
+//!    [`ReadBuffers`](crate::ReadBuffers) and [`WriteBuffers`](crate::WriteBuffers) guarantee this. The
+//!    array is not changed while the kernel may read it.
 //! 2. An [`InFlight`] is in `in_flight` from before its submission until its completion. A ring that is
 //!    dropped while requests are in flight waits for them. It leaks those that do not complete in time.
 //! 3. At most one submission for each [`InFlight`] exists, and at most one that waits for the wake-up event. The

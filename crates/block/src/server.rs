@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 pub struct ServerCounts {
     /// Requests to the server, including repeated ones.
     pub requests: u64,
-    /// Requests that repeated a failed one.
+    /// Requests that repeated a failed request.
     pub repeated: u64,
     /// Reads that failed, because no attempt was successful in time.
     pub failed: u64,
     /// Bytes that the server sent.
     pub fetched_bytes: u64,
-    /// Those of `fetched_bytes` that no thread waited for.
+    /// The part of `fetched_bytes` for which no thread waited.
     pub ahead_bytes: u64,
     /// Bytes that were fetched for a profile, or read from a pack. `ahead_bytes` does not contain them.
     #[serde(default)]
     pub profile_bytes: u64,
-    /// Those of `profile_bytes` that were read.
+    /// The part of `profile_bytes` that was read.
     #[serde(default)]
     pub profile_used_bytes: u64,
     /// Bytes that were read from memory.

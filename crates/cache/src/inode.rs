@@ -1,8 +1,8 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. To take a reference
-//! is to write a cache line that other processors use. A copy of 160 bytes is faster than the transfer of
+//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. Taking a reference
+//! would write to a cache line that other processors use. A copy of 160 bytes is faster than the transfer of
 //! this line between two processors.
 //!
 //! # Reclaim

@@ -6,8 +6,8 @@
 //! the first pass (priority 12), and doubles in each further pass. The last two passes (both with priority 0)
 //! scan all objects. Frames are freed by the pool of pages and buffers, and by the caches of shared
 //! attributes, dentries and inodes. Each pass scans shared attributes before the pool. It scans dentries and
-//! inodes after the pool, but only if its priority is 2, 1 or 0, and the frames freed so far are not enough:
-//! a name is worth more than a page that was read once. If dentries are shrunk
+//! inodes after the pool, but only if its priority is 2, 1 or 0, and the frames freed so far are not enough.
+//! The reason is that a name is worth more than a page that was read once. If dentries are shrunk
 //! [eagerly](crate::tables::Shrinking::Eager), each pass scans them before everything else.
 
 use std::fmt::Debug;

@@ -298,8 +298,8 @@ pub(crate) struct MountArgs {
     /// Maximum number of threads that wait for the image's storage [default: 16]
     ///
     /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start
-    /// on demand and exit when idle. With 1, a single thread receives and answers all requests,
-    /// unless --transport is uring.
+    /// on demand and exit when idle. With 1, a single thread receives and answers all requests of a
+    /// read-only mount, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     #[arg(
@@ -349,10 +349,10 @@ auto: through io_uring if it is available and --threads is not 1, otherwise thro
     pub metrics: Option<SocketAddr>,
     /// Record all cache operations to a new trace file
     ///
-    /// The trace is a Parquet file that larder lab reads. Because it contains every lookup,
-    /// insertion and removal in the caches, it shows which files were used, and when. larder
-    /// appends the events every 5 seconds. The trace is complete after larder umount. larder stats
-    /// shows the number of recorded events.
+    /// The trace is a Parquet file that larder lab reads. It contains every lookup, insertion and
+    /// removal in the caches, so it shows which files were used, and when. larder appends the
+    /// events every 5 seconds. The trace is complete after larder umount. larder stats shows the
+    /// numbers of recorded and lost events.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Append the log to FILE
@@ -470,12 +470,11 @@ pub(crate) struct CatArgs {
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
 ///
-/// If a regular file is copied out of an image, and DEST is a device, a FIFO or a symbolic link,
-/// such as /dev/stdout, the command does not replace DEST: it writes the content to the device, the
-/// FIFO or the target of the link.
+/// A regular file that is copied out of an image does not replace DEST if DEST is a device, a FIFO
+/// or a symbolic link, such as /dev/stdout. Instead, its content is written to the device, the FIFO
+/// or the target of the link.
 ///
-/// If files are copied out of an image, names and links in the image never make the command write
-/// outside DEST.
+/// Names and links in the image never make the command write outside DEST.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
@@ -519,8 +518,9 @@ Examples:
 JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
 cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
 clean, missing_bytes (at the end of a truncated image), superblock_repair (the
-damage of the primary superblock, and the backup that was used instead),
-journal {state, ...}")]
+damage of the primary superblock, and the backup that was used instead; null if
+it is not damaged), journal {state, ...}. If the image is mounted: mounts
+[{mountpoint, transport (if known)}].")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

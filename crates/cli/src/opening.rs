@@ -109,7 +109,7 @@ fn check_profile(image: &Path, remote: &RemoteArgs) -> Result<()> {
         return Err(Failure::Usage {
             message: "--profile and --offline cannot be used together".to_owned(),
             hint: Some(
-                "omit --profile: --offline reads what the disk cache has, and fetches nothing"
+                "omit --profile: --offline reads only the disk cache, and fetches nothing"
                     .to_owned(),
             ),
         });

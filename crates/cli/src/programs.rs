@@ -29,7 +29,7 @@ pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Res
             "{purpose} needs the program {program}, which was not found beside larder or in PATH"
         ),
         format!(
-            "install {program}, or add its directory to PATH; make install installs both programs"
+            "install {program}, or add its directory to PATH; make install installs all programs"
         ),
     ))
 }

@@ -28,7 +28,7 @@ const PROGRAM: &str = "larder-remote";
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
-/// The subcommand of which the image is not the first argument.
+/// The subcommand whose first argument is not the image.
 const PROFILE: &str = "profile";
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
@@ -81,11 +81,11 @@ $XDG_CACHE_HOME/larder."
     /// Read only from the disk cache, and send no requests
     #[arg(long, help_heading = HEADING)]
     pub offline: bool,
-    /// Fetch at once what a profile or a pack lists
+    /// Prefetch the parts of the image that FILE lists
     ///
     /// FILE is a file or a URL: a profile that --profile-record has written, or a pack that larder
-    /// profile pack has made of it. It must belong to the same version of the image. What it lists is
-    /// fetched before it is needed.
+    /// profile pack has made from a profile. It must belong to the same version of the image. The parts
+    /// are fetched at once, before they are needed.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile: Option<PathBuf>,
     /// Record to a profile which parts of the image are read
@@ -145,9 +145,9 @@ pub struct CachedImage {
 pub struct Pruned {
     /// The number of images that were removed.
     pub images: u64,
-    /// The space on the disk that they took, in bytes.
+    /// The disk space that was freed, in bytes.
     pub bytes: u64,
-    /// The space on the disk that the others take, in bytes.
+    /// The disk space that the remaining images take, in bytes.
     pub left_bytes: u64,
 }
 
@@ -187,8 +187,8 @@ pub trait RemoteImages: Debug + Send + Sync {
         output: &Path,
     ) -> std::result::Result<(), RemoteFailure>;
 
-    /// Returns the images in the disk cache, the least recently used first. `directory` is that of the cache, unless
-    /// the default is meant.
+    /// Returns the images in the disk cache, the least recently used first. `directory` is the directory of the
+    /// cache, or `None` for the default directory.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -236,8 +236,8 @@ impl From<RemoteFailure> for Failure {
     }
 }
 
-/// If there are URLs among `args`, replaces each by its label. Without clients (`images`), replaces this process by
-/// larder-remote instead. So does the subcommand `cache`.
+/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL or
+/// the subcommand `cache`, replaces this process by larder-remote instead.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,

@@ -5,11 +5,11 @@
 //! probably need, and all their blocks are in flight at once. This is useful for a device with a long latency,
 //! such as a server.
 //!
-//! The functions of this module do not wait for the blocks that they read ahead, with two exceptions: if the
-//! device has only blocking calls, all requests are complete before the function returns; and a request that
-//! contains a block which journal recovery redirects is complete before the function returns. To locate the
-//! blocks, a function may wait for group descriptors, and for the extent nodes or indirect blocks of a
-//! directory. Errors are ignored, since the caller that needs a block gets them.
+//! The functions of this module do not wait for the blocks that they read ahead, with two exceptions. If the
+//! device has only blocking calls, all requests are complete before the function returns. The same applies to a
+//! request for a block that journal recovery redirects. To locate the blocks, a function may wait for group
+//! descriptors, and for the extent nodes or indirect blocks of a directory. Errors are ignored, since the
+//! caller that needs a block gets them.
 
 use crate::ondisk::group::GroupFlags;
 use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind};

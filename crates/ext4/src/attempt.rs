@@ -165,9 +165,9 @@ impl Drop for Suspended {
     }
 }
 
-/// A part of a thread's work in which an operation fails instead of waiting: a read of a metadata block that is
-/// not in memory fails with [`Error::NotInMemory`], and everything else that would wait for a device, or for a
-/// lock whose holder may wait for a device, fails with [`Error::WouldWait`].
+/// A part of a thread's work in which an operation fails instead of waiting. A read of a metadata block that is
+/// not in memory fails with [`Error::NotInMemory`]. Every other wait for a device, or for a lock whose holder
+/// may wait for a device, fails with [`Error::WouldWait`].
 ///
 /// Code that tolerates an unreadable block continues after such an error, so an operation can succeed
 /// without a block that it needs. Therefore the caller must check whether the part

@@ -12,9 +12,9 @@
 //! is discarded, and its changes are undone. Then the thread, without a handle or a lock, reads the missing
 //! blocks and holds them in the buffer cache, and the next attempt starts.
 //!
-//! - Each miss is recorded, because some code tolerates the error: code that can do without an unreadable
-//!   block (the search for space, the comparison of shared attributes) continues, and the attempt gives way
-//!   afterwards. Such code must not store any conclusion that it draws from
+//! - Each miss is recorded, because some code tolerates the error. The search for space and the comparison of
+//!   shared attributes can do without an unreadable block: they continue, and the attempt gives way afterwards.
+//!   Such code must not store any conclusion that it draws from
 //!   [`Error::NotInMemory`](crate::Error::NotInMemory).
 //! - A missing block, once read, is held until the operation ends, even if the cache is tiny and other
 //!   threads need space in it. So an operation gives way at most once for each block that it needs. In

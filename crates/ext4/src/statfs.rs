@@ -4,9 +4,9 @@
 //! available blocks excludes the blocks that ordinary users cannot use: those that the superblock
 //! reserves for the super-user, and those that are kept back for metadata of delayed allocation.
 //!
-//! While a file system is open for writing, the free space comes from the allocator: it excludes
-//! space that is reserved for content that is not written yet, and includes space that was freed
-//! but not committed.
+//! While a file system is open for writing, the free space comes from the allocator. It excludes
+//! space that is reserved for content that is not written yet. It includes space that was freed but
+//! not committed.
 //!
 //! Cost: all group descriptors are read once for each file system.
 

@@ -123,9 +123,9 @@ impl Filesystem {
     }
 
     /// Marks the image as cleanly unmounted. Everything must already be written. The superblock
-    /// then states that no recovery is needed, that the file system is valid if it was valid when
-    /// it was opened, and that the orphan file has no orphans if it is empty. It contains the given
-    /// free counts.
+    /// then states that no recovery is needed. If the file system was valid when it was opened, it
+    /// is marked as valid. If the orphan file is empty, it is marked as having no orphans. It
+    /// contains the given free counts.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].

@@ -169,8 +169,8 @@ impl Operations {
     /// If chown(2) is called with neither an owner nor a group, the kernel sends a request with no
     /// attribute or with only the change time. If the caller is the owner of the file, such a request must
     /// remove set-id bits. The kernel sends the same request in two other cases, in which the bits must not
-    /// be removed: if the caller is another user, to whom ext4 would deny the call, and before a write by
-    /// root.
+    /// be removed. In the first, the caller is another user, to whom ext4 would deny the call. In the
+    /// second, root is about to write to the file.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,

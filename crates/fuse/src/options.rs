@@ -29,7 +29,7 @@ impl Transport {
 /// fsync(2) instead of write(2), and each file that is removed or renamed costs one more request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteBack {
-    /// If the kernel has a strict limit on the unwritten data of the mount, and at most an eighth of the free
+    /// If the kernel has a strict limit on the unwritten data of the mount, and at most an eighth of the available
     /// space must be set aside for this data. Never with `direct_io` or `sync`.
     #[default]
     Auto,
@@ -96,7 +96,7 @@ pub struct MountOptions {
     /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when it
     /// is idle. Other threads receive the requests: at most six if the transport is /dev/fuse, or at most 17 if
     /// it is `io_uring`. Default: 16, so that many requests can wait for one commit. With 1, a single thread
-    /// receives and answers all requests, unless the transport is [`Transport::Uring`].
+    /// receives and answers all requests of a read-only mount, unless the transport is [`Transport::Uring`].
     pub threads: Option<NonZeroUsize>,
     /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,

@@ -238,7 +238,7 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
             _ => Some("record a new profile with --profile-record"),
         },
         Error::NotCached => Some("mount the image once without --offline"),
-        Error::Deadline(..) => Some("check the network; --offline reads what the disk cache has"),
+        Error::Deadline(..) => Some("check the network; --offline reads only the disk cache"),
         Error::NoRanges => {
             Some("copy the image to a local file, or to a server that supports ranges")
         }

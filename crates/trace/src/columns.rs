@@ -2,7 +2,7 @@
 //!
 //! | column | type | content |
 //! |---|---|---|
-//! | `time` | INT64 | the time in nanoseconds since the recording began; it never decreases within a thread |
+//! | `time` | INT64 | the time in nanoseconds since the recording began; the rows of one thread are in the order of time |
 //! | `cache` | INT32 (`UINT_8`) | the kind of cache: 0 page, 1 buffer, 2 dentry, 3 inode |
 //! | `operation` | INT32 (`UINT_8`) | the operation: 0 lookup, 1 insert, 2 remove |
 //! | `device` | INT32 (`UINT_32`) | the number of the device, `major << 20 \| minor`, or 0 if it is unknown |

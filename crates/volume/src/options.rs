@@ -34,9 +34,10 @@ pub struct OpenOptions {
     ///
     /// Default: false.
     pub readahead_exact: bool,
-    /// Whether to read metadata ahead: the blocks of a directory in which a name is looked up, the inodes of the
-    /// entries that are listed, and the next directories of a walk through a tree. This saves round trips to a
-    /// device with a long latency. It needs a thread. No effect with `read_write`. Default: false.
+    /// Whether to read metadata ahead. If a name is looked up in a directory, all blocks of the directory are
+    /// read. If a directory is listed, the inodes of its entries are read, and then the next directories of a
+    /// walk through a tree. This saves round trips to a device with a long latency. It needs a thread. No
+    /// effect with `read_write`. Default: false.
     pub tree_readahead: bool,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not keep a
     /// second copy of cached data, and does not read ahead. Default: false.
@@ -44,7 +45,7 @@ pub struct OpenOptions {
     /// The time after which a thread stops waiting for the device. The operation of the thread then
     /// fails with `EIO`. `None` means that threads wait as long as the host does. Default: `None`.
     ///
-    /// For a disk, Linux itself gives up after at most 3 minutes: a SCSI or `NVMe` command times out after 30
+    /// For a disk, Linux itself gives up after at most 3 minutes. A SCSI or `NVMe` command times out after 30
     /// seconds, and a SCSI command is then tried up to five more times. The option is useful where the host
     /// waits without limit, such as with a network file system or a process that serves the device. With a
     /// timeout, a reader submits each read as a request to the device instead of making a system call. This

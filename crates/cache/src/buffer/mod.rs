@@ -25,8 +25,8 @@
 //! [`BufferCache::hold`] to read the missing blocks. Held blocks are found however small the cache is.
 //!
 //! # The end of the device
-//! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never
-//! returned: a read of a block that is not completely on the device returns the device's error.
+//! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never returned.
+//! A read of a block that is not completely on the device returns the device's error.
 //!
 //! # Cost
 //! A hit is a lookup without a lock that pins the frame. [`crate::page`] describes the cost of frames.

@@ -1,7 +1,7 @@
 //! References from dentries to the slots of their inodes.
 //!
 //! # Model
-//! `d_inode`: a cached dentry of the kernel refers to its inode, so that an inode is looked up in the table
+//! `d_inode`: a cached dentry of the kernel refers to its inode. Therefore an inode is looked up in the table
 //! (`iget`) only after a miss in the dentry cache. Here a volume passes inode numbers from one operation to
 //! the next. Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ
 //! by a multiple of the array's length share an element.

@@ -36,11 +36,11 @@
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns only reusable entries, returns each
 //!    of them at most once, and terminates.
 //! 4. A touch delays the eviction of an entry. In `lru` and `list-lru`, the entry moves to the end of its
-//!    list. In `referenced` and `clock`, eviction passes over the entry once. There are four exceptions: (a)
-//!    in `old`, the release of an entry counts as a use, and a touch has no effect; (b) in `lru` and
-//!    `list-lru`, a touch has no effect while the entry is being inserted and is not on a list yet; (c) in
-//!    `clock`, the hand can reach the entry again soon after it has passed over it, because the hand jumps when
-//!    the arena grows or gives memory back, and the latter also moves entries; (d) the entry may be evicted
+//!    list. In `referenced` and `clock`, eviction passes over the entry once. There are four exceptions. In
+//!    `old`, the release of an entry counts as a use, and a touch has no effect. In `lru` and `list-lru`, a
+//!    touch has no effect while the entry is being inserted and is not on a list yet. In `clock`, the hand
+//!    can reach the entry again soon after it has passed over it: the hand jumps when the arena grows or
+//!    gives memory back, and giving memory back also moves entries. In all variants, the entry may be evicted
 //!    because its chain is full (see item 6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.

@@ -5,9 +5,9 @@
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and one clock hand evicts pages and buffers in the same way.
 //!
-//! A frame can be *lent* to another cache, so that the other cache can grow within the common budget: the
-//! memory of the frame is returned to the kernel, the slot of the frame is *retired*, and the other cache may
-//! allocate as much memory of its own.
+//! A frame can be *lent* to another cache, so that the other cache can grow within the common budget. The
+//! memory of the frame is then returned to the kernel, and the slot of the frame is *retired*. The other
+//! cache may allocate as much memory of its own.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:

@@ -47,7 +47,7 @@ pub(crate) struct Fuse2fsArgs {
     /// Same as -f
     #[arg(short)]
     pub debug: bool,
-    /// Use one thread to serve requests
+    /// Same as -o threads=1
     #[arg(short)]
     pub single_thread: bool,
     /// Mount read-only, same as -o ro

@@ -4,7 +4,7 @@ use crate::remote::RemoteArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Pack what a profile lists
+/// Pack the parts of an image that a profile lists
 ///
 /// A profile lists the parts of an image at a URL that were read while it was recorded with
 /// larder mount --profile-record. With --profile, the next mount fetches these parts at once.

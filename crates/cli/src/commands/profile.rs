@@ -1,4 +1,4 @@
-//! The command `larder profile`: packs what a profile lists.
+//! The command `larder profile`: packs the parts of an image that a profile lists.
 
 use crate::args::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 use crate::remote;
@@ -16,13 +16,13 @@ fn pack(args: &ProfilePackArgs) -> Result<()> {
     let mut remote = args.remote.clone();
     if remote.profile.is_some() || remote.profile_record.is_some() || remote.offline {
         return Err(Failure::usage(
-            "--profile, --profile-record and --offline have no meaning for a pack",
+            "--profile, --profile-record and --offline cannot be used to write a pack",
         ));
     }
     remote.profile = Some(args.listed.clone());
     remote::pack_profile(&args.image, &remote, &args.output).unwrap_or_else(|| {
         Err(Failure::usage(format!(
-            "{} is not a URL: a pack is made of an image at a URL",
+            "{} is not a URL: only an image at a URL can be packed",
             args.image.display()
         )))
     })

@@ -166,8 +166,8 @@ impl Drop for Reservation {
 }
 
 /// A number of free clusters that are reserved for the blocks that map the content of files. Unlike
-/// a [`Reservation`], it is not reduced by an allocation: an operation that maps content may use
-/// the clusters of all these reservations, and must afterwards reduce or drop its own reservation.
+/// a [`Reservation`], it is not reduced by an allocation. An operation that maps content may use
+/// the clusters of all these reservations. Afterwards, it must reduce or drop its own reservation.
 #[derive(Debug)]
 pub struct MappingReservation {
     clusters: u64,

@@ -229,8 +229,8 @@ fn privilege(may_use_reserved: bool) -> Privilege {
 }
 
 /// Returns how many clusters to set aside for a file of `file_blocks` blocks that needs `want` more
-/// clusters: about as many as the file will have then, limited by [`WINDOW_MAX_BLOCKS`] and
-/// [`WINDOW_PART`].
+/// clusters. This is about the number of clusters that the file will then have, limited by
+/// [`WINDOW_MAX_BLOCKS`] and [`WINDOW_PART`].
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);

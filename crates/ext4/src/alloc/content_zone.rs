@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Filesystem {
-    /// Returns whether content may be written to these blocks: they are in the file system, and
-    /// none of them contains a superblock, a descriptor, a bitmap, part of an inode table, or part
-    /// of the journal. A group with a damaged descriptor is not checked. The file system must be
-    /// open for writing.
+    /// Returns whether content may be written to these blocks. They must be in the file system, and
+    /// must not contain a superblock, descriptors, a bitmap, or a part of an inode table or of the
+    /// journal. A group with a damaged descriptor is not checked. The file system must be open for
+    /// writing.
     #[must_use]
     pub fn may_hold_content(&self, start: FsBlock, blocks: u64) -> bool {
         if blocks == 0 || !self.superblock().contains_blocks(start, blocks) {

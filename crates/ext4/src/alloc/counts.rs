@@ -99,8 +99,8 @@ impl Counts {
     }
 
     /// Returns whether the group descriptors must be summed up before `clusters` more may be
-    /// reserved: the counts are from the superblock, and less than an eighth of all clusters would
-    /// be left.
+    /// reserved. This is so if the counts are from the superblock, and less than an eighth of all
+    /// clusters would be left.
     pub(super) fn need_exact(&self, clusters: u64) -> bool {
         let left = self.available(Privilege::Ordinary).saturating_sub(clusters);
         !self.is_exact && left < self.total / 8

@@ -178,8 +178,8 @@ impl Filesystem {
     }
 
     /// Returns an error if the allocation of the free number `index` of `group` might overwrite
-    /// inodes in use: it would initialize a block of the inode table, although the bitmap marks
-    /// inodes as used that the descriptor counts as never used.
+    /// inodes in use. This is possible if it would initialize a block of the inode table, and the
+    /// bitmap marks inodes as used that the descriptor counts as never used.
     fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
         if !self.makes_block(desc, index) {
             return Ok(());

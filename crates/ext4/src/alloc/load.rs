@@ -143,9 +143,9 @@ impl Filesystem {
         })
     }
 
-    /// Returns the clusters of `group` that contain metadata of the file system itself: the
-    /// metadata of `group`, the metadata of other groups in its flexible group, the block of
-    /// multiple-mount protection, and the journal. The ranges are sorted and not adjacent.
+    /// Returns the clusters of `group` that contain metadata of the file system itself. This is the
+    /// metadata of `group` and of other groups in its flexible group, the block of multiple-mount
+    /// protection, and the journal. The ranges are sorted and not adjacent.
     pub(super) fn system_clusters(
         &self,
         group: GroupNo,

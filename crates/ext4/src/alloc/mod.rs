@@ -13,10 +13,10 @@
 //! Claiming changes only memory. Allocating and freeing change the group's bitmap as part of a
 //! transaction, through a journal handle.
 //!
-//! A [`Claim`] excludes blocks, in memory only, from all other allocations, so that file data can
-//! be written to them before the bitmap on the image marks them as used. Afterwards, one handle
-//! both marks the blocks as used ([`Filesystem::take`]) and maps them, so that no crash exposes
-//! stale data or leaks blocks. A claim that is dropped makes its blocks free again.
+//! A [`Claim`] excludes blocks from all other allocations, in memory only. File data can then be
+//! written to them before the bitmap on the image marks them as used. Afterwards, one handle both
+//! marks the blocks as used ([`Filesystem::take`]) and maps them, so that no crash exposes stale
+//! data or leaks blocks. A claim that is dropped makes its blocks free again.
 //!
 //! Freed blocks count as free, but cannot be claimed until the transaction that freed them is
 //! committed. An operation that fails with [`Error::NoSpace`] must therefore call
@@ -65,8 +65,8 @@ pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 /// The inode number in errors about bitmaps and descriptors, which belong to no inode.
 const NO_INO: Ino = Ino(0);
 
-/// Returns an error if the allocator cannot manage the file system, because the image is shorter
-/// than the superblock states, or has more groups than can be searched in a second.
+/// Returns an error if the allocator cannot manage the file system. The reason is that the image is
+/// shorter than the superblock states, or that a search of all groups would take too long.
 ///
 /// # Errors
 /// [`Error::NotWritable`].
@@ -145,9 +145,9 @@ impl Filesystem {
     }
 
     /// Returns the number of blocks that ordinary requests may use. Reads nothing from the device,
-    /// so the number may be inexact: while an eighth of the space or more is available, it is based
-    /// on the count in the superblock of a clean image. Returns 0 if the file system was not opened
-    /// for writing.
+    /// so the number may be inexact. On a clean image, it is based on the count in the superblock
+    /// while at least an eighth of the space is available. Returns 0 if the file system was not
+    /// opened for writing.
     #[must_use]
     pub fn available_blocks(&self) -> u64 {
         self.space().map_or(0, |space| {

@@ -355,9 +355,9 @@ impl Space {
     }
 
     /// Returns the first `want` clusters of the held run `found`, and sets the others aside for `ino`. If
-    /// clusters were set aside for `ino` before, releases these. If there were none, and clusters are now set
-    /// aside for too many files, releases those of the file that has had some for the longest time
-    /// ([`Windows::set`]). If `ino` is 0, `found` must not be longer than `want`.
+    /// clusters were set aside for `ino` before, releases these. Otherwise, if clusters are now set aside for
+    /// too many files, releases the clusters that were set aside first ([`Windows::set`]). If `ino` is 0,
+    /// `found` must not be longer than `want`.
     pub(super) fn set_rest_aside(&self, ino: Ino, found: Run, want: u32) -> Run {
         if found.len <= want {
             return found;

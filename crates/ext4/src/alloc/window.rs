@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! ext4's preallocation for an inode: the clusters that a file will probably need next are held for
-//! it, in memory only, so that files that grow at the same time are not fragmented. These clusters
-//! are released when the file is closed or deleted, when space is set aside for too many files, or
-//! when an allocation finds no other space.
+//! it, in memory only. Therefore files that grow at the same time are not fragmented. These
+//! clusters are released when the file is closed or deleted, when space is set aside for too many
+//! files, or when an allocation finds no other space.
 
 use super::run::Run;
 use crate::Ino;

@@ -1,7 +1,8 @@
 //! Modification of directories whose entries are stored in the inode.
 //!
-//! [`crate::inline`] describes the layout: the inode number of the parent, followed by two chains
-//! of entries, one in the other bytes of `i_block` and one after the 60 bytes of `i_block`.
+//! [`crate::inline`] describes the layout: the inode number of the parent is followed by two chains
+//! of entries. The first chain is in the other bytes of `i_block`, and the second after the 60
+//! bytes of `i_block`.
 
 use super::MAX_NAME_BYTES;
 use super::change::DirChange;

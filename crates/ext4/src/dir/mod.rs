@@ -3,10 +3,10 @@
 //! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up through the hash tree
 //! if there is one ([`crate::htree`]), and block by block otherwise. On a read-only file system, a
 //! listing reads the blocks in order, even if the directory is indexed. This is possible because a
-//! node of the tree has the form of a block without entries. As an advantage, the inodes of files
-//! that were created one after the other are usually requested in that order. On a writable file
-//! system with hash trees, a listing is in hash order, as in the kernel, because names may be added
-//! meanwhile ([`crate::htree`]).
+//! node of the tree has the form of a block without entries. This order usually is the order in
+//! which the files were created, so a program that visits the files requests adjacent inodes. On a
+//! writable file system with hash trees, a listing is in hash order, as in the kernel, because names
+//! may be added during the listing ([`crate::htree`]).
 //!
 //! Damage: a damaged block affects only its own entries. A lookup that finds the name in another
 //! block succeeds. A listing emits all readable entries and fails at its end; the error names the

@@ -1,10 +1,10 @@
 //! An inode in memory: the fixed fields of the on-disk inode, which are decoded on access.
 //!
 //! Model: the kernel unpacks the on-disk inode into another structure. Here, the inode cache holds
-//! the on-disk bytes, and fields are decoded when they are read. Fields that are not valid because
-//! of the features of the file system (the high halves of sizes and block numbers) or because of
-//! `i_extra_isize` are set to zero once, when the inode is read. Decoding a field therefore needs
-//! only the inode.
+//! the on-disk bytes, and fields are decoded when they are read. Some fields are not valid with the
+//! features of the file system (the high halves of sizes and block numbers) or with the
+//! `i_extra_isize` of the inode. They are set to zero once, when the inode is read. Decoding a
+//! field therefore needs only the inode.
 //!
 //! Cost: an inode takes 164 bytes without heap memory, and is `Copy`. The inode cache stores the 20
 //! words of [`Inode::words`].

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file`, the inode numbers of
-//! the orphans are stored in a hidden file, and while the image is open for writing, the superblock
+//! the orphans are stored in a hidden file. While the image is open for writing, the superblock
 //! records that this file may contain orphans. Without the feature, or if the file is full, the
-//! orphans form a list: the superblock contains the number of the first orphan, and each orphan
+//! orphans form a list. The superblock contains the number of the first orphan. Each orphan
 //! contains the number of the next orphan instead of its time of deletion.
 //!
 //! # State

@@ -6,9 +6,9 @@
 //! part unchanged.
 //!
 //! # Time of deletion
-//! The time of deletion is not written with the other fields, because for an orphan, the field
-//! contains the next orphan of the list, and operations on other inodes change it. Only
-//! [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write this field.
+//! The time of deletion is not written with the other fields. In an orphan, its field contains the
+//! next orphan of the list, which operations on other inodes change. Only [`crate::inode::orphan`]
+//! and [`Filesystem::delete_inode`] write this field.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};
@@ -124,8 +124,8 @@ impl Filesystem {
     }
 
     /// Creates and writes an inode for a new file in the directory `parent`. The inode inherits
-    /// flags from `parent`. It is empty (with inline data or an empty extent tree if the file
-    /// system has these features), has no attributes, and has 1 link, or 2 if it is a directory.
+    /// flags from `parent`. It is empty: it has inline data or an empty extent tree, if the file
+    /// system has these features. It has no attributes, and has 1 link, or 2 if it is a directory.
     /// The caller must add the directory entry.
     pub fn create_inode(
         &self,

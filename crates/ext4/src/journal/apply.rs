@@ -7,14 +7,14 @@
 //! Afterwards, the fast commits are invalid, because their transaction number has been used.
 //!
 //! The replay uses the blocks and inode numbers that the fast commits recorded, even if the bitmaps
-//! already mark them as used, because an interrupted replay of the kernel may have marked them. All
-//! these blocks are marked as used before the replay allocates other blocks, for mappings and
+//! already mark them as used. An interrupted replay of the kernel may have marked them. All these
+//! blocks are marked as used before the replay allocates other blocks, for mappings and
 //! directories. They are marked again at the end, in case the replay freed one of them.
 //!
 //! If fast commits map parts of a file to blocks outside the file system, these ranges are added to
-//! the file's mapping, so that reading them fails. If any other change does not fit
-//! the image (for example, the file has a different type, or the log is too small for the changes),
-//! the whole replay is refused, and changes nothing. e2fsck can apply such changes, because it
+//! the file's mapping, so that reading them fails. If any other change cannot be applied to the
+//! image, the whole replay is refused, and changes nothing. For example, the file has a different
+//! type, or the log is too small for the changes. e2fsck can apply such changes, because it
 //! rebuilds bitmaps and counts.
 //!
 //! # Directories

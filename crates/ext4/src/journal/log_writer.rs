@@ -8,8 +8,8 @@
 //! fields of a commit block are in its first sector, but its checksum covers the whole block. If a
 //! power cut interrupts the write after the first sector, the other sectors are zeros, as in the
 //! complete block, so the commit block is valid. If those sectors still contained older data, the
-//! transaction would appear to be committed but corrupt, which Linux and e2fsck treat as worse than
-//! no transaction.
+//! transaction would appear to be committed but corrupt. Linux and e2fsck ignore a transaction
+//! without a commit block, but treat a corrupt one as an error.
 //!
 //! Everything up to the commit block is written with one write for each run of adjacent blocks.
 //!

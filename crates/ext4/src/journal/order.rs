@@ -20,8 +20,8 @@
 //! earlier, which may cost a flush, and has no other effect.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
-//! freed. Only if no other inode number is free does it reuse one that the running transaction
-//! freed.
+//! freed. It reuses an inode number that the running transaction freed only if no other number is
+//! free.
 //!
 //! # Cost
 //! Each class that has blocks costs a flush: most transactions need two or three flushes.

@@ -86,9 +86,9 @@ impl Filesystem {
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
-    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`] in a
-    /// [`MemoryOnly`] part, in which the thread must not wait, if a needed block was missing or a wait
-    /// was refused earlier in the part, or if this function would have to wait for a commit or a
+    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`]
+    /// in a [`MemoryOnly`] part, in which the thread must not wait: either a block was missing or a
+    /// wait was refused earlier in the part, or this function would have to wait for a commit or a
     /// checkpoint.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;

@@ -13,9 +13,8 @@
 //! # Locking
 //! ```text
 //!   turn (commit, checkpoint, flush) -> running -> logged
-//! ```
-//! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but it is
-//! part of the lock order: a thread that has a turn may lock `running` and `logged`, and a thread
+//! ``` A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but
+//! it is part of the lock order. A thread that has a turn may lock `running` and `logged`. A thread
 //! that holds one of these locks must not wait for a turn. An open handle holds `running`, and so
 //! does a commit while it collects the contents of the blocks. Both hold it for microseconds, so a
 //! thread that finds `running` locked spins for about that long before it sleeps.

@@ -51,14 +51,14 @@ enum Planned<'a> {
 /// The maximum length in bytes of a name without its prefix.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The number of blocks that a change of attributes modifies, without those of value inodes: the
-/// inode, two attribute blocks, the bitmap and the descriptor of each attribute block's group, and
-/// the superblock.
+/// The number of blocks that a change of attributes modifies, without those of value inodes. These
+/// are the blocks of the inode and the superblock, two attribute blocks, and the bitmap and the
+/// descriptor of each attribute block's group.
 const CREDITS: u32 = 8;
 
-/// The number of blocks that creating or deleting a value inode modifies, without its content: the
-/// bitmaps and descriptors for the inode number and the blocks, the inode, and the nodes of its
-/// mapping.
+/// The number of blocks that creating or deleting a value inode modifies, without its content.
+/// These are the bitmaps and descriptors for the inode number and the blocks, the inode, and the
+/// nodes of its mapping.
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {

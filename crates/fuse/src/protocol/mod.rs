@@ -4,8 +4,8 @@
 //! ([`Body`]), and negotiates the capabilities of a connection ([`handshake`]). Both transports use this
 //! module.
 //!
-//! Requests are parsed as untrusted bytes, although only the kernel sends them: a malformed request is an
-//! error, and an unknown operation is parsed as [`Operation::Unknown`], for which the reply is `ENOSYS`.
+//! Requests are parsed as untrusted bytes, although only the kernel sends them. A malformed request is an
+//! error. An unknown operation is parsed as [`Operation::Unknown`], for which the reply is `ENOSYS`.
 //!
 //! Source: `include/uapi/linux/fuse.h`, protocol versions 7.31 to 7.45, and `Documentation/filesystems/fuse`.
 

@@ -23,11 +23,11 @@ pub(crate) enum Outcome {
     WouldWait,
 }
 
-/// For how long a request that was passed to a worker can end early. If its program is killed during
-/// this time, the reply is `EINTR`.
+/// The period in which a request that was passed to a worker can end early. If its program is killed
+/// in this period, the reply is `EINTR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// At no time: other programs may wait for the same content, or the kernel would not repeat the
+    /// Never: other programs may wait for the same content, or the kernel would not repeat the
     /// request.
     Never,
     /// Until a worker begins to answer the request. The request changes something, and the kernel must
@@ -49,7 +49,7 @@ pub(crate) trait Handler: Debug + Send + Sync {
         body: &mut Body<'_>,
     ) -> Outcome;
 
-    /// Returns for how long a request that would wait can end early, if its program is killed.
+    /// Returns the period in which a request that would wait can end early, if its program is killed.
     fn ending(&self, _request: &Request<'_>) -> Ending {
         Ending::Never
     }

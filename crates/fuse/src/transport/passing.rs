@@ -8,8 +8,8 @@
 //! Therefore, if a fatal signal is pending for the thread that waits for a passed request, the server replies with
 //! `EINTR`: the request *ends*. [`Ending`] decides which requests can end. If a worker has already begun to answer a
 //! request that ends, the worker continues, because most waits for a device cannot be interrupted. Its answer is
-//! discarded. Other signals do not end a request: programs do not expect `EINTR` from operations on a file, and
-//! `SA_RESTART` does not restart a system call for which the server replied with `EINTR`.
+//! discarded. Other signals do not end a request, because programs do not expect `EINTR` from operations on a file.
+//! `SA_RESTART` would not help: it does not restart a system call for which the server replied with `EINTR`.
 //!
 //! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
 //! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
@@ -19,8 +19,8 @@
 //! that find no such request.
 //!
 //! # Requests that wait for other requests
-//! The answer to an `LSEEK` waits until the kernel has written the file's dirty pages back, and so until the server has
-//! answered the kernel's writes, which may also be passed to workers. One thread answers all requests of this kind
+//! The answer to an `LSEEK` waits until the kernel has written back the file's dirty pages. For this, the server must
+//! answer the kernel's writes, which may also be passed to workers. One thread answers all requests of this kind
 //! ([`Handler::waits_for_kernel`]), so they never occupy the workers.
 //!
 //! # Locking

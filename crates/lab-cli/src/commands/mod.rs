@@ -37,9 +37,9 @@ use xattr_bench::XattrBenchArgs;
 /// Simulate, measure and tune caches and readahead
 ///
 /// readahead runs the page cache and the readahead policies of a mount on a
-/// simulated device, in virtual time: it mounts nothing and reads no files, and
-/// the same command always prints the same numbers. hash and tune replay a trace
-/// of cache accesses. constant, xattr-bench and sdm measure this machine.
+/// simulated device, in virtual time. It mounts nothing and reads no files. The
+/// same command always prints the same numbers. hash and tune replay a trace of
+/// cache accesses. constant, xattr-bench and sdm measure this machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "larder-lab",

@@ -132,21 +132,23 @@ impl Report for HashReport {
 }
 
 const ABOUT_COLUMNS: &str = "\
-`hit` and `miss` are the mean numbers of links that a lookup walks if it finds its object and if it does \
-not. For red-black trees, they count the pages that are compared with the key. `excess` compares all lookups \
-with chance: the mean over all possible functions for this trace. `longest`, `empty`, `in mean chains` (the \
-share of the objects in chains no longer than the mean, rounded up) and the chi-square test against the \
-Poisson distribution describe the table when it holds the most objects. `ns` is the time of a lookup: the \
-median of seven runs, and the median absolute deviation of the runs. Each run repeats the last lookups before \
-the table held the most objects, with nothing else running. * = no other row is significantly faster, that \
-is, by more than 3% plus 4.5 times the combined deviation of both rows.\n";
+`hit` is the mean number of links that a lookup walks if it finds its object, and `miss` if it does not. For \
+red-black trees, both count the pages that are compared with the key. `excess` compares the mean for all \
+lookups with chance, which is the mean over all possible functions for this trace. The following columns \
+describe the table at the time when it contains the most objects: `longest` is the length of the longest \
+chain; `empty` is the share of empty buckets; `in mean chains` is the share of the objects whose chain is no \
+longer than the mean length, rounded up; `chi-square`, `degrees` and `p` are a test against the Poisson \
+distribution. `ns` is the time of a lookup: the median of seven runs, and their median absolute deviation. \
+Each run repeats the last lookups before that time, while nothing else runs. An asterisk marks the fastest \
+rows: no other row is faster by more than 3% plus 4.5 times the combined deviation of both rows.\n";
 
 const ABOUT_COSTS: &str = "\
-## Functions\n\nProcessor cycles to compute a bucket, with the function inlined into a loop or called from the \
-loop. For the latency, the next key depends on the result; for the throughput, it does not. `bytes` is the size of the instructions.\n\n";
+## Functions\n\nThe table shows the processor cycles to compute a bucket. The function is either inlined \
+into a loop or called from the loop. For the latency, each key depends on the previous result; for the \
+throughput, it does not. `bytes` is the size of the machine code of the function.\n\n";
 
 const COMPLETED: &str = "\nInsertions and removals were derived from the lookups: each miss inserts its \
-object; if the cache is full, the clock hand evicts an object that was not used since its last pass.\n";
+object. If the cache is full, the clock hand evicts an object that was not used since its last pass.\n";
 
 const CSV_HEAD: &str = "cache,function,bits,lookups,hits,links_on_hits,links_on_misses,links_hit,\
                         links_miss,links_lookup,objects,over_chance,longest_chain,empty_buckets,\

@@ -1,10 +1,9 @@
 //! The count of inodes with holds, and the cache memory that is given up for them.
 //!
 //! A hold is a reference to an inode from an open file or from the kernel. Until the hold is
-//! released, its memory cannot be freed. Therefore the caches give up one frame (the memory of a
-//! page) for every group of inodes whose holds take as much memory as a frame, up to a limit that
-//! [`budget`] defines. The page cache shrinks by these frames, so the memory of the process does
-//! not grow.
+//! released, its memory cannot be freed. Therefore the caches give up as much memory as the holds
+//! take, in frames (the memory of a page), up to a limit that [`budget`] defines. The page cache
+//! shrinks by these frames, so the memory of the process does not grow.
 //!
 //! [`budget`]: larder_cache::budget
 

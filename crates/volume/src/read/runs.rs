@@ -20,7 +20,7 @@
 //!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
 //! the request completes. Therefore no block of the file is freed while it is read. Readahead does not wait
-//! for this lock, because the wait could deadlock: the thread that starts readahead may have a page pinned,
+//! for this lock, because the wait could deadlock. The thread that starts readahead may have a page pinned,
 //! and a thread that holds the lock exclusively may be waiting until the page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
@@ -305,7 +305,7 @@ impl PageReads {
     }
 
     /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If the part
-    /// is a single page, or `error` is not [`Error::Io`], drops the pages and returns no request: a reader
+    /// is a single page, or `error` is not [`Error::Io`], drops the pages and returns no request. A reader
     /// that needs one of the pages reads it again, and gets the error.
     fn retried(self, part: PartPages, place: &Place, error: &Error) -> Vec<Request> {
         if part.pages.len() == 1 || !matches!(error, Error::Io { .. }) {

@@ -47,7 +47,7 @@ pub(crate) struct StreamRef<'s> {
 impl StreamRef<'_> {
     /// Records the end of a read for the next readahead decision, without taking the lock. Does
     /// nothing if the state of the stream belongs to another file. If another file takes over the
-    /// stream during this call, the end may be recorded for that file: its next readahead decision
+    /// stream during this call, the end may be recorded for that file. Its next readahead decision
     /// may then be wrong, which affects only performance.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {

@@ -1,4 +1,4 @@
-//! Readahead of directory trees: metadata of directories that a program will probably list next.
+//! Readahead of directory trees: reads metadata of the directories that a program will probably list next.
 //!
 //! # Model
 //! The kernel reads a directory and an inode table ahead, but not the next directory. For a device with a long
@@ -10,11 +10,11 @@
 //!
 //! A batch has three phases: the thread reads the inodes of the directories, then their blocks, then the inodes of
 //! their entries. The requests of a phase are in flight at once, so a phase takes one round trip for any number of
-//! directories. A directory that a program begins to list is a batch of its own.
+//! directories. The directory that a program begins to list is a batch of its own.
 //!
-//! What is read ahead is stored in the buffer cache. A volume that is open for writing, or was opened without the
-//! option [`tree_readahead`](crate::OpenOptions::tree_readahead), is not read ahead. While the device does not
-//! [want readahead](BlockDevice::wants_readahead), the next directories are not read.
+//! The blocks that are read ahead are stored in the buffer cache. A volume that is open for writing, or was opened
+//! without the option [`tree_readahead`](crate::OpenOptions::tree_readahead), has no such thread. While the device
+//! does not [want readahead](BlockDevice::wants_readahead), the thread does not read the next directories.
 //!
 //! # Limits
 //! The three phases of a batch together prefetch at most an eighth of the cache. Beyond this, the thread reads the

@@ -1,23 +1,23 @@
-//! A walk through a directory tree, as far as it is known: which directories will probably be listed next.
+//! A walk through a directory tree: determines the directories that a program will probably list next.
 //!
 //! # Model
 //! On-demand readahead, with directories instead of pages. A program that walks a tree lists a directory, and
-//! then its subdirectories in the order of the entries, each with all directories below it. So the *place* of a
-//! directory is a path of numbers: for each directory on the way down to it, its position among the subdirectories
-//! of its parent. Places are ordered lexicographically.
+//! then its subdirectories in the order of the entries. After each subdirectory, it lists all directories below
+//! it. Therefore the *place* of a directory is the list of its ancestors' positions and its own position, each
+//! among the subdirectories of the parent. Places are ordered lexicographically.
 //!
-//! The directories after the last one that was listed are read ahead, as many as the *window* allows. If a listed
-//! directory was read ahead, the window grows fourfold. If it was not, the window is [`FIRST_WINDOW`]. A
-//! directory that is not part of a walk begins another walk, with no window: a program that lists one
-//! directory reads no other directory ahead. If the directory that was listed last is listed again, this has no
-//! effect.
+//! The *window* is the maximum number of directories after the last listed one that are read ahead. If a listed
+//! directory was read ahead, the window becomes four times as large. Otherwise it is set to [`FIRST_WINDOW`]. If
+//! a program lists a directory that is not part of a walk, a new walk begins. Its window is 0, so that a program
+//! that lists a single directory causes no readahead of other directories. If a program lists the same directory
+//! twice in succession, the second listing has no effect.
 //!
-//! A volume follows the last [`MAX_WALKS`] walks.
+//! A volume records the most recent [`MAX_WALKS`] walks.
 //!
 //! # Limits
-//! A walk knows at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. If there are more, it forgets
-//! those before the last one that was listed. A damaged image can contain a directory in itself or in several
-//! directories. A directory has the place where it was first found.
+//! A walk records at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. If the limit is reached, the
+//! directories before the last listed one are removed. In a damaged image, a directory can be its own descendant, or
+//! have several parents. Such a directory has the place where it was first found.
 
 use larder_ext4::Ino;
 use std::collections::hash_map::Entry;
@@ -30,9 +30,9 @@ const MAX_WALKS: usize = 8;
 const FIRST_WINDOW: usize = 16;
 /// The maximum number of directories that were read ahead and not listed yet.
 const MAX_WINDOW: usize = 1024;
-/// The maximum number of directories that a walk knows.
+/// The maximum number of directories that a walk records.
 const MAX_KNOWN: usize = 1 << 16;
-/// The maximum depth of a known directory below the first one.
+/// The maximum depth of a recorded directory below the first directory of the walk.
 const MAX_DEPTH: usize = 64;
 
 /// For each directory on the way from the first directory of the walk, its position among the subdirectories of its
@@ -47,7 +47,7 @@ pub(super) struct Walks(VecDeque<Walk>);
 #[derive(Debug)]
 pub(super) struct Walk {
     places: HashMap<Ino, Place>,
-    /// The directories that were not read ahead.
+    /// The directories that were neither listed nor read ahead.
     pending: BTreeMap<Place, Ino>,
     /// The directories after `position` that were read ahead and not listed.
     ahead: BTreeMap<Place, Ino>,
@@ -83,7 +83,7 @@ impl Walk {
         }
     }
 
-    /// Records that a program lists `dir`, which is known. Returns whether `dir` was read ahead.
+    /// Records that a program lists `dir`, which must be in `places`. Returns whether `dir` was read ahead.
     fn listed(&mut self, dir: Ino) -> bool {
         match self.places.get(&dir) {
             Some(place) if *place == self.position => false,
@@ -134,7 +134,7 @@ impl Walk {
 
     /// Returns the directories that must be read ahead now. They count as read ahead.
     pub fn next(&mut self) -> Vec<Ino> {
-        // The next ones are read when half of the window was listed, so that several are read together.
+        // Wait until half of the window was listed, so that several directories are read together.
         if self.ahead.len() * 2 > self.window {
             return Vec::new();
         }

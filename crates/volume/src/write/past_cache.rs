@@ -1,7 +1,7 @@
 //! Writes content directly from the caller's buffer to the device, without the page cache.
 //!
 //! Model: `ext4_dio_write_iter`. Large writes use this path, because a copy into the page cache
-//! would gain nothing: the kernel has already collected small writes into one FUSE request, and the
+//! would gain nothing. The kernel has already collected small writes into one FUSE request, and the
 //! blocks of one request can be allocated in one extent.
 //!
 //! # Locking

@@ -25,8 +25,8 @@
 //! A thread locks a bucket or a list, but never both at the same time.
 //!
 //! # Cost
-//! An entry takes 32 bytes, and a bucket 8. A search locks a bucket. To hold or to release an entry is to
-//! write its state word.
+//! An entry takes 32 bytes, and a bucket 8. A search locks a bucket. Holding or releasing an entry writes its
+//! state word.
 
 mod buckets;
 mod order;

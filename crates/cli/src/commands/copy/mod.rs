@@ -8,10 +8,10 @@
 //! 1. Each file below the destination is created or opened relative to the descriptor of its directory, by a
 //!    single name, and no symbolic link is followed. The name is not empty, `.` or `..`, and contains no
 //!    slash.
-//! 2. Below the destination, an existing file is replaced by a complete copy and never written into. Files
-//!    are copied into an existing directory, but not through a symbolic link to a directory. The destination
-//!    itself is the user's choice: if it is a device, a FIFO or a symbolic link, the content is written to
-//!    it, as cp(1) does, and a regular file never replaces it.
+//! 2. Below the destination, an existing file is replaced by a complete copy and never written into. Files are
+//!    copied into an existing directory, but not through a symbolic link to a directory. The user chooses the
+//!    destination itself. If it is a device, a FIFO or a symbolic link, the content is written to it, as cp(1)
+//!    does, and a regular file never replaces it.
 //! 3. No directory of the image is entered twice, so a loop does not make the copy endless.
 
 mod attributes;

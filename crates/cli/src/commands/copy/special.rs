@@ -18,8 +18,8 @@ use std::path::Path;
 /// creates the copy.
 ///
 /// # Errors
-/// Fails if the destination cannot be opened for writing. Fails if `source` is a special file or a symbolic link, and the destination is a special file
-/// or a symbolic link of another type.
+/// Fails if the destination cannot be opened for writing. Also fails if the source and the destination are
+/// special files or symbolic links of different types.
 pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
     // If the destination cannot be examined, creating the copy fails and reports the error.
     let Ok(present) = fs::symlink_metadata(destination) else {

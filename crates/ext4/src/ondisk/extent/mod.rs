@@ -361,8 +361,9 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Returns the last of a node's `entries` that starts at or before `target`, and the end of the
-/// range of that entry: the start of the next entry, or the end of `within`, the range of the node.
+/// Returns the last of a node's `entries` that starts at or before `target`, and the end of its
+/// range. This is the start of the next entry or, for the last entry, the end of `within`, the
+/// range of the node.
 fn around<'e, E: RawEntry>(
     entries: &'e [E],
     target: u64,

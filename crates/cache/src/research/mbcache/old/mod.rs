@@ -14,8 +14,8 @@
 //! limit of entries is never exceeded: an insertion fails instead.
 //!
 //! # What callers must not do
-//! 1. A thread that holds an entry must not call [`MbCache::get`] for it, and a thread that holds an entry
-//!    exclusively must not look it up in any way: the thread would wait for itself.
+//! 1. A thread that holds an entry must not call [`MbCache::get`] for it, because the thread would wait for
+//!    itself. For the same reason, a thread that holds an entry exclusively must not look it up in any way.
 //! 2. Two threads must not each hold an entry exclusively and look up the entry of the other: they would
 //!    wait for each other.
 //!
