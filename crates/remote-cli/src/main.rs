@@ -226,6 +226,9 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
             "give credentials as the tools of the server expect them, for example in AWS_ACCESS_KEY_ID and \
              AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
         ),
+        Error::NoCredentials(_) => {
+            Some("give credentials, or use --anonymous for a public object")
+        }
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {
             Some("name another directory with --cache-dir, or use --cache-disk-size 0")

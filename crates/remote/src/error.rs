@@ -35,6 +35,12 @@ pub enum Error {
     /// The server refuses access.
     #[error("the server denies access: the credentials are missing, wrong or expired")]
     Denied,
+    /// The credentials of the user cannot be obtained.
+    #[error("{0}")]
+    Credentials(String),
+    /// The user has no credentials. The text lists where they were looked for.
+    #[error("no credentials were found: {0}")]
+    NoCredentials(String),
     /// The object is empty.
     #[error("the object is empty")]
     Empty,
@@ -73,7 +79,7 @@ impl Error {
         use rustix::io::Errno;
         let errno = match self {
             Self::NotFound => Errno::NOENT,
-            Self::Denied => Errno::ACCESS,
+            Self::Denied | Self::Credentials(_) | Self::NoCredentials(_) => Errno::ACCESS,
             Self::Replaced => Errno::STALE,
             _ => Errno::IO,
         };
@@ -129,11 +135,30 @@ impl Failure {
         }
     }
 
+    /// Classifies an error of the transfer.
+    pub(crate) fn of_http(error: &HttpError) -> Self {
+        Self::Transport(transport(error).to_owned())
+    }
+
+    /// Returns whether another attempt may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Final(_) => false,
+            // A request timeout, too many requests, and errors of the server.
+            Self::Status(status) => matches!(status, 408 | 429 | 500..),
+            _ => true,
+        }
+    }
+
     fn of_chain(error: &StoreError) -> Self {
         let mut current: &(dyn StdError + 'static) = error;
         loop {
             if let Some(error) = current.downcast_ref::<HttpError>() {
-                return Self::Transport(transport(error).to_owned());
+                return Self::of_http(error);
+            }
+            // The provider of credentials has classified it.
+            if let Some(failure) = current.downcast_ref::<Self>() {
+                return failure.clone();
             }
             match current.source() {
                 Some(source) => current = source,

@@ -31,7 +31,7 @@
 
 #![forbid(unsafe_code)]
 
-mod aws_profile;
+mod aws;
 mod claims;
 mod connector;
 mod counters;
