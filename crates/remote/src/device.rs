@@ -3,7 +3,6 @@
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
-use crate::last_version;
 use crate::object::{Object, Version};
 use crate::profile::{self, Location, Recorder, WorkingSet};
 use crate::store::{self, StoreOptions};
@@ -122,7 +121,11 @@ impl RemoteDevice {
         let directory = cache
             .map(|cache| CacheDir::open(&cache.directory, cache.max_bytes).map_err(unusable))
             .transpose()?;
-        let last = cache.and_then(|cache| last_version::load(&cache.directory, &location, &user));
+        let last = directory
+            .as_ref()
+            .map(|directory| directory.last_version(&location, &user).map_err(unusable))
+            .transpose()?;
+        let last = last.flatten().and_then(|text| Version::of_text(&text));
         let object = Object { store, path };
         let counters = Arc::default();
         let working_set = async {
@@ -156,11 +159,6 @@ impl RemoteDevice {
             let (fetcher, first) = opened?;
             (fetcher, first, working_set?)
         };
-        if let Some(cache) = cache
-            && last.as_ref() != Some(fetcher.version())
-        {
-            last_version::store(&cache.directory, &location, &user, fetcher.version());
-        }
         let object_bytes = fetcher.version().size_bytes;
         if options.offset_bytes > object_bytes {
             return Err(Error::Settings(format!(
@@ -185,6 +183,13 @@ impl RemoteDevice {
             .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
             .transpose()
             .map_err(unusable)?;
+        if let Some(disk) = &disk
+            && !options.offline
+            && let Err(error) = disk.confirm()
+        {
+            // The next opening is slower.
+            tracing::debug!("cannot store the version of the image: {error}");
+        }
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
         let runtime_context = runtime.enter();
         units.deliver_first(&first);

@@ -40,7 +40,6 @@ pub mod disk_cache;
 mod error;
 mod fetch;
 mod known;
-mod last_version;
 mod object;
 pub mod profile;
 mod redact;
