@@ -1,5 +1,6 @@
 //! The device of a remote image.
 
+use crate::content::{self, ContentDigest, Progress};
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
@@ -61,6 +62,11 @@ pub struct RemoteOptions {
     pub offline: bool,
     /// A profile or a pack, whose units are fetched at once. Default: none.
     pub profile: Option<Location>,
+    /// The SHA-256 that the content must have. All of the image is read when it is opened, unless the disk cache
+    /// has a record of an earlier check. Default: the content is not checked.
+    pub sha256: Option<ContentDigest>,
+    /// Is called while the content is checked. Default: none.
+    pub progress: Option<Progress>,
     /// Records the reads of the device. Default: none.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -77,6 +83,8 @@ impl Default for RemoteOptions {
             cache: None,
             offline: false,
             profile: None,
+            sha256: None,
+            progress: None,
             recorder: None,
         }
     }
@@ -168,6 +176,11 @@ impl RemoteDevice {
         }
         if let Some(working_set) = &working_set {
             working_set.check(fetcher.version())?;
+            if options.sha256.is_some() && working_set.has_content() {
+                let why =
+                    "the content cannot be checked if a pack replaces it; use the profile itself";
+                return Err(Error::Settings(why.to_owned()));
+            }
         }
         if let Some(recorder) = &options.recorder {
             recorder.set_object(url.to_string(), fetcher.version().clone());
@@ -193,6 +206,11 @@ impl RemoteDevice {
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
         let runtime_context = runtime.enter();
         units.deliver_first(&first);
+        if let Some(expected) = options.sha256 {
+            let version = units.fetcher().version();
+            let checked = content::check(&units, version, expected, options.progress);
+            runtime.block_on(checked)?;
+        }
         let mut profile_units = Vec::new();
         if let Some(working_set) = working_set {
             profile_units = working_set.units();

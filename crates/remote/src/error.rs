@@ -1,5 +1,6 @@
 //! Errors of remote images.
 
+use crate::content::ContentDigest;
 use crate::profile;
 use crate::redact::redact;
 use object_store::Error as StoreError;
@@ -53,6 +54,14 @@ pub enum Error {
     /// The object is not the one that was opened.
     #[error("the object was replaced or removed after it was opened")]
     Replaced,
+    /// The content is not the one that the user expects.
+    #[error("the content of the image has the SHA-256 {found}, not {expected}")]
+    OtherContent {
+        /// The digest of the content.
+        found: ContentDigest,
+        /// The digest that the user expects.
+        expected: ContentDigest,
+    },
     /// The disk cache does not have what is needed, and no request may be sent.
     #[error("the disk cache does not have it, and requests are not allowed (offline)")]
     NotCached,

@@ -34,6 +34,7 @@
 mod aws;
 mod claims;
 mod connector;
+mod content;
 mod counters;
 mod device;
 pub mod disk_cache;
@@ -50,6 +51,7 @@ mod units;
 mod urgency;
 mod url;
 
+pub use content::{ContentDigest, Progress};
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use error::{Error, Result};
 pub use known::UNIT_BYTES;

@@ -78,6 +78,10 @@ impl Units {
         &self.uses
     }
 
+    pub(crate) fn disk(&self) -> Option<&CachedObject> {
+        self.disk.as_deref()
+    }
+
     /// Returns the bytes of a run of units as a range of the object.
     pub(crate) fn bytes_of(&self, run: &Range<u64>) -> Range<u64> {
         self.known.bytes_of(run)
