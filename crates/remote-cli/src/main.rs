@@ -249,6 +249,9 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
              AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
         ),
         Error::NoCredentials(_) => Some("give credentials, or use --anonymous for a public object"),
+        Error::Certificate(_) => {
+            Some("if you trust the server, name the certificate of its authority in SSL_CERT_FILE")
+        }
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {
             Some("name another directory with --cache-dir, or use --cache-disk-size 0")

@@ -1,6 +1,8 @@
 //! Credentials for S3: where they are found, and what a request without any says.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod fixture;
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod larder;
 
 use fixture::Fixture;

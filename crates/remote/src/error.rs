@@ -15,6 +15,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The maximum length of a reason, in bytes. Servers can send long texts.
 const MAX_REASON_BYTES: usize = 200;
 
+/// The beginning of the text of an error of TLS that does not pass.
+const CERTIFICATE: &str = "invalid peer certificate";
+
 /// Why a remote image cannot be opened or read. No text contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +45,9 @@ pub enum Error {
     /// The user has no credentials. The text lists where they were looked for.
     #[error("no credentials were found: {0}")]
     NoCredentials(String),
+    /// The certificate of the server is not trusted.
+    #[error("the server is not trusted: {0}")]
+    Certificate(String),
     /// The object is empty.
     #[error("the object is empty")]
     Empty,
@@ -146,6 +152,16 @@ impl Failure {
 
     /// Classifies an error of the transfer.
     pub(crate) fn of_http(error: &HttpError) -> Self {
+        let mut source = error.source();
+        while let Some(current) = source {
+            let text = current.to_string();
+            // The client has no type for this error.
+            if text.starts_with(CERTIFICATE) {
+                let why = Error::Certificate(shortened(&text));
+                return Self::Final(Box::new(why));
+            }
+            source = current.source();
+        }
         Self::Transport(transport(error).to_owned())
     }
 
