@@ -284,7 +284,8 @@ impl Units {
                 claims.deliver(number, unit);
             } else {
                 let run = number..number + 1;
-                let claims = claims.take(&run);
+                // The damaged unit was removed from the disk cache.
+                let claims = claims.take(&run).stored_in(self.stores.as_ref());
                 runtime.spawn(Arc::clone(&self).fetch(run, claims));
             }
         }
