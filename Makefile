@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
 	visible_changes writing)
 
-.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,13 @@ bench-tables: ## Compare the table with the maps of other crates
 
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
+
+sizes: build ## Print the sizes of the stripped commands without and with clients for images at URLs
+	@scripts/install-packages binutils
+	@mkdir -p target/sizes
+	@for name in larder larder-remote; do \
+		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
+		stat --format "$$name %s bytes" "target/sizes/$$name"; done
 
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
 	@scripts/install-python target/tools/python scripts/python-tools.txt

@@ -268,6 +268,7 @@ impl Options {
             "mbcache" => self.volume.mbcache = named(key, value)?,
             "tables" => self.volume.tables = named(key, value)?,
             "endpoint" => self.remote.endpoint = Some(text(key, value)?.to_owned()),
+            "sha256" => self.remote.sha256 = Some(text(key, value)?.to_owned()),
             "cache_dir" => self.remote.cache_dir = Some(value.into()),
             "profile" => self.remote.profile = Some(value.into()),
             "profile_record" => self.remote.profile_record = Some(value.into()),
@@ -303,6 +304,9 @@ fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {
 fn apply_remote(remote: &mut RemoteArgs, args: &RemoteArgs) {
     if args.endpoint.is_some() {
         remote.endpoint.clone_from(&args.endpoint);
+    }
+    if args.sha256.is_some() {
+        remote.sha256.clone_from(&args.sha256);
     }
     if args.cache_dir.is_some() {
         remote.cache_dir.clone_from(&args.cache_dir);

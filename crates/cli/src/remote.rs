@@ -81,6 +81,12 @@ $XDG_CACHE_HOME/larder."
     /// Read only from the disk cache, and send no requests
     #[arg(long, help_heading = HEADING)]
     pub offline: bool,
+    /// Refuse the image unless its content has this SHA-256
+    ///
+    /// All of the image is read once. The disk cache remembers the result, as long as the image is not
+    /// replaced.
+    #[arg(long, value_name = "HEX", help_heading = HEADING)]
+    pub sha256: Option<String>,
     /// Prefetch the parts of the image that FILE lists
     ///
     /// FILE is a file or a URL: a profile that --profile-record has written, or a pack that larder

@@ -7,7 +7,8 @@ use larder_block::BlockDevice;
 use larder_cli::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 use larder_remote::disk_cache::{self, CacheDir};
 use larder_remote::profile::{self, Location, Recorder};
-use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
+use larder_remote::{CacheOptions, ContentDigest, Error, ImageUrl, RemoteDevice, RemoteOptions};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,8 +116,29 @@ fn options(args: &RemoteArgs) -> Result<RemoteOptions, RemoteFailure> {
     options.allow_unversioned = args.allow_unversioned;
     options.offline = args.offline;
     options.cache = cache_options(args);
+    options.sha256 = args.sha256.as_deref().map(digest).transpose()?;
+    options.progress = std::io::stderr().is_terminal().then_some(show_progress);
     options.profile = args.profile.as_deref().map(location).transpose()?;
     Ok(options)
+}
+
+/// Parses the value of `--sha256`.
+fn digest(text: &str) -> Result<ContentDigest, RemoteFailure> {
+    text.parse().map_err(|why| RemoteFailure {
+        message: format!("--sha256 {text}: {why}"),
+        hint: Some("sha256sum prints the SHA-256 of a file".to_owned()),
+    })
+}
+
+/// Shows on the terminal which part of the content was checked.
+fn show_progress(done_bytes: u64, total_bytes: u64) {
+    let mib = |bytes: u64| bytes >> 20;
+    let end = if done_bytes == total_bytes { "\n" } else { "" };
+    eprint!(
+        "\rchecking the content: {} of {} MiB{end}",
+        mib(done_bytes),
+        mib(total_bytes)
+    );
 }
 
 /// Returns the place of the profile or the pack at `path`, which can be a URL.
@@ -226,6 +248,10 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
             "give credentials as the tools of the server expect them, for example in AWS_ACCESS_KEY_ID and \
              AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
         ),
+        Error::NoCredentials(_) => Some("give credentials, or use --anonymous for a public object"),
+        Error::Certificate(_) => {
+            Some("if you trust the server, name the certificate of its authority in SSL_CERT_FILE")
+        }
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {
             Some("name another directory with --cache-dir, or use --cache-disk-size 0")
@@ -238,6 +264,9 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
             _ => Some("record a new profile with --profile-record"),
         },
         Error::NotCached => Some("mount the image once without --offline"),
+        Error::OtherContent { .. } => {
+            Some("check the URL and the SHA-256; the image may have been replaced or forged")
+        }
         Error::Deadline(..) => Some("check the network; --offline reads only the disk cache"),
         Error::NoRanges => {
             Some("copy the image to a local file, or to a server that supports ranges")

@@ -66,6 +66,13 @@ impl Claims {
         }
     }
 
+    /// Stores the units in `stores`, too, when they are delivered.
+    pub(crate) fn stored_in(self, stores: Option<&Arc<Stores>>) -> Self {
+        let mut claims = self;
+        claims.stores = stores.map(Arc::clone);
+        claims
+    }
+
     /// Delivers a unit. Does nothing if the unit is not claimed, or if `bytes` does not have the length of the
     /// unit. Returns whether the unit was delivered. Must be called on a thread of the runtime.
     pub(crate) fn deliver(&mut self, number: u64, bytes: Bytes) -> bool {

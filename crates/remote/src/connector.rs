@@ -29,6 +29,28 @@ pub(crate) struct Connector {
     pub(crate) headers: HeaderMap,
     /// Whether a redirect to another host is followed. If not, it is an error.
     pub(crate) follows_to_other_hosts: bool,
+    /// Whether requests use the proxies that the variables of the environment name.
+    pub(crate) uses_proxies: bool,
+}
+
+impl Connector {
+    /// Returns the connector for servers whose requests are signed. It does not follow redirects to other hosts,
+    /// because a signature is meant for one host.
+    pub(crate) fn signed() -> Self {
+        Self {
+            headers: HeaderMap::new(),
+            follows_to_other_hosts: false,
+            uses_proxies: true,
+        }
+    }
+
+    /// Returns the connector for services of this machine, which no proxy can reach.
+    pub(crate) fn direct() -> Self {
+        Self {
+            uses_proxies: false,
+            ..Self::signed()
+        }
+    }
 }
 
 impl HttpConnector for Connector {
@@ -54,12 +76,18 @@ impl HttpConnector for Connector {
             .default_headers(self.headers.clone())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(STALL_TIMEOUT)
-            .http1_only()
-            .build();
-        let client = client.map_err(|error| object_store::Error::Generic {
-            store: "HTTP",
-            source: Box::new(error),
-        })?;
+            .http1_only();
+        let client = if self.uses_proxies {
+            client
+        } else {
+            client.no_proxy()
+        };
+        let client = client
+            .build()
+            .map_err(|error| object_store::Error::Generic {
+                store: "HTTP",
+                source: Box::new(error),
+            })?;
         Ok(HttpClient::new(WithoutErrorBodies(client)))
     }
 }

@@ -1,9 +1,9 @@
 //! The device of a remote image.
 
+use crate::content::{self, ContentDigest, Progress};
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
-use crate::last_version;
 use crate::object::{Object, Version};
 use crate::profile::{self, Location, Recorder, WorkingSet};
 use crate::store::{self, StoreOptions};
@@ -62,6 +62,11 @@ pub struct RemoteOptions {
     pub offline: bool,
     /// A profile or a pack, whose units are fetched at once. Default: none.
     pub profile: Option<Location>,
+    /// The SHA-256 that the content must have. All of the image is read when it is opened, unless the disk cache
+    /// has a record of an earlier check. Default: the content is not checked.
+    pub sha256: Option<ContentDigest>,
+    /// Is called while the content is checked. Default: none.
+    pub progress: Option<Progress>,
     /// Records the reads of the device. Default: none.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -78,6 +83,8 @@ impl Default for RemoteOptions {
             cache: None,
             offline: false,
             profile: None,
+            sha256: None,
+            progress: None,
             recorder: None,
         }
     }
@@ -122,7 +129,11 @@ impl RemoteDevice {
         let directory = cache
             .map(|cache| CacheDir::open(&cache.directory, cache.max_bytes).map_err(unusable))
             .transpose()?;
-        let last = cache.and_then(|cache| last_version::load(&cache.directory, &location, &user));
+        let last = directory
+            .as_ref()
+            .map(|directory| directory.last_version(&location, &user).map_err(unusable))
+            .transpose()?;
+        let last = last.flatten().and_then(|text| Version::of_text(&text));
         let object = Object { store, path };
         let counters = Arc::default();
         let working_set = async {
@@ -156,11 +167,6 @@ impl RemoteDevice {
             let (fetcher, first) = opened?;
             (fetcher, first, working_set?)
         };
-        if let Some(cache) = cache
-            && last.as_ref() != Some(fetcher.version())
-        {
-            last_version::store(&cache.directory, &location, &user, fetcher.version());
-        }
         let object_bytes = fetcher.version().size_bytes;
         if options.offset_bytes > object_bytes {
             return Err(Error::Settings(format!(
@@ -170,6 +176,11 @@ impl RemoteDevice {
         }
         if let Some(working_set) = &working_set {
             working_set.check(fetcher.version())?;
+            if options.sha256.is_some() && working_set.has_content() {
+                let why =
+                    "the content cannot be checked if a pack replaces it; use the profile itself";
+                return Err(Error::Settings(why.to_owned()));
+            }
         }
         if let Some(recorder) = &options.recorder {
             recorder.set_object(url.to_string(), fetcher.version().clone());
@@ -185,9 +196,21 @@ impl RemoteDevice {
             .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
             .transpose()
             .map_err(unusable)?;
+        if let Some(disk) = &disk
+            && !options.offline
+            && let Err(error) = disk.confirm()
+        {
+            // The next opening is slower.
+            tracing::debug!("cannot store the version of the image: {error}");
+        }
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
         let runtime_context = runtime.enter();
         units.deliver_first(&first);
+        if let Some(expected) = options.sha256 {
+            let version = units.fetcher().version();
+            let checked = content::check(&units, version, expected, options.progress);
+            runtime.block_on(checked)?;
+        }
         let mut profile_units = Vec::new();
         if let Some(working_set) = working_set {
             profile_units = working_set.units();

@@ -1,5 +1,6 @@
 //! Errors of remote images.
 
+use crate::content::ContentDigest;
 use crate::profile;
 use crate::redact::redact;
 use object_store::Error as StoreError;
@@ -13,6 +14,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The maximum length of a reason, in bytes. Servers can send long texts.
 const MAX_REASON_BYTES: usize = 200;
+
+/// The beginning of the text of an error of TLS that does not pass.
+const CERTIFICATE: &str = "invalid peer certificate";
 
 /// Why a remote image cannot be opened or read. No text contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +39,15 @@ pub enum Error {
     /// The server refuses access.
     #[error("the server denies access: the credentials are missing, wrong or expired")]
     Denied,
+    /// The credentials of the user cannot be obtained.
+    #[error("{0}")]
+    Credentials(String),
+    /// The user has no credentials. The text lists where they were looked for.
+    #[error("no credentials were found: {0}")]
+    NoCredentials(String),
+    /// The certificate of the server is not trusted.
+    #[error("the server is not trusted: {0}")]
+    Certificate(String),
     /// The object is empty.
     #[error("the object is empty")]
     Empty,
@@ -47,6 +60,14 @@ pub enum Error {
     /// The object is not the one that was opened.
     #[error("the object was replaced or removed after it was opened")]
     Replaced,
+    /// The content is not the one that the user expects.
+    #[error("the content of the image has the SHA-256 {found}, not {expected}")]
+    OtherContent {
+        /// The digest of the content.
+        found: ContentDigest,
+        /// The digest that the user expects.
+        expected: ContentDigest,
+    },
     /// The disk cache does not have what is needed, and no request may be sent.
     #[error("the disk cache does not have it, and requests are not allowed (offline)")]
     NotCached,
@@ -73,7 +94,7 @@ impl Error {
         use rustix::io::Errno;
         let errno = match self {
             Self::NotFound => Errno::NOENT,
-            Self::Denied => Errno::ACCESS,
+            Self::Denied | Self::Credentials(_) | Self::NoCredentials(_) => Errno::ACCESS,
             Self::Replaced => Errno::STALE,
             _ => Errno::IO,
         };
@@ -129,11 +150,40 @@ impl Failure {
         }
     }
 
+    /// Classifies an error of the transfer.
+    pub(crate) fn of_http(error: &HttpError) -> Self {
+        let mut source = error.source();
+        while let Some(current) = source {
+            let text = current.to_string();
+            // The client has no type for this error.
+            if text.starts_with(CERTIFICATE) {
+                let why = Error::Certificate(shortened(&text));
+                return Self::Final(Box::new(why));
+            }
+            source = current.source();
+        }
+        Self::Transport(transport(error).to_owned())
+    }
+
+    /// Returns whether another attempt may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Final(_) => false,
+            // A request timeout, too many requests, and errors of the server.
+            Self::Status(status) => matches!(status, 408 | 429 | 500..),
+            _ => true,
+        }
+    }
+
     fn of_chain(error: &StoreError) -> Self {
         let mut current: &(dyn StdError + 'static) = error;
         loop {
             if let Some(error) = current.downcast_ref::<HttpError>() {
-                return Self::Transport(transport(error).to_owned());
+                return Self::of_http(error);
+            }
+            // The provider of credentials has classified it.
+            if let Some(failure) = current.downcast_ref::<Self>() {
+                return failure.clone();
             }
             match current.source() {
                 Some(source) => current = source,

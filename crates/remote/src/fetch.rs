@@ -274,9 +274,7 @@ impl<'c> Attempts<'c> {
 fn may_pass(failure: &Failure, attempts: u32) -> bool {
     match failure {
         Failure::NotPartial => attempts < WHOLE_ATTEMPTS,
-        // A request timeout, too many requests, and errors of the server.
-        Failure::Status(status) => matches!(status, 408 | 429 | 500..),
-        _ => true,
+        failure => failure.may_pass(),
     }
 }
 

@@ -31,16 +31,16 @@
 
 #![forbid(unsafe_code)]
 
-mod aws_profile;
+mod aws;
 mod claims;
 mod connector;
+mod content;
 mod counters;
 mod device;
 pub mod disk_cache;
 mod error;
 mod fetch;
 mod known;
-mod last_version;
 mod object;
 pub mod profile;
 mod redact;
@@ -51,6 +51,7 @@ mod units;
 mod urgency;
 mod url;
 
+pub use content::{ContentDigest, Progress};
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use error::{Error, Result};
 pub use known::UNIT_BYTES;

@@ -58,6 +58,17 @@ impl Version {
             self.size_bytes
         )
     }
+
+    /// Returns the version of [`Version::to_text`].
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let etag = lines.next()?;
+        Some(Self {
+            etag: (!etag.is_empty()).then(|| etag.to_owned()),
+            modified_seconds: lines.next()?.parse().ok()?,
+            size_bytes: lines.next()?.parse().ok()?,
+        })
+    }
 }
 
 /// An object of a store.

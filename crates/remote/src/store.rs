@@ -1,6 +1,6 @@
 //! Clients for the kinds of servers.
 
-use crate::aws_profile::Profile;
+use crate::aws::{self, Profile, Variables};
 use crate::connector::Connector;
 use crate::{Error, ImageUrl, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -82,15 +82,6 @@ fn client(allows_http: bool) -> ClientOptions {
     ClientOptions::new().with_allow_http(allows_http)
 }
 
-/// Returns the connector for servers whose requests are signed. It does not follow redirects to other hosts,
-/// because a signature is meant for one host.
-fn signed() -> Connector {
-    Connector {
-        headers: HeaderMap::new(),
-        follows_to_other_hosts: false,
-    }
-}
-
 fn is_http(endpoint: Option<&str>) -> bool {
     endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"))
 }
@@ -111,6 +102,7 @@ fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
         .with_http_connector(Connector {
             headers,
             follows_to_other_hosts: true,
+            uses_proxies: true,
         })
         .with_client_options(client(allows_http))
         .with_retry(no_retry())
@@ -142,7 +134,7 @@ macro_rules! signed_client {
             .with_url(bucket($url))
             .with_skip_signature($options.anonymous)
             .with_client_options(client(is_http($endpoint.as_deref())))
-            .with_http_connector(signed())
+            .with_http_connector(Connector::signed())
             .with_retry(no_retry())
             .build()
             .map_err(|error| settings(&error))?;
@@ -171,17 +163,8 @@ fn trimmed(endpoint: &str) -> String {
 fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = AmazonS3Builder::from_env();
     let is_unset = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_none();
-    let profile = Profile::of_user();
-    if is_unset(&builder, AmazonS3ConfigKey::AccessKeyId)
-        && let Some((id, secret)) = profile.keys()
-    {
-        builder = builder
-            .with_access_key_id(id)
-            .with_secret_access_key(secret);
-        if let Some(token) = profile.get("aws_session_token") {
-            builder = builder.with_token(token);
-        }
-    }
+    let variables = Variables(&|name| std::env::var(name).ok());
+    let profile = Profile::of_user(&variables);
     // `AmazonS3Builder::from_env` has read the variables.
     let endpoint = options.endpoint.map(str::to_owned);
     let endpoint = endpoint
@@ -192,7 +175,14 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     if is_unset(&builder, AmazonS3ConfigKey::Region) {
         builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
     }
-    let user = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId);
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+    let mut user = None;
+    if !options.anonymous {
+        let region = region.as_deref().unwrap_or(DEFAULT_REGION);
+        let found = aws::find(&variables, &profile, region)?;
+        builder = builder.with_credentials(found.provider);
+        user = Some(found.user);
+    }
     if let Some(endpoint) = &endpoint {
         // This key has precedence over the other keys of endpoints.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);

@@ -78,6 +78,10 @@ impl Units {
         &self.uses
     }
 
+    pub(crate) fn disk(&self) -> Option<&CachedObject> {
+        self.disk.as_deref()
+    }
+
     /// Returns the bytes of a run of units as a range of the object.
     pub(crate) fn bytes_of(&self, run: &Range<u64>) -> Range<u64> {
         self.known.bytes_of(run)
@@ -280,7 +284,8 @@ impl Units {
                 claims.deliver(number, unit);
             } else {
                 let run = number..number + 1;
-                let claims = claims.take(&run);
+                // The damaged unit was removed from the disk cache.
+                let claims = claims.take(&run).stored_in(self.stores.as_ref());
                 runtime.spawn(Arc::clone(&self).fetch(run, claims));
             }
         }

@@ -1,6 +1,7 @@
 //! Images whose units are cached on disk.
 
 use larder_block::{BlockDevice, Error as DeviceError};
+use larder_remote::disk_cache::CacheDir;
 use larder_remote::{CacheOptions, Error, ImageUrl, RemoteDevice, RemoteOptions};
 use larder_testkit::http::{HttpServer, Link, Object, Request};
 use std::path::Path;
@@ -93,6 +94,38 @@ fn cached_image_can_be_read_offline() {
 }
 
 #[test]
+fn nothing_of_a_removed_image_is_left() {
+    let (folder, _server, url) = fixture();
+    fill(&url, &folder);
+    let directory = folder.path().join("cache");
+    let cache = CacheDir::open(&directory, 1 << 30).unwrap();
+    assert_eq!(cache.list().unwrap().len(), 1);
+    assert_eq!(cache.clear().unwrap().files, 1);
+    let files = std::fs::read_dir(&directory).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["lock"]);
+    let mut offline = options(folder.path());
+    offline.offline = true;
+    let opened = RemoteDevice::open(&url, &offline);
+    assert_eq!(opened.unwrap_err(), Error::NotCached);
+}
+
+#[test]
+fn version_that_was_confirmed_last_is_read_offline() {
+    let (folder, server, url) = fixture();
+    fill(&url, &folder);
+    let old = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+    server.replace(Object::new(content(1), "two"));
+    drop(RemoteDevice::open(&url, &options(folder.path())).unwrap());
+    // The file of the old version is now the one that was used last.
+    drop(old);
+    let mut offline = options(folder.path());
+    offline.offline = true;
+    let device = RemoteDevice::open(&url, &offline).unwrap();
+    assert_eq!(device.version().etag.as_deref(), Some("\"two\""));
+}
+
+#[test]
 fn query_is_part_of_the_object_except_for_signatures() {
     let folder = tempfile::tempdir().unwrap();
     let server = server();
@@ -127,4 +160,9 @@ fn damaged_unit_is_fetched_again() {
         device.server_counts().unwrap().fetched_bytes,
         1 + UNIT as u64
     );
+    // It was stored again.
+    drop(device);
+    let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
+    assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));
+    assert_eq!(device.server_counts().unwrap().fetched_bytes, 1);
 }

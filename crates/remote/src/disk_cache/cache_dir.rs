@@ -44,7 +44,20 @@ impl CacheDir {
         })?;
         let file = self.0.open_object(&header, layout.file_bytes())?;
         let units = Units::new(file, layout, &header.digest);
-        Ok(CachedObject::new(units, Arc::clone(&self.0)))
+        Ok(CachedObject::new(units, Arc::clone(&self.0), identity))
+    }
+
+    /// Returns the version of an object that a server has [confirmed](CachedObject::confirm) last, if it is cached.
+    /// `location` and `credentials` are those of its [`Identity`].
+    ///
+    /// # Errors
+    /// [`Error::Directory`](super::Error::Directory).
+    pub fn last_version(&self, location: &str, credentials: &str) -> Result<Option<String>> {
+        self.0.last_version(&Identity {
+            location,
+            version: "",
+            credentials,
+        })
     }
 
     /// Returns the cached objects, least recently used first.

@@ -3,6 +3,8 @@
 
 use super::error::{Error, Result};
 use super::header::{HEADER_BYTES, Header, is_file_name};
+use super::identity::Identity;
+use super::record::{RECORD_BYTES, RECORD_OFFSET_BYTES, Record};
 use super::units::{ALIGN_BYTES, Storage, UNIT_BYTES};
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps,
@@ -174,6 +176,41 @@ impl Directory {
         file.set_len(file_bytes)?;
         file.write_at(&header.to_bytes(), 0)?;
         Ok(file)
+    }
+
+    /// Returns the version of the object of `identity`, whose own version is ignored, that a server has confirmed
+    /// last among those that are cached.
+    pub(super) fn last_version(&self, identity: &Identity<'_>) -> Result<Option<String>> {
+        let _lock = self.lock(Wait::Block)?;
+        let confirmed = |found: Found| {
+            let file = self.open_file(&found.name).ok()?;
+            let (header, record) = (read_header(&file)?, read_record(&file)?);
+            let version = record.version_at(identity, header.size_bytes, &header.digest)?;
+            Some((record.confirmed_ns, version.to_owned()))
+        };
+        let versions = self.scan()?.into_iter().filter_map(confirmed);
+        let last = versions.filter(|(confirmed_ns, _)| *confirmed_ns > 0).max();
+        Ok(last.map(|(_, version)| version))
+    }
+
+    /// Changes the record of an open file, which is that of `identity`.
+    pub(super) fn change_record(
+        &self,
+        file: &File,
+        identity: &Identity<'_>,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<()> {
+        let _lock = self.lock(Wait::Block)?;
+        let existing = read_record(file).filter(|record| record.is_for(identity));
+        let Some(mut record) = existing.or_else(|| Record::new(identity)) else {
+            return Ok(());
+        };
+        change(&mut record);
+        let written = file.write_at(&record.to_bytes(), RECORD_OFFSET_BYTES);
+        written.map_err(|source| Error::Directory {
+            path: self.path.clone(),
+            source,
+        })
     }
 
     /// Returns how many bytes may be written to `file` before this is called again. Evicts files if
@@ -372,6 +409,13 @@ fn read_header(file: &File) -> Option<Header> {
     let mut bytes = [0; HEADER_BYTES];
     file.read_at(&mut bytes, 0).ok()?;
     Header::parse(&bytes)
+}
+
+/// Returns the record of an open file, unless it is damaged or was never written.
+pub(super) fn read_record(file: &File) -> Option<Record> {
+    let mut bytes = [0; RECORD_BYTES];
+    file.read_at(&mut bytes, RECORD_OFFSET_BYTES).ok()?;
+    Record::parse(&bytes)
 }
 
 /// Returns the status of `name` in a directory, or of an open file if `name` is empty.

@@ -28,12 +28,6 @@ pub struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    /// Returns a name, without an extension, for files about this identity and the size of the object. It
-    /// contains no secret.
-    pub(crate) fn name(&self, size_bytes: u64) -> String {
-        hexadecimal(&self.digest(size_bytes))
-    }
-
     /// Returns the digest of this identity and the size of the object.
     pub(super) fn digest(&self, size_bytes: u64) -> Digest {
         let mut hash = Sha256::new();

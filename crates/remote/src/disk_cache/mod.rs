@@ -7,14 +7,18 @@
 //! # A cache file
 //!
 //! ```text
-//!   0        512       4096                       data                        end of file
-//!   | header | not used | map: one entry of 16     | units of 64 KiB; the last |
-//!   |        |          | bytes for each unit      | is as long as the rest    |
+//!   0        512      4096                       data                        end of file
+//!   | header | record | map: one entry of 16     | units of 64 KiB; the last |
+//!   |        |        | bytes for each unit      | is as long as the rest    |
 //! ```
 //!
 //! - The name is the SHA-256 of the [`Identity`] and the size of the object, in hexadecimal. It contains no
 //!   URL and no secret.
 //! - The header repeats this digest and the size. It also contains a label for users, and a checksum of itself.
+//! - The record has the version of the object, and a digest of what all versions have in common. It also has the
+//!   time at which a server last said that this version is current, the SHA-256 of the content if it is known, and
+//!   a checksum. So the version that an object had last is found without a request. A record is written under
+//!   lock 1 (see below). If it is damaged, only what it says is lost.
 //! - The map starts at byte 4096. An entry is 0 if the unit is absent, and otherwise the checksum of the
 //!   unit: XXH3 with 128 bits. Its seed is made of the digest and the number of the unit, so that a unit is
 //!   valid only in its own place.
@@ -66,7 +70,7 @@
 //!
 //! # Cost
 //!
-//! Opening an object reads 512 bytes, at any size. A hit costs two calls of pread(2) and one checksum. The
+//! Opening an object reads 4096 bytes, at any size. To find the last version, 4096 bytes of each file are read. A hit costs two calls of pread(2) and one checksum. The
 //! map takes 26 MB for 100 GiB, if all of it is cached. No memory is needed for units.
 
 mod cache_dir;
@@ -75,6 +79,7 @@ mod error;
 mod header;
 mod identity;
 mod object;
+mod record;
 mod units;
 
 pub use cache_dir::{CacheDir, default_path};

@@ -1,12 +1,15 @@
 //! An open object of the cache.
 
-use super::directory::{Directory, UNIT_COST_BYTES, end_use};
+use super::directory::{Directory, UNIT_COST_BYTES, end_use, read_record};
 use super::error::{Error, Result};
+use super::identity::{Digest, Identity};
+use super::record::Record;
 use super::units::{Outcome, UNIT_BYTES, Units};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// The number of units that an object does not store after it was refused an allowance, before it requests
 /// the next: 16 MiB.
@@ -19,10 +22,29 @@ const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
 pub struct CachedObject {
     units: Units<File>,
     directory: Arc<Directory>,
+    identity: Owned,
     room: Mutex<Room>,
     /// True after a write failed and its error was returned.
     has_failed: AtomicBool,
     damaged_units: AtomicU64,
+}
+
+/// The fields of an [`Identity`].
+#[derive(Debug)]
+struct Owned {
+    location: String,
+    version: String,
+    credentials: String,
+}
+
+impl Owned {
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            location: &self.location,
+            version: &self.version,
+            credentials: &self.credentials,
+        }
+    }
 }
 
 /// What an object may still write.
@@ -34,14 +56,56 @@ struct Room {
 }
 
 impl CachedObject {
-    pub(super) fn new(units: Units<File>, directory: Arc<Directory>) -> Self {
+    pub(super) fn new(
+        units: Units<File>,
+        directory: Arc<Directory>,
+        identity: &Identity<'_>,
+    ) -> Self {
         Self {
             units,
             directory,
+            identity: Owned {
+                location: identity.location.to_owned(),
+                version: identity.version.to_owned(),
+                credentials: identity.credentials.to_owned(),
+            },
             room: Mutex::default(),
             has_failed: AtomicBool::new(false),
             damaged_units: AtomicU64::new(0),
         }
+    }
+
+    /// Records that a server has just said that this is the current version of the object.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn confirm(&self) -> Result<()> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now_ns = now.map_or(1, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        self.change_record(|record| record.confirmed_ns = now_ns)
+    }
+
+    /// Returns the SHA-256 of the content, if it was [recorded](Self::set_content).
+    #[must_use]
+    pub fn content(&self) -> Option<[u8; 32]> {
+        let record = read_record(self.units.storage())?;
+        record
+            .content
+            .filter(|_| record.is_for(&self.identity.identity()))
+    }
+
+    /// Records the SHA-256 of the content.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn set_content(&self, digest: Digest) -> Result<()> {
+        self.change_record(|record| record.content = Some(digest))
+    }
+
+    fn change_record(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let file = self.units.storage();
+        let identity = self.identity.identity();
+        self.directory.change_record(file, &identity, change)
     }
 
     /// Reads `unit` into `buf`. Returns false if the unit is absent or damaged; the content of `buf` is then

@@ -74,6 +74,11 @@ impl WorkingSet {
         })
     }
 
+    /// Returns whether this contains bytes of the image.
+    pub(crate) fn has_content(&self) -> bool {
+        matches!(self.content, Content::Pack(..))
+    }
+
     /// Returns the units in the order of their first use.
     pub(crate) fn units(&self) -> Vec<u64> {
         match &self.content {

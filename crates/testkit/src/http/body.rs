@@ -1,9 +1,10 @@
 //! The bytes of objects and replies, in memory or in a file, without copies.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -78,6 +79,18 @@ impl Body {
         Ok(())
     }
 
+    /// Writes the bytes to `to`.
+    pub(super) fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
+        match &self.source {
+            Source::Memory(bytes) => to.write_all(&bytes[self.range.clone()]),
+            Source::File(file) => {
+                let mut bytes = vec![0; self.len()];
+                file.read_exact_at(&mut bytes, self.range.start as u64)?;
+                to.write_all(&bytes)
+            }
+        }
+    }
+
     fn send_from(&self, to: &TcpStream, at: usize) -> rustix::io::Result<usize> {
         match &self.source {
             Source::Memory(bytes) => send(to, &bytes[at..self.range.end], SendFlags::NOSIGNAL),
@@ -101,7 +114,7 @@ impl From<Vec<u8>> for Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::Read;
     use std::net::{Ipv4Addr, TcpListener};
 
     /// Returns what a client receives of `body`.
@@ -132,6 +145,9 @@ mod tests {
         for body in [Body::from(bytes.clone()), Body::of_file(file).unwrap()] {
             assert_eq!(body.len(), bytes.len());
             assert!(received(&body) == bytes);
+            let mut written = Vec::new();
+            body.part(100..300).write_to(&mut written).unwrap();
+            assert_eq!(written, bytes[100..300]);
             assert_eq!(received(&body.part(100..300).part(50..60)), bytes[150..160]);
         }
     }

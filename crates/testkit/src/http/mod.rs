@@ -1,23 +1,28 @@
-//! A web server for tests, which listens on loopback only. It sends an object in ranges, or forwards requests
-//! to another server. It logs requests and replies, simulates a link, and injects faults.
+//! A web server for tests, which listens on loopback only. It sends an object in ranges, or pages, or forwards
+//! requests to another server. It logs requests and replies, simulates a link, and injects faults.
 //!
 //! # Model
 //! ```text
-//!   client --> request (half of the delay) --> Source: the object, or another server
+//!   client --> request (half of the delay) --> Source: the object, pages, or another server
 //!   client <-- reply (half of the delay, then at the bandwidth that all connections share) <-- Fault
 //! ```
-//! A thread serves each connection. The server ends when it is dropped.
+//! A thread serves each connection. The server ends when it is dropped. A proxy or TLS can be before it.
 
 mod body;
 mod link;
+mod listener;
 mod log;
 mod message;
+mod proxy;
 mod server;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use body::Body;
 pub use link::Link;
 pub use log::{Exchange, wave_count, waves};
 pub use message::{Reply, Request};
+pub use proxy::Proxy;
 pub use server::{Fault, HttpServer, OBJECT_NAME, Object};
+pub use tls::TlsServer;

@@ -2,14 +2,13 @@
 
 use super::body::Body;
 use super::link::Link;
+use super::listener::Listener;
 use super::log::{Exchange, Log};
 use super::message::{Reply, Request};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 /// An object that a server sends.
@@ -137,6 +136,8 @@ impl Fault {
 #[derive(Debug)]
 enum Source {
     Object(Mutex<Object>),
+    /// The path of each page, and its content.
+    Pages(Vec<(String, Body)>),
     /// Another server.
     Server(SocketAddr),
 }
@@ -147,14 +148,12 @@ struct Shared {
     link: Link,
     faults: Mutex<VecDeque<Fault>>,
     log: Log,
-    connections: Mutex<Vec<TcpStream>>,
-    is_ended: AtomicBool,
 }
 
 /// A web server on loopback.
 #[derive(Debug)]
 pub struct HttpServer {
-    address: SocketAddr,
+    listener: Listener,
     shared: Arc<Shared>,
 }
 
@@ -173,6 +172,20 @@ impl HttpServer {
         Self::start(Source::Object(Mutex::new(object)), link)
     }
 
+    /// Starts a server that sends the text of the page that a request names by its path, and status 404 if
+    /// there is none.
+    ///
+    /// # Panics
+    /// If no port can be used.
+    #[must_use]
+    pub fn of_pages(pages: &[(&str, &str)], link: Link) -> Self {
+        let page = |(path, text): &(&str, &str)| {
+            let text = text.as_bytes().to_vec();
+            ((*path).to_owned(), Body::from(text))
+        };
+        Self::start(Source::Pages(pages.iter().map(page).collect()), link)
+    }
+
     /// Starts a server that forwards requests without a body to the server at `address`.
     ///
     /// # Panics
@@ -183,43 +196,29 @@ impl HttpServer {
     }
 
     fn start(source: Source, link: Link) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("the port is known");
         let shared = Arc::new(Shared {
             source,
             link,
             faults: Mutex::default(),
             log: Log::default(),
-            connections: Mutex::default(),
-            is_ended: AtomicBool::new(false),
         });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
-                if accepting.is_ended.load(SeqCst) {
-                    break;
-                }
-                if let Ok(clone) = connection.try_clone() {
-                    lock(&accepting.connections).push(clone);
-                }
-                let shared = Arc::clone(&accepting);
-                // The client sees an error as a closed connection.
-                thread::spawn(move || drop(shared.serve(connection)));
-            }
-        });
-        Self { address, shared }
+        let serving = Arc::clone(&shared);
+        Self {
+            listener: Listener::start(move |connection| serving.serve(connection)),
+            shared,
+        }
     }
 
     /// Returns the address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address
     }
 
     /// Returns the URL of `path`.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}/{path}", self.address)
+        format!("http://{}/{path}", self.address())
     }
 
     /// Replaces the object.
@@ -229,7 +228,7 @@ impl HttpServer {
     pub fn replace(&self, object: Object) {
         match &self.shared.source {
             Source::Object(own) => *lock(own) = object,
-            Source::Server(_) => panic!("the server has no object"),
+            _ => panic!("the server has no object"),
         }
     }
 
@@ -249,17 +248,6 @@ impl HttpServer {
     #[must_use]
     pub fn take_exchanges(&self) -> Vec<Exchange> {
         self.shared.log.take()
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        self.shared.is_ended.store(true, SeqCst);
-        for connection in lock(&self.shared.connections).drain(..) {
-            let _ = connection.shutdown(Shutdown::Both);
-        }
-        // Wakes the thread that accepts connections.
-        drop(TcpStream::connect(self.address));
     }
 }
 
@@ -302,7 +290,7 @@ impl Shared {
         if let Some(fault) = &fault {
             let object = match &self.source {
                 Source::Object(object) => Some(lock(object).clone()),
-                Source::Server(_) => None,
+                _ => None,
             };
             fault.change(&mut reply, object.as_ref());
         }
@@ -331,6 +319,14 @@ impl Shared {
             Source::Object(object) => {
                 let object = lock(object).clone();
                 Ok(object.reply(request))
+            }
+            Source::Pages(pages) => {
+                let path = request.target.split('?').next().unwrap_or_default();
+                let page = pages.iter().find(|(own, _)| own == path);
+                Ok(match page {
+                    Some((_, text)) => Reply::status(200).with_body(text.clone()),
+                    None => Reply::status(404),
+                })
             }
             Source::Server(address) => {
                 let mut server = TcpStream::connect(address)?;

@@ -1,0 +1,205 @@
+//! Credentials for S3: where they are found, and what a request without any says.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod fixture;
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod larder;
+
+use fixture::Fixture;
+use larder::command;
+use larder_testkit::http::{HttpServer, Link, TlsServer};
+use std::fs;
+use std::process::{Command, Output};
+
+const URL: &str = "s3://bucket/disk.img";
+const KEY: &str = "TESTKEY";
+/// A time in the far future.
+const FUTURE: &str = "2200-01-01T00:00:00Z";
+
+/// Returns credentials with the key [`KEY`], in the form of the services for roles, and with `version` before them.
+fn json(version: &str) -> String {
+    format!(
+        r#"{{{version}"AccessKeyId": "{KEY}", "SecretAccessKey": "s", "Token": "T", "SessionToken": "T",
+            "Expiration": "{FUTURE}"}}"#
+    )
+    .replace('\n', " ")
+}
+
+/// Returns a command that lists the image on the server of `fixture`, for a user whose AWS configuration is `config`.
+fn ls(fixture: &Fixture, config: &str) -> Command {
+    let folder = fixture.path("home/.aws");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config"), config).unwrap();
+    let mut command = command();
+    command.args(["ls", URL, "--endpoint", &fixture.server.url("")]);
+    command.env("HOME", fixture.path("home"));
+    // A port that nothing listens on: the discard service.
+    command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9");
+    command
+}
+
+fn messages(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Checks that `command` succeeds, with requests that are signed with [`KEY`] and the token `T`.
+#[track_caller]
+fn assert_signed(fixture: &Fixture, command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    let requests = fixture.server.take_requests();
+    assert!(!requests.is_empty());
+    for request in requests {
+        let signature = request.header("authorization").unwrap();
+        assert!(
+            signature.contains(&format!("Credential={KEY}/")),
+            "{signature}"
+        );
+        assert_eq!(request.header("x-amz-security-token"), Some("T"));
+    }
+}
+
+/// Checks that `command` fails with all of `expected`, without a request to the server.
+#[track_caller]
+fn assert_fails(fixture: &Fixture, command: &mut Command, expected: &[&str]) {
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    let messages = messages(&output);
+    for text in expected {
+        assert!(messages.contains(text), "{messages}");
+    }
+    assert!(fixture.server.take_requests().is_empty());
+}
+
+#[test]
+fn user_without_credentials_is_told_where_they_were_looked_for() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let expected = [
+        "no credentials were found",
+        "AWS_ACCESS_KEY_ID",
+        ".aws/credentials",
+        "instance metadata service",
+        "--anonymous",
+    ];
+    assert_fails(&fixture, &mut ls(&fixture, ""), &expected);
+    // A machine on which the address of the service does not answer.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", silent.local_addr().unwrap());
+    let mut without_answer = ls(&fixture, "");
+    without_answer.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", silent);
+    assert_fails(&fixture, &mut without_answer, &expected);
+    let output = ls(&fixture, "").arg("--anonymous").output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    for request in fixture.server.take_requests() {
+        assert_eq!(request.header("authorization"), None);
+    }
+}
+
+#[test]
+fn program_of_a_profile_prints_credentials() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let config = format!(
+        "[profile tool]\ncredential_process = /bin/echo '{}'\n[profile broken]\ncredential_process = /bin/false\n",
+        json(r#""Version": 1, "#)
+    );
+    assert_signed(&fixture, ls(&fixture, &config).env("AWS_PROFILE", "tool"));
+    let mut broken = ls(&fixture, &config);
+    let expected = ["credential_process failed: /bin/false ended with exit status: 1"];
+    assert_fails(&fixture, broken.env("AWS_PROFILE", "broken"), &expected);
+    let mut absent = ls(&fixture, &config);
+    let expected = ["AWS_PROFILE names the profile absent"];
+    assert_fails(&fixture, absent.env("AWS_PROFILE", "absent"), &expected);
+}
+
+#[test]
+fn role_of_an_instance_or_a_container_is_used() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let roles = "/latest/meta-data/iam/security-credentials/";
+    let pages = [
+        ("/latest/api/token", "metadata-token"),
+        (roles, "reader"),
+        (&format!("{roles}reader"), &json("")),
+        ("/container", &json("")),
+    ];
+    let service = HttpServer::of_pages(&pages, Link::default());
+    let mut instance = ls(&fixture, "");
+    instance.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url(""));
+    // Services of the machine are not asked through a proxy.
+    instance.env("HTTP_PROXY", "http://127.0.0.1:9");
+    instance.env("NO_PROXY", fixture.server.address().ip().to_string());
+    assert_signed(&fixture, &mut instance);
+    let requests = service.take_requests();
+    assert_eq!(requests.len(), 3);
+    fs::write(fixture.path("token"), "container-token").unwrap();
+    let mut container = ls(&fixture, "");
+    container
+        .env(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            service.url("container"),
+        )
+        .env(
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+            fixture.path("token"),
+        );
+    assert_signed(&fixture, &mut container);
+    let requests = service.take_requests();
+    assert_eq!(requests[0].header("authorization"), Some("container-token"));
+}
+
+#[test]
+fn login_of_single_sign_on_is_used_until_it_expires() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let reply = format!(
+        r#"{{"roleCredentials": {{"accessKeyId": "{KEY}", "secretAccessKey": "s", "sessionToken": "T",
+            "expiration": 7258118400000}}}}"#
+    );
+    let portal = HttpServer::of_pages(&[("/federation/credentials", &reply)], Link::default());
+    let tls = TlsServer::before(portal.address(), "localhost");
+    let config = "[profile dev]\nsso_session = abc\nsso_account_id = 12\nsso_role_name = read&er\n\
+        [sso-session abc]\nsso_region = eu-west-1\nsso_start_url = https://host/start\n";
+    fs::write(fixture.path("authority"), tls.authority()).unwrap();
+    let with_portal = |scheme: &str| {
+        let mut command = ls(&fixture, config);
+        let portal = format!("{scheme}://localhost:{}", tls.address().port());
+        command
+            .env("AWS_PROFILE", "dev")
+            .env("SSL_CERT_FILE", fixture.path("authority"))
+            .env("AWS_ENDPOINT_URL_SSO", portal);
+        command
+    };
+    let login = ["run: aws sso login --profile dev"];
+    assert_fails(&fixture, &mut with_portal("https"), &login);
+    let cache = fixture.path("home/.aws/sso/cache");
+    fs::create_dir_all(&cache).unwrap();
+    let write_token = |expires: &str| {
+        let token = format!(r#"{{"accessToken": "login-token", "expiresAt": "{expires}"}}"#);
+        // The SHA-1 of the name of the session.
+        let name = "a9993e364706816aba3e25717850c26c9cd0d89d.json";
+        fs::write(cache.join(name), token).unwrap();
+    };
+    write_token("2020-01-01T00:00:00Z");
+    assert_fails(&fixture, &mut with_portal("https"), &login);
+    write_token(FUTURE);
+    assert_fails(
+        &fixture,
+        &mut with_portal("http"),
+        &["begins with https://"],
+    );
+    assert!(portal.take_requests().is_empty());
+    assert_signed(&fixture, &mut with_portal("https"));
+    let requests = portal.take_requests();
+    let target = "/federation/credentials?role_name=read%26er&account_id=12";
+    assert_eq!(requests[0].target, target);
+    let token = requests[0].header("x-amz-sso_bearer_token");
+    assert_eq!(token, Some("login-token"));
+    portal.inject([larder_testkit::http::Fault::Status(401)]);
+    assert_fails(&fixture, &mut with_portal("https"), &login);
+}
