@@ -99,7 +99,7 @@ impl Claims {
         first.map_or(0, |sender| sender.receiver_count() - 1)
     }
 
-    /// Passes `error` to all that wait for one of the units.
+    /// Passes `error` to all tasks that wait for one of the units.
     pub(crate) fn fail(mut self, error: &Error) {
         for (number, sender) in std::mem::take(&mut self.units) {
             self.known.complete(number, &sender, Err(error.clone()));

@@ -27,7 +27,7 @@ const BACKGROUND_REQUESTS: usize = 96;
 /// The pause after the first failed attempt. Each later pause is twice as long, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// The number of attempts after which a server that sends whole objects is believed not to support ranges.
+/// If a server replies to this number of attempts with the whole object, it does not support ranges.
 const WHOLE_ATTEMPTS: u32 = 3;
 
 /// Reads ranges of one version of an object.
@@ -241,7 +241,7 @@ impl<'c> Attempts<'c> {
         step.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Records that `piece` was read. The deadline begins anew.
+    /// Records that `piece` was read, and restarts the deadline.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
         let fetched = &self.counters.fetched_bytes;
         fetched.fetch_add(piece.len() as u64, Relaxed);

@@ -3,9 +3,10 @@
 //!
 //! # Model
 //! A unit is in memory, in flight, or absent. A unit in flight was *claimed* by one task, which has its
-//! [`Sender`]. All others wait for its [`Receiver`]. If a thread waits for a unit whose fetch is in the background,
-//! the [`Urgency`] of the fetch rises. Units in memory are dropped in the order in which they
-//! were delivered: a better policy is not needed, because the caches above keep what is used again.
+//! [`Sender`]. All other tasks that need the unit wait for its [`Receiver`]. If a thread waits for a unit whose
+//! fetch is in the background, the [`Urgency`] of the fetch rises. Units in memory are dropped in the order in
+//! which they were delivered. A better policy is not needed, because the caches above keep the content that is
+//! used again.
 //!
 //! # Failures
 //! If a unit cannot be read, reads of it fail with the same error for [`FAILURE_MEMORY`], without a request.
@@ -31,23 +32,23 @@ use tokio::sync::watch;
 /// metadata would transfer so little that the round trip would take most of their time.
 pub const UNIT_BYTES: u64 = disk_cache::UNIT_BYTES as u64;
 
-/// The time for which a unit that could not be read is not requested again. It is much longer than the layers
-/// above need to try each page of a failed read, and much shorter than the usual time limit of a read.
+/// The time for which a unit that could not be read is not requested again. In this time, the layers above can
+/// try each page of a failed read. It is much shorter than the usual time limit of a read.
 const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 
 /// The bytes of a unit, or the error of reading it.
 pub(crate) type Outcome = Result<Bytes>;
-/// Passes the outcome of a unit in flight to those that wait for it. If it is dropped without an outcome, they
-/// look for the unit again.
+/// Passes the outcome of a unit in flight to the tasks that wait for it. If it is dropped without an outcome,
+/// they look for the unit again.
 pub(crate) type Sender = watch::Sender<Option<Outcome>>;
 /// Waits for the outcome of a unit in flight.
 pub(crate) type Receiver = watch::Receiver<Option<Outcome>>;
 
-/// The known units of an object, which are those that are not absent.
+/// The units of an object that are not absent.
 #[derive(Debug)]
 pub(crate) struct Known {
     object_bytes: u64,
-    /// The number of units that memory may hold.
+    /// The maximum number of units in memory.
     capacity: usize,
     state: Mutex<State>,
 }
@@ -94,7 +95,7 @@ impl Known {
         }
     }
 
-    /// Returns the number of units that memory may hold.
+    /// Returns the maximum number of units in memory.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -121,9 +122,9 @@ impl Known {
         units.collect()
     }
 
-    /// Finds the units `numbers`, which ascend. Claims those that are absent for the caller, which must complete
-    /// or release each of them. A claimed unit joins the previous claimed ones if `joins` returns true for their
-    /// range and the unit.
+    /// Finds the units `numbers`, which ascend. Claims the absent units for the caller, which must complete or
+    /// release each of them. A claimed unit is added to the run of the previous claimed units if `joins`
+    /// returns true for this run and the unit.
     pub(crate) fn find_or_claim(
         &self,
         numbers: impl Iterator<Item = u64>,
@@ -172,7 +173,7 @@ impl Known {
     }
 
     /// Passes the outcome of a claimed unit to all that wait for it. If the unit was read, also adds it to
-    /// memory. Otherwise, remembers the error for a while.
+    /// memory. Otherwise, stores the error for [`FAILURE_MEMORY`].
     pub(crate) fn complete(&self, number: u64, sender: &Sender, unit: Outcome) {
         let mut state = self.state.lock();
         match &unit {
@@ -222,7 +223,7 @@ impl State {
         }
     }
 
-    /// Remembers that a unit could not be read. Forgets units whose failure is too long ago.
+    /// Records that a unit could not be read. Removes records that are older than [`FAILURE_MEMORY`].
     fn remember(&mut self, number: u64, error: Error, now: Instant) {
         while let Some(&(oldest, end)) = self.failed.front()
             && end <= now
@@ -268,7 +269,7 @@ mod tests {
         expire(&mut known.state.lock());
         assert!(is_absent(&known, 3));
         assert!(!is_absent(&known, 3));
-        // The others were forgotten.
+        // The records of the others were removed.
         assert_eq!(known.state.lock().units.len(), 1);
         assert_eq!(known.state.lock().failed.len(), 1);
     }

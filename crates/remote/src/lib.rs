@@ -20,9 +20,9 @@
 //! reads fail with `ESTALE`.
 //!
 //! # Failures
-//! A request that fails for a reason that may pass (a broken connection, a stall, a short or wrong reply,
-//! 5xx, 429) is repeated with growing pauses, until a deadline. After the deadline, the read fails with
-//! `EIO`. The statistics contain the reason.
+//! After a temporary failure (a broken connection, a stall, a short or wrong reply, 5xx, 429), a request is
+//! repeated with growing pauses, until a deadline. After the deadline, the read fails with `EIO`. The
+//! statistics contain the reason.
 //!
 //! # Secrets
 //! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither.

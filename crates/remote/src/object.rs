@@ -8,7 +8,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The version of an object: what must be equal in all replies.
+/// The version of an object: the values that must be equal in all replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The strong `ETag`.
@@ -37,7 +37,7 @@ impl Version {
         self.etag.is_some()
     }
 
-    /// Returns whether a replacement of the object can be noticed at all.
+    /// Returns whether a replacement of the object can be detected at all.
     #[must_use]
     pub fn is_known(&self) -> bool {
         // The client reports the time 0 if the server sends none.

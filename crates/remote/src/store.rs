@@ -27,8 +27,9 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The path of the object on the server.
     pub(crate) path: Path,
-    /// What distinguishes the server from others that have buckets of the same names, wherever it is configured:
-    /// the endpoint, and for Azure the account. Empty for a web server, whose URL is enough.
+    /// The identity of the server, among servers that have buckets of the same name: the endpoint and, for
+    /// Azure, the account. It does not depend on the place of the configuration. Empty for a web server, which
+    /// its URL identifies.
     pub(crate) server: String,
     /// The name of the user on the server. Empty if it is not known.
     pub(crate) user: String,

@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 /// The body of a reply. It must have an expected length.
 pub(crate) struct Body {
     parts: BoxStream<'static, object_store::Result<Bytes>>,
-    /// What is left of the part that arrived last.
+    /// The rest of the part that arrived last.
     part: Bytes,
     expected_bytes: u64,
     received_bytes: u64,

@@ -3,7 +3,7 @@
 use larder_block::Priority;
 use tokio::sync::watch;
 
-/// The priority of a fetch, which all share that know the fetch.
+/// The priority of a fetch. All tasks that know the fetch share it.
 #[derive(Debug)]
 pub(crate) struct Urgency(watch::Sender<Priority>);
 

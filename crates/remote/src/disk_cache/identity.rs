@@ -20,10 +20,10 @@ pub(super) type Digest = [u8; 32];
 pub struct Identity<'a> {
     /// The endpoint and the path of the object.
     pub location: &'a str,
-    /// What the store guarantees to differ for each version: an `ETag` or a version ID.
+    /// The `ETag` or version ID, which the store guarantees to be different for each version.
     pub version: &'a str,
-    /// Whose credentials are used, so that a user who may not read the object does not get it from the
-    /// cache. Empty for anonymous access.
+    /// The owner of the credentials. Therefore a user who may not read the object does not get it from
+    /// the cache. Empty for anonymous access.
     pub credentials: &'a str,
 }
 

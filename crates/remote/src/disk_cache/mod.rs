@@ -64,9 +64,9 @@
 //! use remain, storing of units stops until other objects are closed or files are removed. Therefore, if the
 //! limit is too small, the cache keeps what was read first, which is also what the next mount reads first.
 //!
-//! Each stored unit takes 68 KiB from the allowance of its object. The last 1/16 of the limit is for what other
-//! objects, also those of other processes, may still write within their allowances. A file that was unlinked
-//! while in use no longer counts. Only the rest of its present allowance can still be stored in it.
+//! Each stored unit takes 68 KiB from the allowance of its object. The last 1/16 of the limit is reserved for
+//! the allowances of other objects, including those of other processes. A file that was unlinked while in use
+//! no longer counts. Only the rest of its present allowance can still be stored in it.
 //!
 //! # Cost
 //!

@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = size_of::<u128>();
 /// The number of entries in a page of the map.
 const PAGE_ENTRIES: usize = ALIGN_BYTES / ENTRY_BYTES;
 
-/// Where the bytes of a cache file are stored. The tests use a device that loses power.
+/// The storage of the bytes of a cache file. The tests use a device that loses power.
 pub(super) trait Storage {
     /// Fills `buf`.
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()>;

@@ -8,11 +8,11 @@
 //!                                  v      v
 //!   the next mount: Source --> claims of the units --> few large requests (plan, prefetch), or the pack
 //! ```
-//! A recorder sees what reaches the device. The caches above the device read only what is needed while they are
-//! recorded, so a profile contains what was used, and not what was read ahead.
+//! A recorder records the reads of the device. During a recording, the caches above the device do not read ahead.
+//! Therefore a profile contains units that were used, and not units that were read ahead.
 //!
-//! A profile is bound to one [version](crate::Version) of an object. A profile of another version is refused: the
-//! same file may have other places in it.
+//! A profile is bound to one [version](crate::Version) of an object. A profile of another version is refused,
+//! because the files may be in other places of the image.
 //!
 //! # Demand before prefetch
 //! Units are prefetched in the background, in the order of their first use as far as large requests allow it. A
@@ -21,7 +21,7 @@
 //! # Trust
 //! Profiles and packs are hostile input. Their parsers have limits, and no content causes a panic. The bytes of a
 //! profile only select what is fetched from the image. The content of a pack replaces that of the image. Its
-//! checksums protect against accidents, and not against the person who made it.
+//! checksums protect against accidents, but not against a malicious author.
 
 mod error;
 mod format;

@@ -13,7 +13,7 @@
 //!   with the number as the seed, so that a unit is valid only in its own place.
 //! - Numbers are little-endian.
 //!
-//! All that describes the units precedes them, so that a pack can be used while it arrives.
+//! The head, the `ETag` and the map precede the units, so that a pack can be used while it arrives.
 
 use super::error::{Error, Result};
 use super::format::{check_version, is_valid_etag};

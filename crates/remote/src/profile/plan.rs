@@ -1,23 +1,24 @@
 //! Divides the units of a profile into requests.
 //!
 //! # Model
-//! Ranges of units are joined across the smallest gaps first, so that few requests are sent. What is in the gaps is
-//! fetched, too:
+//! Ranges of units are joined across the smallest gaps first, so that few requests are sent. The units in these gaps
+//! are fetched, too:
 //!
-//! - A gap of at most [`MAX_GAP_UNITS`] takes less time than another request costs.
-//! - Larger gaps are joined only if there are more than [`REQUESTS`] requests.
-//! - In all, at most a fifth of what is fetched is in gaps. If the units of a profile are far apart, there are more
-//!   than [`REQUESTS`] requests. A pack needs only one.
+//! - Ranges are joined across a gap of at most [`MAX_GAP_UNITS`], because fetching the gap takes less time than another
+//!   request.
+//! - Ranges are joined across a larger gap only if there are more than [`REQUESTS`] requests.
+//! - At most a fifth of all fetched units are in gaps. Therefore, if the units of a profile are far apart, there are
+//!   more than [`REQUESTS`] requests. A pack needs only one.
 //!
 //! The requests have the order of the first use of their units. At most [`REQUESTS`] are in flight at once, so that
-//! what is needed first arrives first.
+//! the units that are needed first arrive first.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// The maximum number of requests in flight.
 pub(super) const REQUESTS: usize = 16;
-/// The maximum length of a gap that is joined in any case: 256 KiB.
+/// The maximum length of a gap that is joined even if there are at most [`REQUESTS`] requests: 256 KiB.
 const MAX_GAP_UNITS: u64 = 4;
 /// The units in gaps are at most the units of the profile divided by this number.
 const GAPS_DIVISOR: u64 = 4;

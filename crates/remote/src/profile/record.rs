@@ -36,7 +36,7 @@ impl Recorder {
     pub fn create(path: &Path) -> Result<Self> {
         // The process may change its directory.
         let path = std::path::absolute(path)?;
-        // A failure now is better than after the mount.
+        // Fail now, and not after the mount.
         drop(Pending::create(&path)?);
         Ok(Self {
             path,

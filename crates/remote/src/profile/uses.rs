@@ -1,7 +1,7 @@
 //! The units that were fetched for a profile: which of them are expected, and which were used.
 //!
-//! A program *follows* the profile until it has read more than [`MAX_STRAYS`] times what the profile does not list. As
-//! long as it does, nothing else needs to be read ahead.
+//! A program *follows* the profile until it has made more than [`MAX_STRAYS`] reads of units that the profile does not
+//! list. While a program follows the profile, no other unit needs to be read ahead.
 
 use crate::counters::Counters;
 use larder_block::Priority;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The maximum number of reads of other units by a program that follows the profile.
 const MAX_STRAYS: u32 = 8;
 
-/// The units of a profile. It counts what was fetched for the profile, and what of it was read.
+/// The units of a profile. Counts the bytes that were fetched for the profile, and those of them that were read.
 #[derive(Debug)]
 pub(crate) struct Uses {
     state: Mutex<State>,
@@ -24,7 +24,7 @@ pub(crate) struct Uses {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The units that were not both fetched and read.
+    /// The units that were not fetched yet, or not read yet.
     units: HashMap<u64, Unit>,
     /// The units of the profile, as long as it is followed.
     listed: HashSet<u64>,
@@ -34,11 +34,11 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// It is being fetched, and nothing has read it.
+    /// It is being fetched, and was not read yet.
     Expected,
-    /// It is being fetched, and something waits for it, or did.
+    /// It is being fetched, and a read waits for it or has waited for it.
     Wanted,
-    /// It has arrived, with this length in bytes, and nothing has read it.
+    /// It has arrived, with this length in bytes, and was not read yet.
     Unused(u64),
 }
 
@@ -57,7 +57,7 @@ impl Uses {
         self.is_followed.store(true, Relaxed);
     }
 
-    /// Returns whether there is a profile, and reads follow it.
+    /// Returns whether there is a profile, and the program follows it.
     pub(crate) fn is_followed(&self) -> bool {
         self.is_followed.load(Relaxed)
     }
