@@ -5,6 +5,7 @@
 //! then recorded in the cache file of this version. The next opening of the same version compares the record, and
 //! reads nothing. Later reads return the same bytes, because the version is a strong `ETag`.
 
+use crate::disk_cache::CachedObject;
 use crate::object::Version;
 use crate::units::Units;
 use crate::{Error, Result};
@@ -66,18 +67,17 @@ pub(crate) async fn check(
         return Err(Error::Settings(why.to_owned()));
     }
     let disk = units.disk();
-    let found = match disk.and_then(|disk| disk.content()) {
-        Some(recorded) => ContentDigest(recorded),
-        None => {
-            let digest = read_all(units, version.size_bytes, progress).await?;
-            if let Some(disk) = disk
-                && let Err(error) = disk.set_content(digest.0)
-            {
-                // The next opening reads the image again.
-                tracing::warn!("cannot record the SHA-256 of the image: {error}");
-            }
-            digest
+    let found = if let Some(recorded) = disk.and_then(CachedObject::content) {
+        ContentDigest(recorded)
+    } else {
+        let digest = read_all(units, version.size_bytes, progress).await?;
+        if let Some(disk) = disk
+            && let Err(error) = disk.set_content(digest.0)
+        {
+            // The next opening reads the image again.
+            tracing::warn!("cannot record the SHA-256 of the image: {error}");
         }
+        digest
     };
     if found == expected {
         Ok(())

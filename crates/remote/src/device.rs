@@ -135,52 +135,18 @@ impl RemoteDevice {
             .transpose()?;
         let last = last.flatten().and_then(|text| Version::of_text(&text));
         let object = Object { store, path };
-        let counters = Arc::default();
-        let working_set = async {
-            let location = options.profile.as_ref();
-            let load =
-                |location| WorkingSet::load(location, &store_options, &counters, options.deadline);
-            Ok(match location.map(load) {
-                Some(load) => Some(load.await?),
-                None => None,
-            })
-        };
-        let (fetcher, first, working_set) = if options.offline {
-            if options.profile.is_some() {
-                let why = "a profile cannot be fetched, because requests are not allowed (offline)";
-                return Err(Error::Settings(why.to_owned()));
-            }
-            let version = last.clone().ok_or(Error::NotCached)?;
-            (Fetcher::offline(object, version), Bytes::new(), None)
-        } else {
-            let first_bytes = if last.is_some() { 1 } else { FIRST_BYTES };
-            let opened = Fetcher::open(
-                object,
-                first_bytes,
-                options.deadline,
-                options.allow_unversioned,
-                Arc::clone(&counters),
-            );
-            // Both are requested at once.
-            let both = async { tokio::join!(opened, working_set) };
-            let (opened, working_set): (_, Result<Option<WorkingSet>>) = runtime.block_on(both);
-            let (fetcher, first) = opened?;
-            (fetcher, first, working_set?)
-        };
+        let replies = first_replies(&runtime, object, last, &store_options, options)?;
+        let FirstReplies {
+            fetcher,
+            first,
+            working_set,
+        } = replies;
         let object_bytes = fetcher.version().size_bytes;
         if options.offset_bytes > object_bytes {
             return Err(Error::Settings(format!(
                 "the offset {} is past the end of the object, which has {object_bytes} bytes",
                 options.offset_bytes
             )));
-        }
-        if let Some(working_set) = &working_set {
-            working_set.check(fetcher.version())?;
-            if options.sha256.is_some() && working_set.has_content() {
-                let why =
-                    "the content cannot be checked if a pack replaces it; use the profile itself";
-                return Err(Error::Settings(why.to_owned()));
-            }
         }
         if let Some(recorder) = &options.recorder {
             recorder.set_object(url.to_string(), fetcher.version().clone());
@@ -272,6 +238,72 @@ fn start_runtime() -> Result<Runtime> {
         .enable_all()
         .build()
         .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))
+}
+
+/// What the first requests have returned.
+struct FirstReplies {
+    fetcher: Fetcher,
+    /// The start of the object. It is empty if no request was sent.
+    first: Bytes,
+    working_set: Option<WorkingSet>,
+}
+
+/// Requests the start of `object`, and the profile of `options`, if there is one. Both are requested at once.
+/// `last` is the version that the disk cache knows: if there is one, only one byte is requested.
+///
+/// # Errors
+/// If a request fails, if the object is not acceptable, or if the profile does not belong to it.
+fn first_replies(
+    runtime: &Runtime,
+    object: Object,
+    last: Option<Version>,
+    store_options: &StoreOptions<'_>,
+    options: &RemoteOptions,
+) -> Result<FirstReplies> {
+    if options.offline {
+        if options.profile.is_some() {
+            let why = "a profile cannot be fetched, because requests are not allowed (offline)";
+            return Err(Error::Settings(why.to_owned()));
+        }
+        return Ok(FirstReplies {
+            fetcher: Fetcher::offline(object, last.ok_or(Error::NotCached)?),
+            first: Bytes::new(),
+            working_set: None,
+        });
+    }
+    let counters = Arc::default();
+    let working_set = async {
+        match &options.profile {
+            Some(location) => {
+                let load = WorkingSet::load(location, store_options, &counters, options.deadline);
+                load.await.map(Some)
+            }
+            None => Ok(None),
+        }
+    };
+    let opened = Fetcher::open(
+        object,
+        if last.is_some() { 1 } else { FIRST_BYTES },
+        options.deadline,
+        options.allow_unversioned,
+        Arc::clone(&counters),
+    );
+    let both = async { tokio::join!(opened, working_set) };
+    let (opened, working_set) = runtime.block_on(both);
+    let (fetcher, first) = opened?;
+    let working_set = working_set?;
+    if let Some(working_set) = &working_set {
+        working_set.check(fetcher.version())?;
+        if options.sha256.is_some() && working_set.has_content() {
+            let why = "the content cannot be checked if a pack replaces it; use the profile itself";
+            return Err(Error::Settings(why.to_owned()));
+        }
+    }
+    Ok(FirstReplies {
+        fetcher,
+        first,
+        working_set,
+    })
 }
 
 impl BlockDevice for RemoteDevice {
