@@ -19,7 +19,9 @@ fn content(salt: u8) -> Vec<u8> {
 
 fn digest(content: &[u8]) -> ContentDigest {
     let digest = Sha256::digest(content);
-    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = digest.iter().fold(String::new(), |digits, byte| {
+        digits + &format!("{byte:02x}")
+    });
     digits.parse().unwrap()
 }
 
