@@ -25,7 +25,7 @@ MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set
 .PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the commands larder, larder-lab and larder-remote into target/release
 	@# One at a time: together, larder would link the features that larder-lab needs.

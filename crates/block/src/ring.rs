@@ -77,7 +77,7 @@ struct InFlight {
 // SAFETY: the pointers in `parts` are to the buffers of `request`, which is `Send`.
 unsafe impl Send for InFlight {}
 
-/// A request that the kernel has completed.
+/// A request that has ended, and its result.
 pub(crate) struct Finished {
     request: Request,
     result: io::Result<()>,
@@ -225,7 +225,7 @@ impl Ring {
         waited
     }
 
-    /// Ends the requests that the kernel has not taken with the error `errno`.
+    /// Fails the requests that the kernel has not taken. Their result is the error `errno`.
     fn fail(&mut self, errno: Errno, finished: &mut Vec<Finished>) {
         self.has_failed = true;
         for key in std::mem::take(&mut self.unsubmitted) {

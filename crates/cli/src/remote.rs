@@ -78,7 +78,7 @@ $XDG_CACHE_HOME/larder."
     /// Maximum size of the disk cache; 0 disables it [default: 10G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = HEADING)]
     pub cache_disk_size: Option<u64>,
-    /// Read only from the disk cache, and send no requests
+    /// Use only the disk cache, and send no requests
     #[arg(long, help_heading = HEADING)]
     pub offline: bool,
     /// Refuse the image unless its content has this SHA-256

@@ -2,8 +2,9 @@
 //! changes that are not on the image yet.
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
-//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: readers do not use the live
-//! inode, but a copy of its state in the inode cache. This module inserts the copies. A volume that
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: a reader takes the attributes of an
+//! inode from the inode cache if they are there. It uses the live inode only to load them, or if it needs a lock.
+//! This module inserts the attributes into the cache. A volume that
 //! is open only for reading has no live inodes.
 //!
 //! # Two views of an inode
@@ -17,12 +18,12 @@
 //! let live = volume.live(ino)?;
 //! let _exclusive = live.rw.write();      // for several inodes: lock_exclusively
 //! let (handle, inode) = fs.change(credits, |handle| {
-//!     let mut inode = live.inode()?;     // after the open: write-back can change the inode until then
+//!     let mut inode = live.inode()?;     // load it only now: until the handle was open, write-back could change it
 //!     ...                                // change it and its blocks
 //!     fs.write_inode(handle, &inode)?;
 //!     Ok(inode)
 //! })?;
-//! live.publish(&handle, &inode);         // before the stop: after it, write-back can change the inode again
+//! live.publish(&handle, &inode);         // before `handle.stop()`: afterwards, write-back can change the inode
 //! handle.stop();
 //! ```
 //! If the closure fails, the handle undoes its changes, and nothing is published. The handle also undoes its
@@ -30,8 +31,9 @@
 //! called again. Therefore the closure must change nothing that the handle does not undo.
 //!
 //! # Holds
-//! A hold is a count that prevents the deletion of an inode. Each open file has a hold, and so has each node
-//! that the kernel refers to: both keep an inode number from one operation to the next. An inode without
+//! A hold is a reference that prevents the deletion of an inode. The table counts the holds of each inode. Each open
+//! file has a hold, and so has each node that the kernel refers to: they store an inode number, and use it again in
+//! later operations. An inode without
 //! names is deleted when it has no holds. An inode number without a hold may be stale: the inode may have
 //! been deleted, and the number may belong to another file, with another generation.
 //!
@@ -41,8 +43,8 @@
 //! 3. An inode whose deletion has begun has no holds, and cannot get one.
 //!
 //! # Cost
-//! A held inode takes 10 to 20 bytes here, and the same again in the mount's table of nodes. For each held
-//! inode, the caches give up 64 bytes (see [`charged`]). An inode in the table takes about 450 bytes. An
+//! An inode with holds takes 10 to 20 bytes in this table, and 10 to 20 bytes in the mount's table of nodes; while
+//! the tables grow, it takes more. Therefore the caches give up 64 bytes for it (see [`charged`]). An inode in the table takes about 450 bytes. An
 //! inode is idle if no operation uses it, and it stays in the table only because fsync needs the number of
 //! its last transaction. The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
 //!
@@ -629,8 +631,8 @@ impl Live<'_> {
         !self.state().is_clean()
     }
 
-    /// Records `tid`, a committed transaction, as the one that fsync and fdatasync wait for, unless
-    /// a transaction is already recorded. Until the inode changes again, they then need not wait.
+    /// If no transaction is recorded for fsync and fdatasync, records `tid`, which is already committed.
+    /// Until the inode changes again, fsync and fdatasync then return without waiting.
     pub(crate) fn set_sync_tid(&self, tid: Tid) {
         let mut state = self.state();
         state.sync.get_or_insert(tid);

@@ -7,14 +7,15 @@
 //! Afterwards, the fast commits are invalid, because their transaction number has been used.
 //!
 //! The replay uses the blocks and inode numbers that the fast commits recorded, even if the bitmaps
-//! already mark them as used. An interrupted replay of the kernel may have marked them. All these
-//! blocks are marked as used before the replay allocates other blocks, for mappings and
-//! directories. They are marked again at the end, in case the replay freed one of them.
+//! already mark them as used. An interrupted replay of the kernel may have marked them. Except
+//! for directories, the blocks inside the file system are marked as used before the replay
+//! allocates other blocks, for mappings and directories. They are marked again at the end, in case the replay freed one of them.
 //!
 //! If fast commits map parts of a file to blocks outside the file system, these ranges are added to
-//! the file's mapping, so that reading them fails. If any other change cannot be applied to the
-//! image, the whole replay is refused, and changes nothing. For example, the file has a different
-//! type, or the log is too small for the changes. e2fsck can apply such changes, because it
+//! the file's mapping, so that reading them fails. Changes of an inode that does not exist, and
+//! names in a directory that does not exist, are ignored with a warning. If any other change cannot
+//! be applied to the image, the whole replay is refused, and changes nothing. For example, the
+//! logged inode and the inode on the image have different types, or the log is too small. e2fsck can apply such changes, because it
 //! rebuilds bitmaps and counts.
 //!
 //! # Directories
@@ -265,8 +266,8 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Maps the file blocks from `start` up to `end` to the blocks from `physical` on. Skips blocks
-    /// that are already mapped there.
+    /// Maps the file blocks from `start` up to `end` to the blocks from `physical` on. If a
+    /// block is already mapped there, changes only whether it is written. Other mappings are replaced.
     fn map(
         &mut self,
         inode: &mut Inode,

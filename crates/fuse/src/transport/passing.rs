@@ -6,7 +6,7 @@
 //! the signal.
 //!
 //! Therefore, if a fatal signal is pending for the thread that waits for a passed request, the server replies with
-//! `EINTR`: the request *ends*. [`Ending`] decides which requests can end. If a worker has already begun to answer a
+//! `EINTR`: the request *ends*. [`Handler::ending`] decides which requests can end. If a worker has already begun to answer a
 //! request that ends, the worker continues, because most waits for a device cannot be interrupted. Its answer is
 //! discarded. Other signals do not end a request, because programs do not expect `EINTR` from operations on a file.
 //! `SA_RESTART` would not help: it does not restart a system call for which the server replied with `EINTR`.
@@ -20,8 +20,8 @@
 //!
 //! # Requests that wait for other requests
 //! The answer to an `LSEEK` waits until the kernel has written back the file's dirty pages. For this, the server must
-//! answer the kernel's writes, which may also be passed to workers. One thread answers all requests of this kind
-//! ([`Handler::waits_for_kernel`]), so they never occupy the workers.
+//! answer the kernel's writes, which may also be passed to workers. A separate thread answers all `LSEEK` requests
+//! ([`Handler::waits_for_kernel`]). Therefore they never occupy the workers that the writes need.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
@@ -80,7 +80,7 @@ pub(super) trait Passed: Send {
     fn reply(self: Box<Self>, answer: Answer<&[u8]>);
 }
 
-/// A copy of a request. Only requests without data are copied.
+/// A copy of a request. Requests that carry file content are never copied.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) header: Header,
@@ -113,7 +113,8 @@ pub(super) struct Passing {
 struct Pending {
     /// The requests, by request number.
     requests: HashMap<u64, EndableRequest>,
-    /// Whether a thread checks the requests.
+    /// Whether the checks have been started. Stays true if /proc cannot be used, so that there is no further
+    /// attempt.
     is_checked: bool,
     /// The number of checks so far.
     checks: u64,
