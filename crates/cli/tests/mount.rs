@@ -217,7 +217,7 @@ fn stats_are_restricted_to_owner_and_root() {
     let mounted = serde_json::json!({ "mountpoint": at.to_string(), "transport": transport });
     assert_eq!(json["mounts"], serde_json::json!([mounted]));
     let output = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
-    let advises = text(&output.stderr).contains("io_uring: as root, echo Y > /sys/module/fuse");
+    let advises = text(&output.stderr).contains("as root, echo Y > /sys/module/fuse");
     let can_enable = std::path::Path::new("/sys/module/fuse/parameters/enable_uring").exists();
     assert_eq!(
         advises,
