@@ -93,8 +93,8 @@ wins. If a flag contradicts a mount option, the flag wins.
   offset=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
   cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
-  direct_io, direct_device, allow_other, allow_root, nonempty, anonymous,
-  allow_unversioned, offline
+  direct_io, direct_device, allow_other, allow_root, nonempty,
+  anonymous, allow_unversioned, offline
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact

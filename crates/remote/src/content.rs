@@ -5,6 +5,7 @@
 //! then recorded in the cache file of this version. The next opening of the same version compares the record, and
 //! reads nothing. Later reads return the same bytes, because the version is a strong `ETag`.
 
+use crate::digest::ContentDigest;
 use crate::disk_cache::CachedObject;
 use crate::object::Version;
 use crate::units::Units;
@@ -12,42 +13,12 @@ use crate::{Error, Result};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use larder_block::Priority;
 use sha2::{Digest as _, Sha256};
-use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// The length of the pieces in which the image is read, in bytes. A piece is one request.
 const PIECE_BYTES: u64 = 2 << 20;
 /// The number of pieces that are requested at once.
 const PIECES: usize = 8;
-
-/// The SHA-256 of the content of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContentDigest(pub(crate) [u8; 32]);
-
-impl FromStr for ContentDigest {
-    type Err = &'static str;
-
-    /// Parses 64 hexadecimal digits.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = "a SHA-256 has 64 hexadecimal digits";
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(invalid);
-        }
-        let mut digest = [0; 32];
-        for (at, byte) in digest.iter_mut().enumerate() {
-            let digits = text.get(2 * at..2 * at + 2).ok_or(invalid)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| invalid)?;
-        }
-        Ok(Self(digest))
-    }
-}
-
-impl Display for ContentDigest {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// Receives the number of bytes that were read, and the size of the image.
 pub type Progress = fn(u64, u64);

@@ -1,6 +1,7 @@
 //! The device of a remote image.
 
-use crate::content::{self, ContentDigest, Progress};
+use crate::content::{self, Progress};
+use crate::digest::ContentDigest;
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;

@@ -1,6 +1,6 @@
 //! Errors of remote images.
 
-use crate::content::ContentDigest;
+use crate::digest::ContentDigest;
 use crate::profile;
 use crate::redact::redact;
 use object_store::Error as StoreError;

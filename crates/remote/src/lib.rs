@@ -37,6 +37,7 @@ mod connector;
 mod content;
 mod counters;
 mod device;
+mod digest;
 pub mod disk_cache;
 mod error;
 mod fetch;
@@ -51,8 +52,9 @@ mod units;
 mod urgency;
 mod url;
 
-pub use content::{ContentDigest, Progress};
+pub use content::Progress;
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
+pub use digest::ContentDigest;
 pub use error::{Error, Result};
 pub use known::UNIT_BYTES;
 pub use object::Version;

@@ -19,8 +19,10 @@ mod provider;
 mod roles;
 mod sso;
 mod temporary;
+mod variables;
 
 pub(crate) use profile::Profile;
+pub(crate) use variables::Variables;
 
 use crate::connector::Connector;
 use crate::{Error, Result};
@@ -33,16 +35,6 @@ use sso::Login;
 use std::sync::Arc;
 use std::time::SystemTime;
 use temporary::Temporary;
-
-/// The variables of the environment.
-pub(crate) struct Variables<'v>(pub(crate) &'v dyn Fn(&str) -> Option<String>);
-
-impl Variables<'_> {
-    /// Returns the value of a variable that is not empty.
-    pub(crate) fn get(&self, name: &str) -> Option<String> {
-        (self.0)(name).filter(|value| !value.is_empty())
-    }
-}
 
 /// Credentials that were found.
 pub(crate) struct Found {

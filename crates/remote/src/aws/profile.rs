@@ -2,7 +2,7 @@
 //!
 //! Source: AWS Command Line Interface, user guide, "Configuration and credential file settings".
 
-use super::Variables;
+use super::variables::Variables;
 use ini::{Ini, ParseOption};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};

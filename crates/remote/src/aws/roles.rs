@@ -1,9 +1,9 @@
 //! Credentials of roles that `object_store` obtains: with the token of a web identity, in a container, and on an
 //! instance of EC2.
 
-use super::Variables;
 use super::profile::Profile;
 use super::temporary::check;
+use super::variables::Variables;
 use crate::Error;
 use crate::connector::Connector;
 use crate::error::Failure;

@@ -10,9 +10,9 @@
 //! Source: AWS SDKs and Tools, reference guide, "IAM Identity Center credential provider"; IAM Identity Center,
 //! portal API reference, "`GetRoleCredentials`".
 
-use super::Variables;
 use super::profile::Profile;
 use super::temporary::Temporary;
+use super::variables::Variables;
 use crate::Error;
 use crate::error::Failure;
 use object_store::HeaderValue;
