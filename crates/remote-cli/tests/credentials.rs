@@ -72,7 +72,7 @@ fn assert_fails(fixture: &Fixture, command: &mut Command, expected: &[&str]) {
 }
 
 #[test]
-fn user_without_credentials_is_told_where_they_were_looked_for() {
+fn error_without_credentials_lists_the_searched_places() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
@@ -130,7 +130,7 @@ fn role_of_an_instance_or_a_container_is_used() {
     let service = HttpServer::of_pages(&pages, Link::default());
     let mut instance = ls(&fixture, "");
     instance.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url(""));
-    // Services of the machine are not asked through a proxy.
+    // Services of the machine are not queried through a proxy.
     instance.env("HTTP_PROXY", "http://127.0.0.1:9");
     instance.env("NO_PROXY", fixture.server.address().ip().to_string());
     assert_signed(&fixture, &mut instance);

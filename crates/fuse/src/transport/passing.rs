@@ -113,8 +113,8 @@ pub(super) struct Passing {
 struct Pending {
     /// The requests, by request number.
     requests: HashMap<u64, EndableRequest>,
-    /// Whether the checks have been started. Stays true if /proc cannot be used, so that there is no further
-    /// attempt.
+    /// Whether the checks have been started. Stays true if /proc cannot be used: then, no further attempt is
+    /// made.
     is_checked: bool,
     /// The number of checks so far.
     checks: u64,

@@ -10,7 +10,7 @@
 //!    `AWS_CONTAINER_CREDENTIALS_FULL_URI` with `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`);
 //! 5. the role of an instance of EC2, from its metadata service.
 //!
-//! The places 1 to 4 are chosen without a request. The metadata service is asked when the first request is
+//! The places 1 to 4 are chosen without a request. The metadata service is queried when the first request is
 //! signed. If it does not answer at once, the error lists all places.
 
 mod process;

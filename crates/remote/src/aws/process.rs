@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn quotes_group_words_and_nothing_else_is_expanded() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("my tool");
+        let path = folder.path().join("own tool");
         program(&path);
         let command = format!("\"{}\" a \"$HOME;b\" '*' c\\,d", path.display());
         let temporary = in_runtime(run(&command)).unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct Profile {
     is_named: bool,
     /// The folder of the files, unless the user's home is not known.
     folder: Option<PathBuf>,
-    /// The paths of the files, as the user is told them.
+    /// The paths of the files, as errors show them.
     paths: [String; 2],
     /// Why a file cannot be used.
     problems: Vec<String>,
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn quotes_are_part_of_a_value() {
-        let config = "[profile own]\ncredential_process = \"/opt/my tool\" 'a b' c\\d # e\n";
+        let config = "[profile own]\ncredential_process = \"/opt/own tool\" 'a b' c\\d # e\n";
         let profile = Profile::of_text("own", "", config);
         let command = profile.get("credential_process");
-        assert_eq!(command, Some("\"/opt/my tool\" 'a b' c\\d # e"));
+        assert_eq!(command, Some("\"/opt/own tool\" 'a b' c\\d # e"));
     }
 
     #[test]

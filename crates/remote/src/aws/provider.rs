@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Mutex;
 
-/// After a failure, the source is not asked again for this time. Many requests can need credentials at once.
+/// After a failure, the source is not queried again for this time. Many requests can need credentials at once.
 const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 
 /// Where credentials are from.
@@ -156,20 +156,20 @@ mod tests {
     #[test]
     fn fresh_credentials_are_used_again_and_old_ones_renewed() {
         let mut kept = Kept::default();
-        let mut ask = |answer| get(&mut kept, answer).unwrap();
+        let mut query = |answer| get(&mut kept, answer).unwrap();
         let old = Duration::from_mins(58);
-        assert_eq!(ask(Ok(received("A", Duration::ZERO))), "A");
-        assert_eq!(ask(Ok(received("B", Duration::ZERO))), "A");
+        assert_eq!(query(Ok(received("A", Duration::ZERO))), "A");
+        assert_eq!(query(Ok(received("B", Duration::ZERO))), "A");
         let mut kept = Kept::default();
-        let mut ask = |answer| get(&mut kept, answer).unwrap();
-        assert_eq!(ask(Ok(received("A", old))), "A");
+        let mut query = |answer| get(&mut kept, answer).unwrap();
+        assert_eq!(query(Ok(received("A", old))), "A");
         // They are valid for two more minutes.
-        assert_eq!(ask(Err(denied())), "A");
-        assert_eq!(ask(Ok(received("B", Duration::ZERO))), "A");
+        assert_eq!(query(Err(denied())), "A");
+        assert_eq!(query(Ok(received("B", Duration::ZERO))), "A");
     }
 
     #[test]
-    fn failed_source_is_not_asked_at_once_again() {
+    fn failed_source_is_not_queried_again_at_once() {
         let mut kept = Kept::default();
         assert_eq!(get(&mut kept, Err(denied())), Err(denied()));
         let answer = Ok(received("A", Duration::ZERO));
