@@ -9,6 +9,7 @@
 //! A thread serves each connection. The server ends when it is dropped.
 
 mod body;
+mod hold;
 mod link;
 mod log;
 mod message;

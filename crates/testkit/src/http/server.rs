@@ -1,6 +1,7 @@
 //! The server, its objects and its faults.
 
 use super::body::Body;
+use super::hold::Hold;
 use super::link::Link;
 use super::log::{Exchange, Log};
 use super::message::{Reply, Request};
@@ -147,6 +148,7 @@ struct Shared {
     link: Link,
     faults: Mutex<VecDeque<Fault>>,
     log: Log,
+    hold: Hold,
     connections: Mutex<Vec<TcpStream>>,
     is_ended: AtomicBool,
 }
@@ -190,6 +192,7 @@ impl HttpServer {
             link,
             faults: Mutex::default(),
             log: Log::default(),
+            hold: Hold::default(),
             connections: Mutex::default(),
             is_ended: AtomicBool::new(false),
         });
@@ -238,6 +241,12 @@ impl HttpServer {
         lock(&self.shared.faults).extend(faults);
     }
 
+    /// Sends no reply until requests for this number of different ranges wait. So the number of requests that a
+    /// client has in flight can be tested without a clock. Then replies are sent as usual.
+    pub fn hold_until(&self, ranges: usize) {
+        self.shared.hold.begin(ranges);
+    }
+
     /// Removes and returns the requests that were received.
     #[must_use]
     pub fn take_requests(&self) -> Vec<Request> {
@@ -255,6 +264,7 @@ impl HttpServer {
 impl Drop for HttpServer {
     fn drop(&mut self) {
         self.shared.is_ended.store(true, SeqCst);
+        self.shared.hold.end();
         for connection in lock(&self.shared.connections).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
@@ -294,6 +304,7 @@ impl Shared {
         (number, received): (usize, Instant),
     ) -> io::Result<Option<Fault>> {
         self.link.delay(received);
+        self.hold.wait(request.range());
         let fault = lock(&self.faults).pop_front();
         if fault == Some(Fault::Close) {
             return Ok(fault);
