@@ -242,8 +242,7 @@ impl<'c> Attempts<'c> {
 
     /// Records that `piece` was read. The deadline begins anew.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
-        let fetched = &self.counters.fetched_bytes;
-        fetched.fetch_add(piece.len() as u64, Relaxed);
+        self.counters.count_fetched(piece.len() as u64);
         *self = Self::new(self.counters, self.deadline);
     }
 

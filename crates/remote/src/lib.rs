@@ -42,6 +42,7 @@ mod fetch;
 mod known;
 mod last_version;
 mod object;
+mod pace;
 pub mod profile;
 mod redact;
 mod store;
