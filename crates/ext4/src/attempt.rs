@@ -185,12 +185,13 @@ pub struct MemoryOnly {
     _waiting: Waiting,
 }
 
-/// A guard that suspends a [`MemoryOnly`] part, so that the thread may wait. The part continues when the guard
-/// is dropped.
+/// A guard that suspends a [`MemoryOnly`] part, so that the thread may wait, or may begin another part. The part
+/// continues when the guard is dropped.
 #[derive(Debug)]
 #[must_use = "the part continues when this is dropped"]
 pub struct MayWait {
     was_active: bool,
+    had_missed: bool,
     _waiting: Waiting,
 }
 
@@ -222,6 +223,7 @@ impl MemoryOnly {
     pub fn suspend() -> MayWait {
         MayWait {
             was_active: IS_MEMORY_ONLY.replace(false),
+            had_missed: HAS_MISSED.get(),
             _waiting: Waiting::allow(),
         }
     }
@@ -293,5 +295,6 @@ impl Drop for MemoryOnly {
 impl Drop for MayWait {
     fn drop(&mut self) {
         IS_MEMORY_ONLY.set(self.was_active);
+        HAS_MISSED.set(self.had_missed);
     }
 }

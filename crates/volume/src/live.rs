@@ -656,19 +656,29 @@ impl Live<'_> {
     }
 
     /// Starts the deletion of the inode and returns true, or returns false if the inode has holds. After
-    /// the start, no thread can hold the inode until [`Live::drop_state`] is called.
+    /// the start, no thread can hold the inode until [`Live::drop_state`] or [`Live::end_deletion`] is
+    /// called.
     #[must_use]
     pub(crate) fn begin_deletion(&self) -> bool {
         self.table.begin_deletion(self.ino())
     }
 
+    /// Ends a deletion that will be repeated. The inode keeps its state.
+    pub(crate) fn end_deletion(&self) {
+        self.table.end_deletion(self.ino());
+    }
+
     /// Discards all pages of the file, and its content that is only in memory. Called when a file
     /// is deleted, before its blocks are freed. The caller must hold `rw` exclusively.
-    pub(crate) fn discard_content(&self) {
-        let _exclusive = self.inode.writeback.lock();
+    ///
+    /// # Errors
+    /// [`WouldWait`](larder_ext4::Error::WouldWait).
+    pub(crate) fn discard_content(&self) -> Result<()> {
+        let _exclusive = self.lock_write_back()?;
         self.discard_all_pages();
         self.mark_clean(0..u64::MAX);
         self.state().size_bytes = None;
+        Ok(())
     }
 
     /// Discards `pages` and their content.

@@ -184,6 +184,54 @@ fn held_inode_number_is_not_reused() {
 }
 
 #[test]
+fn deletion_that_would_wait_keeps_the_hold() {
+    if skip(&TOOLS) {
+        return;
+    }
+    for layout in ["extent", "^extent,^64bit", "inline_data,ea_inode"] {
+        let (volume, device) = open(image(layout));
+        let empty = volume.statfs();
+        create(&volume, b"file", b"start");
+        let ino = volume.lookup(Ino::ROOT, b"file").expect("there");
+        // One block in each 256 KiB, so that the mapping has blocks of its own.
+        for at in 1..32 {
+            volume.write_at(ino, b"part", at << 18).expect("written");
+        }
+        volume
+            .set_xattr(ino, b"user.a", &[1; 700], XattrMode::Any)
+            .expect("set");
+        volume.close().expect("closed");
+        let (volume, device) = open(device.to_bytes());
+        let ino = volume.lookup(Ino::ROOT, b"file").expect("there");
+        volume.hold(ino).expect("held");
+        volume.unlink(Ino::ROOT, b"file").expect("unlinked");
+        // The bitmaps and the mapping are not in memory.
+        assert!(!volume.try_release(ino).expect("tried"), "{layout}");
+        let mut read = [0; 5];
+        volume.read_at(ino, &mut read, 0).expect("read");
+        assert_eq!(&read, b"start", "{layout}");
+        assert_eq!(volume.metadata(ino).expect("held").links, 0);
+        volume.release(ino, 1).expect("deleted");
+        assert_eq!(errno(volume.metadata(ino)), Some(Errno::STALE));
+        volume.sync().expect("durable");
+        let now = volume.statfs();
+        assert_eq!(
+            (now.free_files, now.free_blocks),
+            (empty.free_files, empty.free_blocks),
+            "{layout}"
+        );
+        // Now the bitmaps are in memory.
+        let ino = create(&volume, b"file", b"content");
+        volume.hold(ino).expect("held");
+        volume.unlink(Ino::ROOT, b"file").expect("unlinked");
+        assert!(volume.try_release(ino).expect("deleted"), "{layout}");
+        assert_eq!(errno(volume.hold(ino)), Some(Errno::STALE));
+        volume.close().expect("closed");
+        assert_clean(&device, layout);
+    }
+}
+
+#[test]
 fn files_that_have_the_same_number_have_different_generations() {
     if skip(&TOOLS) {
         return;

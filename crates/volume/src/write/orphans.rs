@@ -10,7 +10,7 @@ use super::Writer;
 use super::truncate::FILE_BLOCKS;
 use crate::live::Live;
 use crate::{Error, Ino, Result};
-use larder_ext4::{Handle, Inode};
+use larder_ext4::{Handle, Inode, MemoryOnly};
 
 /// The credits of each handle of a deletion: the maximum number of blocks that the handle may
 /// change.
@@ -119,35 +119,65 @@ impl Writer {
             return Ok(());
         }
         self.fs().release_preallocation(ino);
+        self.delete_unnamed(ino)
+    }
+
+    /// Releases a hold of the inode without waiting, as described at
+    /// [`Volume::try_release`](crate::Volume::try_release).
+    pub(crate) fn try_release(&self, ino: Ino) -> Result<bool> {
+        let _outer = MemoryOnly::suspend();
+        let _part = MemoryOnly::begin();
+        let released = self.release(ino, 1);
+        if !MemoryOnly::has_missed() && !would_wait(&released) {
+            return released.map(|()| true);
+        }
+        // If the inode cannot be held, another thread has begun to delete it.
+        let is_held = self
+            .inodes
+            .live
+            .as_ref()
+            .is_some_and(|table| table.hold(ino));
+        Ok(!is_held)
+    }
+
+    /// Deletes the inode if it has neither names nor holds.
+    fn delete_unnamed(&self, ino: Ino) -> Result<()> {
         if self.inodes.inode(ino)?.links() > 0 {
             return Ok(());
         }
         let live = self.inodes.live(ino)?;
-        let _exclusive = live.rw.write();
-        let released = self.change_once(|| {
+        let _exclusive = live.lock()?;
+        let deleted = self.change_once(|| {
             // The inode may have received a name or a hold before `rw` was locked.
             if live.inode()?.links() == 0 && live.begin_deletion() {
                 self.delete(&live)?;
             }
             Ok(())
         });
-        match released {
+        match deleted {
             Err(Error::Ext4(larder_ext4::Error::ReadOnly(_))) => Ok(()),
-            released => released,
+            deleted => deleted,
         }
     }
 
     /// Discards the content of an orphan, and deletes the file. The caller must hold `rw`
-    /// exclusively.
+    /// exclusively, and must have begun the deletion.
     fn delete(&self, live: &Live<'_>) -> Result<()> {
-        live.discard_content();
-        let _no_write_back = live.writeback.lock();
-        let mapping = live.change_mapping();
-        let deleted = mapping.and_then(|_map| self.delete_discarded(live));
-        if deleted.is_err() {
+        let deleted = self.delete_locked(live);
+        if MemoryOnly::has_missed() || would_wait(&deleted) {
+            // The caller deletes the file later. Until then, the state must be kept.
+            live.end_deletion();
+        } else if deleted.is_err() {
             live.drop_state();
         }
         deleted
+    }
+
+    fn delete_locked(&self, live: &Live<'_>) -> Result<()> {
+        live.discard_content()?;
+        let _no_write_back = live.lock_write_back()?;
+        let _map = live.change_mapping()?;
+        self.delete_discarded(live)
     }
 
     /// Deletes an orphan that has no cached pages. The caller must hold `rw`, `writeback` and `map`
@@ -155,6 +185,8 @@ impl Writer {
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
+        // The first handle ends the memory-only part, so the next one could wait.
+        let is_memory_only = MemoryOnly::is_active();
         loop {
             let (handle, (left, inode)) = fs.change(DELETE_CREDITS, |handle| -> Result<_> {
                 let mut inode = live.inode()?;
@@ -175,9 +207,21 @@ impl Writer {
             };
             live.publish(&handle, &inode);
             handle.stop();
+            if is_memory_only {
+                return Err(larder_ext4::Error::WouldWait.into());
+            }
             blocks = left;
         }
     }
+}
+
+/// Returns whether an operation failed because it would have had to wait.
+fn would_wait<T>(result: &Result<T>) -> bool {
+    use larder_ext4::Error as Ext4;
+    matches!(
+        result,
+        Err(Error::Ext4(Ext4::WouldWait | Ext4::NotInMemory(_)))
+    )
 }
 
 /// Returns whether `error` affects only one orphan, so that the remaining orphans can be processed.

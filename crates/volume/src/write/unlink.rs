@@ -110,6 +110,16 @@ impl Volume {
     pub fn release(&self, ino: Ino, count: u64) -> Result<()> {
         self.writer.release(ino, count)
     }
+
+    /// Releases a hold of `ino` like [`Volume::release`], and returns true. If the deletion of the inode
+    /// would have to wait for a device or a lock, keeps the hold and returns false. A part of the
+    /// content may then already be freed.
+    ///
+    /// # Errors
+    /// As [`Volume::release`].
+    pub fn try_release(&self, ino: Ino) -> Result<bool> {
+        self.writer.try_release(ino)
+    }
 }
 
 /// Returns an error if `name` of `inode` cannot be removed from `dir`, because the directory cannot
