@@ -214,6 +214,11 @@ impl Writer {
         end_bytes: u64,
     ) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
+        let pages = writing.at() / page_bytes..end_bytes.div_ceil(page_bytes);
+        if self.is_writing(live, pages) {
+            // After its first change, this thread would wait for the write-back of the other pages.
+            MemoryOnly::check_may_wait()?;
+        }
         let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
         let large = whole.end.saturating_sub(whole.start);
         if large >= LARGE_BYTES && !self.fs().journals_content() {
@@ -310,11 +315,11 @@ impl Writer {
         let end = self.filler.device.deadline();
         loop {
             self.wait_written(live, index)?;
-            match pages.lock(key, || self.is_writing(live, index)) {
+            match pages.lock(key, || self.is_writing(live, index..index + 1)) {
                 // A write-back of the page may have begun after `wait_written` returned. It may
                 // already have removed its pin, so that this thread could lock the page. But before
                 // it ends, it marks the blocks as clean, and a change made now would be lost.
-                Lock::Locked(page) if self.is_writing(live, index) => {
+                Lock::Locked(page) if self.is_writing(live, index..index + 1) => {
                     drop(page);
                     continue;
                 }
@@ -358,15 +363,16 @@ impl Writer {
 
     /// If page `index` is being written back, waits until the write-back has ended.
     fn wait_written(&self, live: &Live<'_>, index: u64) -> Result<()> {
-        if self.is_writing(live, index) {
+        if self.is_writing(live, index..index + 1) {
             drop(live.lock_write_back()?);
         }
         Ok(())
     }
 
-    fn is_writing(&self, live: &Live<'_>, index: u64) -> bool {
+    /// Returns whether one of `pages` is being written back.
+    fn is_writing(&self, live: &Live<'_>, pages: Range<u64>) -> bool {
         let per_page = self.inodes.blocks_per_page();
-        let blocks = index * per_page..(index + 1) * per_page;
+        let blocks = pages.start * per_page..pages.end.saturating_mul(per_page);
         let state = live.state();
         let writing = state.dirty.writing.as_ref();
         writing.is_some_and(|writing| writing.start < blocks.end && blocks.start < writing.end)
