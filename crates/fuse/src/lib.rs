@@ -26,6 +26,7 @@ mod options;
 mod protocol;
 mod server;
 mod transport;
+mod workers;
 mod write_back;
 
 pub use error::{Error, Result};

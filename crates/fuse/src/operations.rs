@@ -15,6 +15,7 @@ use crate::error_log::ErrorLog;
 use crate::lookups::Lookups;
 use crate::node::NodeId;
 use crate::open_files::{Handle, OpenFiles};
+use crate::workers::Workers;
 use larder::{DirEntry, Ino, MemoryOnly, Metadata, Volume};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
@@ -59,7 +60,9 @@ pub(crate) struct Operations {
     pub(crate) sync: bool,
     /// The lookup counts; `None` on a read-only mount.
     lookups: Option<Lookups>,
-    log: ErrorLog,
+    log: Arc<ErrorLog>,
+    /// The thread that deletes files which the kernel has forgotten, if the deletion has to wait.
+    deletions: Workers,
 }
 
 /// The result of an operation: the requested value, or the errno for the reply.
@@ -74,7 +77,8 @@ impl Operations {
             reads_ahead_for_all: options.reads_ahead_for_all,
             sync: options.sync,
             lookups: options.read_write.then(Lookups::default),
-            log: ErrorLog::default(),
+            log: Arc::default(),
+            deletions: Workers::new(1),
         }
     }
 
@@ -127,14 +131,24 @@ impl Operations {
         Err(error)
     }
 
-    /// Subtracts `count` from the lookup count of a node. Releases the inode if the count is then zero.
+    /// Subtracts `count` from the lookup count of a node. Releases the inode if the count is then zero. Does not
+    /// wait for the device: if the deletion of a file has to wait, another thread deletes it.
     pub(crate) fn forget(&self, node: NodeId, count: u64) {
-        if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
-            && lookups.forget(ino, count)
-        {
-            // The last release of a deleted file frees its blocks, for which this thread may have to wait.
-            let _may_wait = MemoryOnly::suspend();
-            self.release_inode(ino);
+        let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
+            return;
+        };
+        if !lookups.forget(ino, count) {
+            return;
+        }
+        match self.volume.try_release(ino) {
+            Ok(true) => {}
+            Ok(false) => {
+                let (volume, log) = (Arc::clone(&self.volume), Arc::clone(&self.log));
+                self.deletions.run(move || release(&volume, &log, ino));
+            }
+            Err(error) => {
+                self.failed("forget", node, &error);
+            }
         }
     }
 
@@ -142,13 +156,7 @@ impl Operations {
     /// has ended.
     pub(crate) fn forget_all(&self) {
         for ino in self.lookups.iter().flat_map(Lookups::forget_all) {
-            self.release_inode(ino);
-        }
-    }
-
-    fn release_inode(&self, ino: Ino) {
-        if let Err(error) = self.volume.release(ino, 1) {
-            self.failed("forget", NodeId::of(ino), &error);
+            release(&self.volume, &self.log, ino);
         }
     }
 
@@ -299,6 +307,13 @@ impl Operations {
     fn entry(&self, operation: &'static str, node: NodeId) -> Answer<Entry> {
         let metadata = self.with_inode(operation, node, Volume::metadata)?;
         Ok(Entry { node, metadata })
+    }
+}
+
+/// Releases the hold of a node's inode.
+fn release(volume: &Volume, log: &ErrorLog, ino: Ino) {
+    if let Err(error) = volume.release(ino, 1) {
+        log.failed("forget", NodeId::of(ino).0, &error);
     }
 }
 

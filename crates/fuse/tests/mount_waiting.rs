@@ -4,7 +4,7 @@ mod mounted;
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::MemoryDevice;
-use larder_fuse::{MountOptions, Transport};
+use larder_fuse::{MountOptions, Transport, WriteBack};
 use larder_instruments::ReorderingDevice;
 use larder_testkit::device::{GatedDevice, Stopped, StoppedDevice};
 use larder_testkit::e2fsprogs::{check_bytes, make_image_of};
@@ -19,7 +19,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::Read;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -523,38 +523,162 @@ fn aborted_connection_fails_the_requests_that_wait_and_ends_the_server() {
     fixture.check_image();
 }
 
-#[test]
-fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
+/// Restricts this thread, and the programs that it starts, to one processor. All their requests then arrive in the
+/// queue of this processor.
+fn use_one_processor() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor));
+    let mut one = CpuSet::new();
+    one.set(first.unwrap());
+    sched_setaffinity(None, &one).unwrap();
+}
+
+/// Calls `run` with a mount that has two receivers, or on which all requests arrive in one queue. Calls it in a
+/// thread of its own, so that the processors of other tests are not restricted.
+fn with_few_receivers(run: impl FnOnce(Fixture) + Send) {
     if !can_mount() {
         return;
     }
-    // The test runs in a thread of its own, so that the processors of other tests are not restricted.
-    thread::spawn(|| {
-        // The number of requests that wait is the number of receivers.
+    let test = || {
         let fixture = Fixture::with(MountOptions {
             threads: NonZeroUsize::new(2),
+            write_back: WriteBack::Off,
             ..MountOptions::default()
         });
-        // The requests of all programs arrive in the queue of one processor.
-        let allowed = sched_getaffinity(None).unwrap();
-        let first = (0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor));
-        let mut one = CpuSet::new();
-        one.set(first.unwrap());
-        sched_setaffinity(None, &one).unwrap();
+        use_one_processor();
+        run(fixture);
+    };
+    thread::scope(|scope| scope.spawn(test).join().unwrap());
+}
+
+/// Checks that requests are answered from memory.
+#[track_caller]
+fn check_names_are_answered(fixture: &Fixture) {
+    for number in 0..50 {
+        assert!(!fixture.path(&format!("absent-{number}")).exists());
+    }
+}
+
+#[test]
+fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
+    with_few_receivers(|fixture| {
         let stopped = fixture.device.stop(Stopped::Reads);
         let maker = start("mkdir", &fixture.path("warm/directory"));
         stopped.wait_for(1);
         let finder = start("stat", &fixture.path("cold/file"));
         stopped.wait_for(2);
-        for number in 0..50 {
-            assert!(!fixture.path(&format!("absent-{number}")).exists());
-        }
+        check_names_are_answered(&fixture);
         drop(stopped);
         assert!(output(maker).is_some() && output(finder).is_some());
         assert!(fixture.path("warm/directory").is_dir());
+    });
+}
+
+/// Starts a program that writes `len` bytes to the start of a file, with one request.
+fn start_write(path: &Path, len: usize) -> Child {
+    let mut target = OsString::from("of=");
+    target.push(path);
+    let size = OsString::from(format!("bs={len}"));
+    let args = ["if=/dev/zero", "count=1", "oflag=direct", "conv=notrunc"].map(OsStr::new);
+    start_with("dd", &[&target, &size, args[0], args[1], args[2], args[3]])
+}
+
+/// Creates two files, whose content is on the device.
+fn make_two_files(fixture: &Fixture, bytes: &[u8]) -> [PathBuf; 2] {
+    ["first", "second"].map(|name| {
+        let path = fixture.path(name);
+        fs::write(&path, bytes).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        path
     })
-    .join()
-    .unwrap();
+}
+
+#[test]
+fn large_writes_that_wait_leave_a_receiver() {
+    const LEN: usize = 512 << 10;
+    with_few_receivers(|fixture| {
+        let paths = make_two_files(&fixture, &vec![1; LEN]);
+        let stopped = fixture.device.stop(Stopped::Writes);
+        let first = start_write(&paths[0], LEN);
+        stopped.wait_for(1);
+        let second = start_write(&paths[1], LEN);
+        stopped.wait_for(2);
+        check_names_are_answered(&fixture);
+        drop(stopped);
+        assert!(output(first).is_some() && output(second).is_some());
+        for path in paths {
+            assert_eq!(fs::read(path).unwrap(), vec![0; LEN]);
+        }
+    });
+}
+
+/// Writes `bytes` to both files at offset `offset_bytes`. Stops the writes of the device, and calls `run` while the
+/// content of both files is written back. The device answers when `run` drops the guard.
+fn while_two_files_are_written_back(
+    fixture: &Fixture,
+    paths: &[PathBuf; 2],
+    (bytes, offset_bytes): (&[u8], u64),
+    run: impl FnOnce(StoppedDevice<'_>),
+) {
+    let inodes = paths.each_ref().map(|path| {
+        let file = File::options().write(true).open(path).unwrap();
+        file.write_all_at(bytes, offset_bytes).unwrap();
+        Ino(file.metadata().unwrap().ino().try_into().unwrap())
+    });
+    let volume = &fixture.mounted.volume;
+    thread::scope(|scope| {
+        let stopped = fixture.device.stop(Stopped::Writes);
+        let syncs = inodes.map(|ino| scope.spawn(move || volume.sync_file(ino, false)));
+        stopped.wait_for(2);
+        run(stopped);
+        for sync in syncs {
+            sync.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn write_to_a_page_that_is_written_back_waits_in_a_worker() {
+    const PAGE: usize = 4096;
+    with_few_receivers(|fixture| {
+        let control = Control::mount();
+        let paths = make_two_files(&fixture, &[1; 3 * PAGE]);
+        let part = (&[2; 2 * PAGE][..], PAGE as u64);
+        while_two_files_are_written_back(&fixture, &paths, part, |stopped| {
+            let writes = paths.each_ref().map(|path| start_write(path, 2 * PAGE));
+            control.wait_for(&fixture.mounted, 2);
+            check_names_are_answered(&fixture);
+            drop(stopped);
+            for write in writes {
+                assert!(output(write).is_some());
+            }
+        });
+        for path in paths {
+            let expected = [[0; PAGE], [0; PAGE], [2; PAGE]].concat();
+            assert_eq!(fs::read(path).unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn deletion_that_waits_delays_no_other_request() {
+    with_few_receivers(|fixture| {
+        let free = || fixture.mounted.volume.statfs().free_files;
+        let before = free();
+        let paths = make_two_files(&fixture, b"old");
+        let empty = fixture.path("empty");
+        File::create(&empty).unwrap();
+        while_two_files_are_written_back(&fixture, &paths, (b"new", 0), |stopped| {
+            for path in &paths {
+                fs::remove_file(path).unwrap();
+            }
+            fs::remove_file(&empty).unwrap();
+            wait_until("the empty file is deleted", || free() == before - 2);
+            check_names_are_answered(&fixture);
+            drop(stopped);
+            wait_until("the other files are deleted", || free() == before);
+        });
+    });
 }
 
 #[test]

@@ -18,7 +18,6 @@ mod receivers;
 mod requests;
 mod ring;
 mod sharing;
-mod workers;
 
 use crate::operations::Operations;
 use crate::options::Transport;
@@ -43,7 +42,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse. [Workers](workers) answer the requests that wait
+/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer the requests that wait
 /// for the device.
 const RECEIVERS: usize = 6;
 
@@ -154,6 +153,8 @@ impl Handshake {
                 handler,
                 parking: parks.then(Parking::start),
                 idle: AtomicUsize::new(0),
+                most_waiting: receiver_count.saturating_sub(2),
+                waiting: AtomicUsize::new(0),
             },
             receiver_count,
             queues,

@@ -1,4 +1,4 @@
-//! Passes requests to [workers](super::workers), and ends requests whose programs are killed.
+//! Passes requests to [workers](crate::workers), and ends requests whose programs are killed.
 //!
 //! # Model
 //! On a file system of the kernel, a thread that waits for a page ends if a fatal signal arrives (`SIGKILL`, or
@@ -27,10 +27,10 @@
 //! One lock, which is not held while a request is answered or /proc is read.
 
 use super::handler::{Ending, Handler, Outcome, Waiting};
-use super::workers::Workers;
 use crate::operations::Answer;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Malformed, Request};
+use crate::workers::Workers;
 use larder_block::AlignedBytes;
 use parking_lot::Mutex;
 use rustix::io::Errno;

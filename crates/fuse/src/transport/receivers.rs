@@ -1,18 +1,23 @@
 //! Threads that receive requests from /dev/fuse.
 //!
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait for the
-//! device is [passed](super::passing) to a worker, with two exceptions. A large request is not passed. On a read-only
-//! mount, a receiver waits for the device itself if another receiver is idle, and if the request does not end when its
-//! program is killed ([`Ending::Never`]). This avoids waking a worker.
+//! device is [passed](super::passing) to a worker, with two exceptions:
+//!
+//! - On a writable mount, a receiver that answers a large request waits for the device itself, if enough other
+//!   receivers stay free. This avoids copying the data.
+//! - On a read-only mount, a receiver waits for the device itself if another receiver is idle, and if the request does
+//!   not end when its program is killed ([`Ending::Never`]). This avoids waking a worker.
 //!
 //! # Invariants
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
 //!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0.
 //!    If its request would wait, it passes the request to a worker.
+//! 2. On a writable mount with several receivers, at least one receiver that is not the follower does not wait for the
+//!    device. `waiting` counts those that may wait. The follower alone would not suffice: other programs delay it.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
-use super::parking::Parking;
+use super::parking::{Parking, Role};
 use super::passing::{Copied, Passed, Passing, with_reply_memory};
 use crate::operations::Answer;
 use crate::protocol::handshake::DATA_BYTES;
@@ -23,7 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// A request whose argument has at least this length, in bytes, is never passed to a worker.
+/// A request whose argument has at least this length, in bytes, is passed to a worker only if all other receivers
+/// wait for the device.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// What the receivers of a session share.
@@ -37,6 +43,20 @@ pub(super) struct Receivers {
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
+    /// The number of receivers of a writable mount that may wait for the device at the same time. The follower may
+    /// wait in addition.
+    pub(super) most_waiting: usize,
+    /// The number of receivers of a writable mount that may wait for the device now.
+    pub(super) waiting: AtomicUsize,
+}
+
+/// The permission of one receiver of a writable mount to wait for the device, counted in [`Receivers::waiting`].
+struct Permission<'a>(&'a AtomicUsize);
+
+impl Drop for Permission<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Receivers {
@@ -65,33 +85,54 @@ impl Receivers {
             if let Some((parking, role)) = parking {
                 parking.begin(role, header.caller.thread);
             }
-            self.answer(connection, header, argument);
+            let is_follower = parking.is_some_and(|(_, role)| role == Role::Follower);
+            self.answer(connection, header, argument, is_follower);
         }
     }
 
-    /// Returns whether the calling receiver may wait for the device while it answers `request`, whose argument has
-    /// `argument_bytes`.
-    fn waiting(&self, request: Result<Request<'_>, Malformed>, argument_bytes: usize) -> Waiting {
+    /// Returns whether the calling receiver may wait for the device while it answers `request`.
+    fn waiting(&self, request: Result<Request<'_>, Malformed>) -> Waiting {
         // On a writable mount, usually only one receiver receives requests. The others are parked.
         let is_replaced = self.parking.is_none() && self.idle.load(Relaxed) > 0;
         let cannot_be_ended =
             || request.is_ok_and(|request| self.handler.ending(&request) == Ending::Never);
-        // Passing a large write would copy its data, which takes about as long as the write itself. If the write
-        // waits for long, the watcher of `parking` wakes another receiver for the next requests.
-        if self.passing.is_none()
-            || argument_bytes >= LARGE_BYTES
-            || is_replaced && cannot_be_ended()
-        {
+        if self.passing.is_none() || is_replaced && cannot_be_ended() {
             Waiting::Allowed
         } else {
             Waiting::Refused
         }
     }
 
-    fn answer(&self, connection: &Arc<Connection>, header: Header, argument: &[u8]) {
+    /// Permits the calling receiver to wait for the device while it answers a request whose argument has
+    /// `argument_bytes`, if the argument is large and another receiver, which is not the follower, does not wait.
+    ///
+    /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
+    /// long, the watcher of `parking` wakes another receiver for the next requests.
+    fn permit(&self, argument_bytes: usize, is_follower: bool) -> Option<Permission<'_>> {
+        if argument_bytes < LARGE_BYTES {
+            return None;
+        }
+        let one_more =
+            |waiting| (is_follower || waiting < self.most_waiting).then_some(waiting + 1);
+        let is_permitted = self.waiting.try_update(Relaxed, Relaxed, one_more);
+        is_permitted.ok().map(|_| Permission(&self.waiting))
+    }
+
+    fn answer(
+        &self,
+        connection: &Arc<Connection>,
+        header: Header,
+        argument: &[u8],
+        is_follower: bool,
+    ) {
         let request = Request::parse(header, argument);
-        let waiting = self.waiting(request, argument.len());
+        let permission = self.permit(argument.len(), is_follower);
+        let waiting = match permission {
+            Some(_) => Waiting::Allowed,
+            None => self.waiting(request),
+        };
         let is_answered = answer(&*self.handler, connection, header, request, waiting);
+        drop(permission);
         if let (false, Some(passing)) = (is_answered, &self.passing) {
             passing.pass(Box::new(FromDevice {
                 connection: Arc::clone(connection),
@@ -203,38 +244,47 @@ mod tests {
             handler,
             parking,
             idle: AtomicUsize::new(0),
+            most_waiting: 2,
+            waiting: AtomicUsize::new(0),
         }
     }
 
-    fn waiting(receivers: &Receivers, opcode: u32, argument: &[u8]) -> Waiting {
-        let request = Request::parse(Header::of_root(opcode), argument);
-        receivers.waiting(request, argument.len())
+    fn waiting(receivers: &Receivers, opcode: u32) -> Waiting {
+        receivers.waiting(Request::parse(Header::of_root(opcode), b""))
     }
 
     #[test]
     fn receiver_waits_only_while_another_one_receives() {
         let receivers = receivers(None);
-        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Refused);
+        assert_eq!(waiting(&receivers, opcode::READLINK), Waiting::Refused);
         receivers.idle.store(1, Relaxed);
-        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Allowed);
+        assert_eq!(waiting(&receivers, opcode::READLINK), Waiting::Allowed);
     }
 
     #[test]
     fn receiver_does_not_wait_for_a_request_that_can_be_ended() {
         let receivers = receivers(None);
         receivers.idle.store(1, Relaxed);
-        assert_eq!(waiting(&receivers, opcode::STATFS, b""), Waiting::Refused);
+        assert_eq!(waiting(&receivers, opcode::STATFS), Waiting::Refused);
     }
 
     #[test]
     fn parked_receivers_do_not_replace_one_that_waits() {
         let receivers = receivers(Some(Parking::start()));
         receivers.idle.store(1, Relaxed);
-        assert_eq!(waiting(&receivers, opcode::READLINK, b""), Waiting::Refused);
-        let large = vec![0; LARGE_BYTES];
-        assert_eq!(
-            waiting(&receivers, opcode::READLINK, &large),
-            Waiting::Allowed
-        );
+        assert_eq!(waiting(&receivers, opcode::READLINK), Waiting::Refused);
+    }
+
+    #[test]
+    fn large_requests_leave_a_receiver_that_is_not_the_follower() {
+        let receivers = receivers(Some(Parking::start()));
+        assert!(receivers.permit(LARGE_BYTES - 1, true).is_none());
+        let first = receivers.permit(LARGE_BYTES, false);
+        let second = receivers.permit(LARGE_BYTES, false);
+        assert!(first.is_some() && second.is_some());
+        assert!(receivers.permit(LARGE_BYTES, false).is_none());
+        assert!(receivers.permit(LARGE_BYTES, true).is_some());
+        drop(first);
+        assert!(receivers.permit(LARGE_BYTES, false).is_some());
     }
 }
