@@ -574,6 +574,27 @@ fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
     });
 }
 
+#[test]
+fn killed_programs_end_although_the_server_has_not_received_their_requests() {
+    /// More requests than the kernel passes to the server at the same time.
+    const PROGRAMS: usize = 24;
+    with_few_receivers(|fixture| {
+        let control = Control::mount();
+        let stopped = fixture.device.stop(Stopped::Reads);
+        let name = |number| fixture.path(&format!("cold/{number}"));
+        let programs: Vec<Child> = (0..PROGRAMS)
+            .map(|number| start("stat", &name(number)))
+            .collect();
+        control.wait_for(&fixture.mounted, PROGRAMS);
+        for mut program in programs {
+            signal(&program, Signal::KILL);
+            wait_for_end_by(&mut program, Signal::KILL);
+        }
+        drop(stopped);
+        assert_eq!(fs::read(fixture.path("cold/file")).unwrap(), b"cold");
+    });
+}
+
 /// Starts a program that writes `len` bytes to the start of a file, with one request.
 fn start_write(path: &Path, len: usize) -> Child {
     let mut target = OsString::from("of=");
