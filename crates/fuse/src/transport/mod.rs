@@ -42,8 +42,8 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer the requests that wait
-/// for the device.
+/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer the requests
+/// that wait for the device.
 const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.

@@ -12,8 +12,9 @@
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
 //!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0.
 //!    If its request would wait, it passes the request to a worker.
-//! 2. On a writable mount with several receivers, at least one receiver that is not the follower does not wait for the
-//!    device. `waiting` counts those that may wait. The follower alone would not suffice: other programs delay it.
+//! 2. On a writable mount with several receivers, at least one receiver other than the follower does not wait for the
+//!    device. `waiting` counts those that may wait. The follower alone does not suffice, because it shares its
+//!    processor with other programs.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
@@ -28,8 +29,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// A request whose argument has at least this length, in bytes, is passed to a worker only if all other receivers
-/// wait for the device.
+/// A request whose argument has at least this length, in bytes, is passed to a worker only if
+/// [`Receivers::permit`] refuses to wait.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// What the receivers of a session share.
@@ -43,8 +44,7 @@ pub(super) struct Receivers {
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
-    /// The number of receivers of a writable mount that may wait for the device at the same time. The follower may
-    /// wait in addition.
+    /// The maximum of `waiting`, not counting the follower.
     pub(super) most_waiting: usize,
     /// The number of receivers of a writable mount that may wait for the device now.
     pub(super) waiting: AtomicUsize,
@@ -104,7 +104,8 @@ impl Receivers {
     }
 
     /// Permits the calling receiver to wait for the device while it answers a request whose argument has
-    /// `argument_bytes`, if the argument is large and another receiver, which is not the follower, does not wait.
+    /// `argument_bytes`. Returns `None` if the argument is small, or if no receiver other than the follower would be
+    /// left.
     ///
     /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
     /// long, the watcher of `parking` wakes another receiver for the next requests.
