@@ -9,6 +9,7 @@
 //! A thread serves each connection. The server ends when it is dropped. A proxy or TLS can be before it.
 
 mod body;
+mod hold;
 mod link;
 mod listener;
 mod log;

@@ -1,6 +1,7 @@
 //! The server, its objects and its faults.
 
 use super::body::Body;
+use super::hold::Hold;
 use super::link::Link;
 use super::listener::Listener;
 use super::log::{Exchange, Log};
@@ -148,6 +149,7 @@ struct Shared {
     link: Link,
     faults: Mutex<VecDeque<Fault>>,
     log: Log,
+    hold: Hold,
 }
 
 /// A web server on loopback.
@@ -201,6 +203,7 @@ impl HttpServer {
             link,
             faults: Mutex::default(),
             log: Log::default(),
+            hold: Hold::default(),
         });
         let serving = Arc::clone(&shared);
         Self {
@@ -237,6 +240,12 @@ impl HttpServer {
         lock(&self.shared.faults).extend(faults);
     }
 
+    /// Sends no reply until requests for this number of different ranges wait. So the number of requests that a
+    /// client has in flight can be tested without a clock. Then replies are sent as usual.
+    pub fn hold_until(&self, ranges: usize) {
+        self.shared.hold.begin(ranges);
+    }
+
     /// Removes and returns the requests that were received.
     #[must_use]
     pub fn take_requests(&self) -> Vec<Request> {
@@ -248,6 +257,12 @@ impl HttpServer {
     #[must_use]
     pub fn take_exchanges(&self) -> Vec<Exchange> {
         self.shared.log.take()
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.shared.hold.end();
     }
 }
 
@@ -282,6 +297,7 @@ impl Shared {
         (number, received): (usize, Instant),
     ) -> io::Result<Option<Fault>> {
         self.link.delay(received);
+        self.hold.wait(request.range());
         let fault = lock(&self.faults).pop_front();
         if fault == Some(Fault::Close) {
             return Ok(fault);
