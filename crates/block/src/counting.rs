@@ -1,6 +1,8 @@
 //! A device that counts its reads and writes.
 
-use crate::{BackEnd, BlockDevice, Request, Result, ServerCounts, gathered_bytes, total_bytes};
+use crate::{
+    BackEnd, BlockDevice, Priority, Request, Result, ServerCounts, gathered_bytes, total_bytes,
+};
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -144,6 +146,10 @@ impl BlockDevice for CountingDevice {
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.inner.announce(offset_bytes, len_bytes, priority);
     }
 
     fn piece_bytes(&self) -> Option<NonZeroU64> {

@@ -19,7 +19,8 @@
 use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
 use crate::{
-    BackEnd, BlockDevice, Error, Request, Result, ServerCounts, check_range, total_bytes, waiting,
+    BackEnd, BlockDevice, Error, Priority, Request, Result, ServerCounts, check_range, total_bytes,
+    waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
@@ -102,6 +103,10 @@ impl BlockDevice for DeadlineDevice {
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.inner.announce(offset_bytes, len_bytes, priority);
     }
 
     fn piece_bytes(&self) -> Option<NonZeroU64> {

@@ -2,7 +2,7 @@
 
 use crate::buffers::{WriteBuffers, gathered_bytes, total_bytes};
 use crate::request::Countdown;
-use crate::{BackEnd, Error, Request, Result, ServerCounts};
+use crate::{BackEnd, Error, Priority, Request, Result, ServerCounts};
 use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
@@ -90,8 +90,17 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes);
     }
 
+    /// Announces that requests for all of these bytes follow at once, with `priority`. A device that fetches data
+    /// from a server can then fetch them together, although each request is short.
+    ///
+    /// The default implementation does nothing.
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        let _ = (offset_bytes, len_bytes, priority);
+    }
+
     /// Returns the length of a piece, in bytes, if the device receives long reads piece by piece, such as
-    /// from a server. Requests that end at multiples of this length complete earlier than longer ones.
+    /// from a server. Requests that end at multiples of this length complete earlier than longer ones. Callers
+    /// divide a long read at these multiples, and [announce](BlockDevice::announce) it.
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         None
     }

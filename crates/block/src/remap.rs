@@ -14,7 +14,8 @@
 //! search and is passed on whole.
 
 use crate::{
-    BackEnd, BlockDevice, Request, Result, check_range, divided, perform_blocking, total_bytes,
+    BackEnd, BlockDevice, Priority, Request, Result, check_range, divided, perform_blocking,
+    total_bytes,
 };
 use std::io::IoSliceMut;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -120,6 +121,19 @@ impl RemapDevice {
         }
     }
 
+    /// Calls `run` with the offset on the inner device and the length of each piece of a range, in bytes.
+    fn each_piece(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
+        let touched = self.touched(offset_bytes, len_bytes);
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes.saturating_add(len_bytes));
+        while at_bytes < end_bytes {
+            let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
+            let piece = self.piece(at_bytes, left, touched.clone());
+            let piece_bytes = piece.len_bytes as u64;
+            run(piece.inner_offset_bytes, piece_bytes);
+            at_bytes += piece_bytes;
+        }
+    }
+
     /// Stores [`Redirect::first_bytes`] of `patches` in `buf`, which was read at `offset_bytes`.
     /// Bytes outside `buf` are skipped.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64, patches: std::ops::Range<usize>) {
@@ -168,15 +182,15 @@ impl BlockDevice for RemapDevice {
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        let touched = self.touched(offset_bytes, len_bytes);
-        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes.saturating_add(len_bytes));
-        while at_bytes < end_bytes {
-            let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
-            let piece = self.piece(at_bytes, left, touched.clone());
-            let piece_bytes = piece.len_bytes as u64;
-            self.inner.expedite(piece.inner_offset_bytes, piece_bytes);
-            at_bytes += piece_bytes;
-        }
+        self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.inner.expedite(at_bytes, len_bytes);
+        });
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.inner.announce(at_bytes, len_bytes, priority);
+        });
     }
 
     fn piece_bytes(&self) -> Option<NonZeroU64> {

@@ -2,7 +2,7 @@
 //! not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
-use larder_block::{BackEnd, BlockDevice, Request, Result, divided, perform_blocking};
+use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, divided, perform_blocking};
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -61,6 +61,10 @@ impl BlockDevice for RepairedDevice {
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.inner.announce(offset_bytes, len_bytes, priority);
     }
 
     fn piece_bytes(&self) -> Option<NonZeroU64> {

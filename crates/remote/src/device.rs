@@ -367,6 +367,15 @@ impl BlockDevice for RemoteDevice {
         }
     }
 
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        // The requests that follow report an invalid range.
+        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
+            let start = self.offset_bytes + offset_bytes;
+            let _runtime = self.runtime().enter();
+            self.units.announce(start..start + len_bytes, priority);
+        }
+    }
+
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(UNIT_BYTES)
     }

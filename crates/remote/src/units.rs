@@ -151,8 +151,7 @@ impl Units {
     pub(crate) fn read_now(&self, range_bytes: &Range<u64>) -> Option<Vec<Bytes>> {
         let numbers = units_of(range_bytes);
         let mut units = self.known.in_memory(numbers.clone())?;
-        // A read from memory is never a stray.
-        self.uses.read(numbers.clone(), Priority::Background);
+        self.uses.read(numbers.clone());
         for (number, unit) in numbers.zip(&mut units) {
             *unit = part_of(unit, number, range_bytes);
         }
@@ -172,7 +171,7 @@ impl Units {
     ) -> impl Future<Output = Result<Vec<Bytes>>> + use<> {
         let units = Arc::clone(self);
         let mut rest = units_of(&range_bytes);
-        self.uses.read(rest.clone(), priority);
+        self.uses.read(rest.clone());
         let mut all_found = self.find_or_fetch(rest.clone(), priority);
         async move {
             let patience_end = Instant::now() + PATIENCE;
@@ -196,6 +195,12 @@ impl Units {
                 all_found = units.find_or_fetch(rest.clone(), priority);
             }
         }
+    }
+
+    /// Starts to read the units of `range_bytes` that are absent. Must be called on a thread of the runtime.
+    pub(crate) fn announce(self: &Arc<Self>, range_bytes: Range<u64>, priority: Priority) {
+        // The reads that follow record the uses.
+        drop(self.find_or_fetch(units_of(&range_bytes), priority));
     }
 
     /// Waits for a unit: until `patience_end` if it is fetched for a profile, and otherwise without limit.
@@ -253,6 +258,10 @@ impl Units {
                 && on_disk.contains(&run.start) == on_disk.contains(&number)
         };
         let (found, claimed) = self.known.find_or_claim(numbers, priority, joins);
+        if priority == Priority::Demand && !claimed.is_empty() {
+            let absent = claimed.iter().flat_map(|claimed| claimed.run.clone());
+            self.uses.requested(absent);
+        }
         for claimed in claimed {
             let run = claimed.run.clone();
             let units = Arc::clone(self);

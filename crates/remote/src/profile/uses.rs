@@ -1,17 +1,16 @@
 //! The units that were fetched for a profile: which of them are expected, and which were used.
 //!
-//! A program *follows* the profile until it has made more than [`MAX_STRAYS`] reads of units that the profile does not
-//! list. While a program follows the profile, no other unit needs to be read ahead.
+//! A program *follows* the profile until it has waited more than [`MAX_STRAYS`] times for a request for units that the
+//! profile does not list. While a program follows the profile, no other unit needs to be read ahead.
 
 use crate::counters::Counters;
-use larder_block::Priority;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The maximum number of reads of other units by a program that follows the profile.
+/// The maximum number of requests for other units, for which a program that follows the profile waits.
 const MAX_STRAYS: u32 = 8;
 
 /// The units of a profile. Counts the bytes that were fetched for the profile, and those of them that were read.
@@ -28,7 +27,7 @@ struct State {
     units: HashMap<u64, Unit>,
     /// The units of the profile, as long as it is followed.
     listed: HashSet<u64>,
-    /// The number of reads of other units.
+    /// The number of requests of other units for which the program waited.
     strays: u32,
 }
 
@@ -99,19 +98,25 @@ impl Uses {
         }
     }
 
-    /// Records a read of units.
-    pub(crate) fn read(&self, numbers: Range<u64>, priority: Priority) {
-        let mut state = self.state.lock();
-        if priority == Priority::Demand && self.is_followed() {
-            let is_known = |number| state.listed.contains(&number) || state.is_expected(number);
-            if !numbers.clone().all(is_known) {
-                state.strays += 1;
-            }
-            if state.strays > MAX_STRAYS {
-                state.listed = HashSet::new();
-                self.is_followed.store(false, Relaxed);
-            }
+    /// Records that units were absent that a program needs, and that they are requested now.
+    pub(crate) fn requested(&self, numbers: impl IntoIterator<Item = u64>) {
+        if !self.is_followed() {
+            return;
         }
+        let mut state = self.state.lock();
+        let is_listed = |number| state.listed.contains(&number);
+        if !numbers.into_iter().all(is_listed) {
+            state.strays += 1;
+        }
+        if state.strays > MAX_STRAYS {
+            state.listed = HashSet::new();
+            self.is_followed.store(false, Relaxed);
+        }
+    }
+
+    /// Records a read of units.
+    pub(crate) fn read(&self, numbers: Range<u64>) {
+        let mut state = self.state.lock();
         if state.units.is_empty() {
             return;
         }

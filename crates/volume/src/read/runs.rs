@@ -5,6 +5,10 @@
 //! the device, and all these requests are in flight at once. The pages of a part complete when its request
 //! completes, so a reader waits only for the part that contains its page.
 //!
+//! A device that delivers [in pieces](larder_block::BlockDevice::piece_bytes) gets one request for each
+//! piece of a part, so that the pages of a piece complete when it arrives. The whole part is announced to
+//! the device first, which can then fetch it with few requests to its server.
+//!
 //! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
 //! page is a part of its own, with one request for each place. These requests are not in flight at once: the
 //! request for a place is submitted when the request for the previous place completes.
@@ -32,6 +36,7 @@ use larder_cache::page::{NewPage, PagesToRead};
 use larder_ext4::Inode;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -201,7 +206,11 @@ impl Runs {
             }
             segments => segments?,
         };
-        let parts = divide(&segments, page_bytes, pages.len());
+        let piece_bytes = self.filler.device.piece_bytes();
+        if piece_bytes.is_some() {
+            self.announce(&segments, priority);
+        }
+        let parts = divide(&segments, page_bytes, pages.len(), piece_bytes);
         let mut pages = pages.into_iter();
         let parts = parts.into_iter().map(|part| {
             let part = PartPages {
@@ -221,6 +230,18 @@ impl Runs {
             priority,
         };
         Ok(Some((reads, parts)))
+    }
+
+    /// Announces the reads of `segments` to the device.
+    fn announce(&self, segments: &[Segment], priority: Priority) {
+        for segment in segments {
+            if let Some(offset_bytes) = segment.offset_bytes {
+                let len_bytes = segment.bytes.len() as u64;
+                self.filler
+                    .device
+                    .announce(offset_bytes, len_bytes, priority);
+            }
+        }
     }
 }
 
@@ -421,8 +442,20 @@ impl PartPages {
     }
 }
 
-/// Divides a run of `count` pages, which consists of `segments`, into parts.
-fn divide(segments: &[Segment], page_bytes: usize, count: usize) -> Vec<Part> {
+/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, a part
+/// of several pages is within a piece.
+fn divide(
+    segments: &[Segment],
+    page_bytes: usize,
+    count: usize,
+    piece_bytes: Option<NonZeroU64>,
+) -> Vec<Part> {
+    let is_start_of_piece = |places: &VecDeque<Place>| {
+        let first = places.front().zip(piece_bytes);
+        first.is_some_and(|(place, piece_bytes)| {
+            place.offset_bytes.is_multiple_of(piece_bytes.get())
+        })
+    };
     let mut parts: Vec<Part> = Vec::new();
     let mut rest = segments;
     for page in 0..count {
@@ -445,9 +478,10 @@ fn divide(segments: &[Segment], page_bytes: usize, count: usize) -> Vec<Part> {
                 })
             });
         let places: VecDeque<_> = places.collect();
-        let is_added = parts
-            .last_mut()
-            .is_some_and(|part| part.extend(&places, page_bytes));
+        let is_added = !is_start_of_piece(&places)
+            && parts
+                .last_mut()
+                .is_some_and(|part| part.extend(&places, page_bytes));
         if !is_added {
             parts.push(Part { pages: 1, places });
         }
@@ -502,13 +536,31 @@ mod tests {
     fn contiguous_blocks_are_one_part() {
         let segments = [segment(0..4096 * 3, Some(8192))];
         let expected = [part(3, [(0..12288, 8192)])];
-        assert_eq!(divide(&segments, 4096, 3), expected);
+        assert_eq!(divide(&segments, 4096, 3, None), expected);
+    }
+
+    #[test]
+    fn part_ends_at_the_end_of_a_piece() {
+        let segments = [
+            segment(0..16_384, Some(4096)),
+            segment(16_384..24_576, None),
+        ];
+        let expected = [
+            part(1, [(0..4096, 4096)]),
+            part(2, [(0..8192, 8192)]),
+            part(1, [(0..4096, 16_384)]),
+            part(2, []),
+        ];
+        assert_eq!(divide(&segments, 4096, 6, NonZeroU64::new(8192)), expected);
     }
 
     #[test]
     fn part_ends_inside_its_last_page() {
         let segments = [segment(0..5120, Some(1024)), segment(5120..8192, None)];
-        assert_eq!(divide(&segments, 4096, 2), [part(2, [(0..5120, 1024)])]);
+        assert_eq!(
+            divide(&segments, 4096, 2, None),
+            [part(2, [(0..5120, 1024)])]
+        );
     }
 
     #[test]
@@ -519,7 +571,7 @@ mod tests {
             segment(8192..16384, None),
         ];
         let expected = [part(2, [(3072..8192, 1024)]), part(2, [])];
-        assert_eq!(divide(&segments, 4096, 4), expected);
+        assert_eq!(divide(&segments, 4096, 4, None), expected);
     }
 
     #[test]
@@ -536,7 +588,7 @@ mod tests {
             part(1, several),
             part(1, [(0..4096, 21_504)]),
         ];
-        let divided = divide(&segments, 4096, 3);
+        let divided = divide(&segments, 4096, 3, None);
         assert_eq!(divided, expected);
     }
 }
