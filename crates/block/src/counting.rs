@@ -152,6 +152,10 @@ impl BlockDevice for CountingDevice {
         self.inner.announce(offset_bytes, len_bytes, priority);
     }
 
+    fn window_bytes(&self) -> Option<u64> {
+        self.inner.window_bytes()
+    }
+
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         self.inner.piece_bytes()
     }

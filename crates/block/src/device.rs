@@ -105,6 +105,12 @@ pub trait BlockDevice: Debug + Send + Sync {
         None
     }
 
+    /// Returns the length of a window of readahead that keeps the device busy, in bytes, if the device measures it.
+    /// Longer windows only delay other reads. The length changes with each measure.
+    fn window_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.
     fn back_end(&self) -> BackEnd {
         BackEnd::Calls

@@ -193,6 +193,10 @@ impl BlockDevice for RemapDevice {
         });
     }
 
+    fn window_bytes(&self) -> Option<u64> {
+        self.inner.window_bytes()
+    }
+
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         self.inner.piece_bytes()
     }

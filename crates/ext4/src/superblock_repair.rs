@@ -67,6 +67,10 @@ impl BlockDevice for RepairedDevice {
         self.inner.announce(offset_bytes, len_bytes, priority);
     }
 
+    fn window_bytes(&self) -> Option<u64> {
+        self.inner.window_bytes()
+    }
+
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         self.inner.piece_bytes()
     }

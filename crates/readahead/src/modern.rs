@@ -156,7 +156,7 @@ fn synchronous(
     let max_pages = limit(state, request_pages);
     let sequential = read.index.0.wrapping_sub(previous_position(state)) <= 1;
     if read.index.0 == 0 || request_pages > max_pages || sequential {
-        let size = sizes::initial(request_pages, max_pages);
+        let size = state.initial_size(request_pages, max_pages);
         let async_size = match size.checked_sub(request_pages) {
             Some(rest @ 1..) => rest,
             _ => size / 2,

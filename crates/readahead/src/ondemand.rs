@@ -62,7 +62,7 @@
 //!
 //! Tests: the table in `tests/policies/ondemand.rs`, the properties in `tests/policies/properties.rs`.
 
-use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows, sizes};
+use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
 
 /// On-demand readahead of 2007.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +106,7 @@ impl Policy for OnDemand {
             if !at_marker && !oversize && !state.is_sequential(read.index) {
                 read.as_requested()
             } else {
-                state.window = open(read, request, state.max_pages());
+                state.window = open(state, read, request);
                 state.window
             }
         };
@@ -121,8 +121,9 @@ fn expects(last: Window, read: &Read) -> bool {
 
 /// Returns the window of the case lookahead-clueless if the page is marked, otherwise that of sequential-first.
 /// `request` is the number of pages in the rest of the request.
-fn open(read: &Read, request: u32, max_pages: u32) -> Window {
-    let size = sizes::initial(request, max_pages);
+fn open(state: &FileState, read: &Read, request: u32) -> Window {
+    let max_pages = state.max_pages();
+    let size = state.initial_size(request, max_pages);
     let async_size = if size > request { size - request } else { size };
     if read.trigger == Trigger::Marker {
         let start = read.index.plus(1);

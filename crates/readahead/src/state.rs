@@ -36,6 +36,9 @@ pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
 /// The largest size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
+/// A request of this part of the minimum first window, as a divisor, indicates a sequential read.
+const FIRST_REQUEST_DIVISOR: u32 = 16;
+
 /// The part of the state that only [`Modern`](crate::Modern) uses. The exception is `io_pages`, which
 /// [`FileState::will_need`] also uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -74,6 +77,8 @@ pub struct FileState {
     /// Whether `max_pages` is doubled: `Sequential` was advised, and `Normal` has not been advised since.
     pub(crate) doubled: bool,
     max_pages: u32,
+    /// As [`FileState::set_first_pages`].
+    first_pages: u32,
 }
 
 impl FileState {
@@ -90,6 +95,25 @@ impl FileState {
             advice: Advice::Normal,
             doubled: false,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
+            first_pages: 0,
+        }
+    }
+
+    /// Sets the minimum size of the first window of a stream whose request has at least a
+    /// [sixteenth](FIRST_REQUEST_DIVISOR) of this size. A device with a long delay needs larger first windows
+    /// than Linux has. 0, the default, stands for the sizes of Linux. [`Legacy`](crate::Legacy) ignores it.
+    pub fn set_first_pages(&mut self, first_pages: u32) {
+        self.first_pages = first_pages;
+    }
+
+    /// Returns the size of the first window of a stream whose request is `request_pages`, at most `max_pages`: that
+    /// of Linux ([`sizes::initial`]), or more after [`FileState::set_first_pages`].
+    pub(crate) fn initial_size(&self, request_pages: u32, max_pages: u32) -> u32 {
+        let size = sizes::initial(request_pages, max_pages);
+        if request_pages >= self.first_pages / FIRST_REQUEST_DIVISOR {
+            size.max(self.first_pages.min(max_pages))
+        } else {
+            size
         }
     }
 
@@ -237,6 +261,17 @@ mod tests {
             .filter(|p| state.is_sequential(PageIndex(*p)))
             .collect();
         assert_eq!(sequential, [7, 8]);
+    }
+
+    #[test]
+    fn first_window_is_larger_only_for_a_large_request() {
+        let mut state = FileState::new(1000);
+        assert_eq!(state.initial_size(32, 1000), sizes::initial(32, 1000));
+        state.set_first_pages(512);
+        assert_eq!(state.initial_size(31, 1000), sizes::initial(31, 1000));
+        assert_eq!(state.initial_size(32, 1000), 512);
+        assert_eq!(state.initial_size(600, 1000), 1000);
+        assert_eq!(state.initial_size(32, 100), 100);
     }
 
     #[test]

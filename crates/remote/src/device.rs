@@ -380,6 +380,10 @@ impl BlockDevice for RemoteDevice {
         NonZeroU64::new(UNIT_BYTES)
     }
 
+    fn window_bytes(&self) -> Option<u64> {
+        Some(self.units.fetcher().counters.pace.window_bytes())
+    }
+
     fn back_end(&self) -> BackEnd {
         BackEnd::Threads
     }

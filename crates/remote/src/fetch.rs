@@ -243,8 +243,7 @@ impl<'c> Attempts<'c> {
 
     /// Records that `piece` was read, and restarts the deadline.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
-        let fetched = &self.counters.fetched_bytes;
-        fetched.fetch_add(piece.len() as u64, Relaxed);
+        self.counters.count_fetched(piece.len() as u64);
         *self = Self::new(self.counters, self.deadline);
     }
 

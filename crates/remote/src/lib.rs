@@ -43,6 +43,7 @@ mod error;
 mod fetch;
 mod known;
 mod object;
+mod pace;
 pub mod profile;
 mod redact;
 mod store;

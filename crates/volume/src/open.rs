@@ -96,6 +96,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let limits = Limits {
         max_pages: max_pages_from_bytes(options.readahead_max_bytes, page_bytes),
         is_exact: options.readahead_exact,
+        page_bytes,
     };
     let (mut held, mut journal) = (None, replayed.journal);
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);

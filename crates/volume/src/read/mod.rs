@@ -61,7 +61,13 @@ impl Reader {
         let most = usize::try_from(cache_pages).unwrap_or(usize::MAX);
         Self {
             inodes: Arc::clone(inodes),
-            streams: Streams::new(policy.policy(), limits, BATCH_PAGES, cache_pages),
+            streams: Streams::new(
+                policy.policy(),
+                limits,
+                BATCH_PAGES,
+                cache_pages,
+                &filler.device,
+            ),
             runs: Runs::new(filler.clone(), most),
             filler,
         }

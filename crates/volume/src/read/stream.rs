@@ -15,10 +15,12 @@
 //! Cost: at most 144 bytes for each stream.
 
 use super::share::{LastTurn, Shares};
+use larder_block::BlockDevice;
 use larder_ext4::Ino;
 use larder_readahead::driver::Driver;
-use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName};
+use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName, max_pages_from_bytes};
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The number of streams for files that are read by inode number.
@@ -89,7 +91,12 @@ pub(crate) struct Limits {
     /// Whether the policy works exactly as in the kernel that it models: without the limit for many
     /// streams, and on copies of the state if that kernel used copies.
     pub(crate) is_exact: bool,
+    pub(crate) page_bytes: u32,
 }
+
+/// The minimum length of the first window of a sequential reader on a device that delivers in pieces: such a device
+/// has a long delay. The length is that of 16 reads of the kernel, and of one request to a server.
+const FIRST_WINDOW_BYTES: u64 = 2 << 20;
 
 /// The streams of files that are read by inode number, and the policy for all streams.
 #[derive(Debug)]
@@ -100,6 +107,9 @@ pub(crate) struct Streams {
     initial: FileState,
     /// The limit of windows for many streams, or `None` with [`Limits::is_exact`].
     shares: Option<Shares>,
+    /// The device, which can [limit](BlockDevice::window_bytes) the windows, too.
+    device: Arc<dyn BlockDevice>,
+    page_bytes: u32,
     /// Whether a read works on a copy of the state of its stream, which it stores when it ends.
     copies_state: bool,
     /// The number of windows for which pages were read ahead.
@@ -109,26 +119,33 @@ pub(crate) struct Streams {
 impl Streams {
     /// Creates the streams. The limit of windows is `limits.max_pages` pages. Unless
     /// `limits.is_exact`, the limit is lower while many streams share the cache of `cache_pages`
-    /// pages. [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size
+    /// pages, or if `device` is busy with shorter windows. [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size
     /// of a device read, in pages. See [`FileState::set_io_pages`] for its effect on windows.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         limits: Limits,
         io_pages: u32,
         cache_pages: u32,
+        device: &Arc<dyn BlockDevice>,
     ) -> Self {
         let Limits {
             max_pages,
             is_exact,
+            page_bytes,
         } = limits;
         let mut initial = FileState::new(max_pages);
         initial.set_io_pages(io_pages);
+        if !is_exact && device.piece_bytes().is_some() {
+            initial.set_first_pages(max_pages_from_bytes(FIRST_WINDOW_BYTES, page_bytes));
+        }
         let streams = std::iter::repeat_with(|| Stream::new(Ino(0), initial));
         Self {
             by_ino: streams.take(STREAMS).collect(),
             driver: Driver::new(policy),
             initial,
             shares: (!is_exact).then(|| Shares::new(cache_pages, max_pages)),
+            device: Arc::clone(device),
+            page_bytes,
             copies_state: is_exact && policy.copies_state(),
             windows: AtomicU64::new(0),
         }
@@ -214,7 +231,10 @@ impl Streams {
             state.set_previous(end.page, end.is_inside);
         }
         if let Some(shares) = &self.shares {
-            state.set_max_pages(shares.limit_pages());
+            let device_pages = self.device.window_bytes().map_or(u32::MAX, |window_bytes| {
+                max_pages_from_bytes(window_bytes, self.page_bytes)
+            });
+            state.set_max_pages(shares.limit_pages().min(device_pages));
         }
         state
     }
