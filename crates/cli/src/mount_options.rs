@@ -10,6 +10,7 @@ use larder_fuse::{MountOptions, WriteBack};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -94,6 +95,10 @@ const REMOTE_READAHEAD_BYTES: u64 = 32 << 20;
 /// Readahead of an image at a URL may take this part of the memory for all caches, as a divisor.
 const REMOTE_READAHEAD_DIVISOR: u64 = 8;
 
+/// The default of `threads` for an image at a URL. A thread waits for a reply most of the time, so there must be
+/// as many threads as programs that wait. The kernel passes at most 128 reads of its page cache at once.
+const REMOTE_THREADS: Option<NonZeroUsize> = NonZeroUsize::new(128);
+
 /// The maximum time between two commits, in seconds.
 const MAX_COMMIT_SECONDS: u32 = 24 * 3600;
 
@@ -174,6 +179,7 @@ impl Options {
         // Larder reads further ahead than the kernel can.
         self.mount.kernel_readahead_bytes = MountOptions::KERNEL_READAHEAD_BYTES;
         self.mount.reads_ahead_for_all = true;
+        self.mount.threads = self.mount.threads.or(REMOTE_THREADS);
     }
 
     /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored.
@@ -469,7 +475,6 @@ mod tests {
     use super::*;
     use larder::Tables;
     use larder_fuse::Transport;
-    use std::num::NonZeroUsize;
 
     fn parsed(list: &str) -> Result<Options> {
         let mut options = Options::default();
@@ -506,6 +511,15 @@ mod tests {
         assert_eq!(options.mount.fs_name, "a,b");
         assert_eq!(options.metrics, Some("127.0.0.1:9520".parse().unwrap()));
         assert!(!options.volume.read_write && !options.mount.read_write);
+    }
+
+    #[test]
+    fn image_at_a_url_has_more_threads_unless_a_number_is_given() {
+        for (list, expected) in [("", REMOTE_THREADS), ("threads=3", NonZeroUsize::new(3))] {
+            let mut options = parsed(list).unwrap();
+            options.set_remote_defaults();
+            assert_eq!(options.mount.threads, expected, "{list}");
+        }
     }
 
     #[test]
