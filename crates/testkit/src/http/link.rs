@@ -6,6 +6,8 @@
 //! link would have transmitted it, that is at an absolute time that follows from the parts before it. So a
 //! thread that wakes late does not slow the link: it sends its next parts at once until it has caught up.
 //!
+//! If the bytes per second of each connection are limited too, a part of a reply also waits until the limit permits it.
+//!
 //! Because the server can be late, the link is never ahead of the bandwidth by more than [`MAX_LAG`]: between
 //! two moments, it sends at most the bytes of this time and of [`MAX_LAG`].
 //!
@@ -32,6 +34,7 @@ const MAX_LAG: Duration = Duration::from_millis(2);
 pub struct Link {
     round_trip: Duration,
     bytes_per_second: Option<u64>,
+    stream_bytes_per_second: Option<u64>,
     /// The time at which the link has sent all parts that it has accepted.
     free_at: Mutex<Instant>,
 }
@@ -43,8 +46,16 @@ impl Link {
         Self {
             round_trip,
             bytes_per_second,
+            stream_bytes_per_second: None,
             free_at: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Limits the bytes per second of each reply.
+    #[must_use]
+    pub const fn with_stream_limit(mut self, bytes_per_second: u64) -> Self {
+        self.stream_bytes_per_second = Some(bytes_per_second);
+        self
     }
 
     /// Makes sleeps of this thread as exact as the kernel can. Its default is 50 microseconds late.
@@ -70,6 +81,7 @@ impl Link {
         let part_bytes = self.part_bytes(body.len());
         // The reply waits for the link since this moment.
         let mut ready_at = Instant::now();
+        let mut stream_at = ready_at;
         for start in (0..body.len()).step_by(part_bytes) {
             let part = body.part(start..body.len().min(start + part_bytes));
             if let Some(bytes_per_second) = self.bytes_per_second {
@@ -77,6 +89,10 @@ impl Link {
                 let ready = ready_at.max(now.checked_sub(MAX_LAG).unwrap_or(now));
                 ready_at = self.reserve(ready, transmission(part.len(), bytes_per_second));
                 sleep_until(ready_at);
+            }
+            if let Some(bytes_per_second) = self.stream_bytes_per_second {
+                stream_at += transmission(part.len(), bytes_per_second);
+                sleep_until(stream_at);
             }
             sending(part.len());
             part.send(to)?;
@@ -88,7 +104,8 @@ impl Link {
     fn part_bytes(&self, len: usize) -> usize {
         let parts = 1_000_000_000 / PART_TIME.as_nanos();
         let of_rate = |rate: u64| u128::from(rate) / parts;
-        let bytes = self.bytes_per_second.map_or(len as u128, of_rate);
+        let rate = self.bytes_per_second.or(self.stream_bytes_per_second);
+        let bytes = rate.map_or(len as u128, of_rate);
         usize::try_from(bytes.max(MIN_PART_BYTES.into())).unwrap_or(usize::MAX)
     }
 
@@ -143,6 +160,20 @@ mod tests {
             [first, second, third, fourth],
             [at(250), at(500), at(750), at(2250)]
         );
+    }
+
+    #[test]
+    fn reply_waits_for_the_limit_of_its_connection() {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let link = Link::new(Duration::ZERO, None).with_stream_limit(MIB as u64);
+        let start = Instant::now();
+        let body = Body::from(vec![0; MIB / 64]);
+        link.send(&server, &body, |_| {}).unwrap();
+        assert!(start.elapsed() >= Duration::from_micros(15_625));
+        drop(client);
     }
 
     #[test]
