@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
 	visible_changes writing)
 
-.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ bench-xattr: deps bench-deps build ## Compare setxattr(2) with fuse2fs and the k
 
 bench-tables: ## Compare the table with the maps of other crates
 	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
+
+bench-remote: deps build ## Measure mounts of an image at a URL over simulated links, beside nbdkit, rclone, httpdirfs and s3backer, as root
+	@scripts/remote-tools
+	$(CARGO) run --release --locked -p larder-benches -- remote $(BENCH_ARGS)
 
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures

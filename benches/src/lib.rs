@@ -39,6 +39,7 @@ pub mod peer;
 pub mod plan;
 mod processor;
 pub mod readahead;
+pub mod remote;
 pub mod report;
 pub mod results;
 pub mod run;

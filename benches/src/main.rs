@@ -21,7 +21,7 @@ use larder_benches::results::Results;
 use larder_benches::run::Run;
 use larder_benches::writing::files;
 use larder_benches::xattr::run::WORKER;
-use larder_benches::{readahead, report, scratch, work, xattr};
+use larder_benches::{readahead, remote, report, scratch, work, xattr};
 use larder_fuse::{Transport, floor};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
@@ -119,6 +119,11 @@ enum Part {
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
+    /// Measure mounts of an image at a URL, over simulated links
+    Remote,
+    /// Run one reader of a mount of an image at a URL
+    #[command(hide = true, name = remote::worker::WORKER)]
+    RemoteWorker { job: String },
     /// Measure setxattr(2) by many processes
     Xattr,
     /// Run one process of the attribute benchmark
@@ -213,6 +218,10 @@ impl Args {
                 Ok(ExitCode::SUCCESS)
             }
             Some(Part::Tables { trace }) => self.tables(trace.clone()),
+            Some(Part::Remote) => self.remote(),
+            Some(Part::RemoteWorker { job }) => {
+                print(serde_json::from_str::<remote::worker::Job>(job)?.run()?)
+            }
             Some(Part::Xattr) => self.xattr(),
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
@@ -309,6 +318,35 @@ impl Args {
         print!("{}", hash_table::report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn remote(&self) -> Result<ExitCode> {
+        let mut plan = if self.quick {
+            remote::plan::Plan::quick()
+        } else {
+            remote::plan::Plan::full()
+        };
+        plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        let groups = remote::run::Group::ALL.to_vec();
+        let groups = self.wanted(groups, |group| group.name().to_owned())?;
+        let origin = Origin::now();
+        let run = remote::run::Run {
+            plan: &plan,
+            groups: &groups,
+            programs: &self.programs()?,
+            work: &std::path::absolute(&self.work)?,
+            interrupted: &*interrupted()?,
+            progress: report_progress,
+        };
+        let outcome = run.measure()?;
+        let results = remote::results::Results {
+            origin,
+            plan: plan.clone(),
+            outcome,
+        };
+        print!("{}", remote::report::page(&results));
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(exit_code(&results.outcome.failures))
     }
 
     fn xattr(&self) -> Result<ExitCode> {

@@ -13,6 +13,8 @@ pub enum Unit {
     Seconds,
     /// Milliseconds.
     Milliseconds,
+    /// 10^6 bytes.
+    Megabytes,
     /// 10^6 bytes per second.
     MegabytesPerSecond,
     /// Reads, writes, files or transactions per second.
@@ -32,6 +34,7 @@ impl Unit {
         match self {
             Self::Seconds => "s",
             Self::Milliseconds => "ms",
+            Self::Megabytes => "MB",
             Self::MegabytesPerSecond => "MB/s",
             Self::PerSecond => "/s",
             Self::Nanoseconds => "ns",

@@ -270,17 +270,19 @@ pub(crate) fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String
     }
 }
 
-fn number(value: f64, unit: Unit) -> String {
+/// Formats a value of a measure.
+pub(crate) fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),
         Unit::MegabytesPerSecond | Unit::PerSecond => grouped(&format!("{value:.0}")),
-        Unit::Nanoseconds | Unit::Milliseconds => format!("{value:.1}"),
+        Unit::Nanoseconds | Unit::Milliseconds | Unit::Megabytes => format!("{value:.1}"),
         Unit::Count if value >= 100.0 => grouped(&format!("{value:.0}")),
         Unit::Percent | Unit::Count => format!("{value:.2}"),
     }
 }
 
-fn thousands(number: u64) -> String {
+/// Formats a number with commas between the thousands.
+pub(crate) fn thousands(number: u64) -> String {
     grouped(&number.to_string())
 }
 

@@ -1,0 +1,52 @@
+//! The simulated links.
+
+use std::time::Duration;
+
+use larder_testkit::http::Link;
+
+use crate::named::named;
+
+named! {
+    /// A link between a client and the server.
+    Network {
+        /// No delay, and no limit.
+        Local: "0 ms",
+        /// 20 ms and 1 Gbit/s.
+        B: "B",
+        /// 30 ms and 10 Gbit/s.
+        A: "A",
+        /// 30 ms, 10 Gbit/s, and 90 MB/s for each connection: the lab's device `object-30ms`.
+        Object: "object-30ms",
+    }
+}
+
+impl Network {
+    /// Returns the time from a request to the first byte of its reply.
+    #[must_use]
+    pub const fn round_trip(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Local => 0,
+            Self::B => 20,
+            Self::A | Self::Object => 30,
+        })
+    }
+
+    /// Returns the limit of all replies together.
+    #[must_use]
+    pub const fn bytes_per_second(self) -> Option<u64> {
+        match self {
+            Self::Local => None,
+            Self::B => Some(125_000_000),
+            Self::A | Self::Object => Some(1_250_000_000),
+        }
+    }
+
+    /// Returns a new link.
+    pub(super) fn link(self) -> Link {
+        let link = Link::new(self.round_trip(), self.bytes_per_second());
+        match self {
+            Self::Object => link.with_stream_limit(90_000_000),
+            Self::Local | Self::B | Self::A => link,
+        }
+    }
+}
