@@ -25,6 +25,8 @@ pub struct Plan {
     pub nodes: u32,
     /// The number of processes that start at once.
     pub processes: u32,
+    /// Whether other programs are measured.
+    pub has_peers: bool,
     /// The time in seconds after which a measurement of another program is given up.
     pub peer_seconds: u64,
 }
@@ -44,6 +46,7 @@ impl Plan {
             open_files: 1_000,
             nodes: 1_000,
             processes: 50,
+            has_peers: true,
             peer_seconds: 60,
         }
     }
@@ -76,6 +79,7 @@ impl Plan {
             open_files: 10,
             nodes: 3,
             processes: 2,
+            has_peers: false,
             ..Self::quick()
         }
     }

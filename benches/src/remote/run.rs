@@ -137,11 +137,8 @@ impl Run<'_> {
     /// Returns the other programs that can be measured, and records why the rest cannot.
     fn peers(&self, setup: &mut Setup, outcome: &mut Outcome<Sample>) -> Vec<Side> {
         let mut peers = Vec::new();
-        if self
-            .groups
-            .iter()
-            .all(|&group| peers_of(group, &Side::PEERS).is_empty())
-        {
+        let needs = |&group| !peers_of(group, &Side::PEERS).is_empty();
+        if !self.plan.has_peers || !self.groups.iter().any(needs) {
             return peers;
         }
         for side in Side::PEERS {

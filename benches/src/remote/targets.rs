@@ -36,8 +36,12 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         predicted,
         |ratio| (ratio - 1.0).abs() <= 0.15,
     ));
-    let limit = megabytes(CACHE_BYTES);
-    verdicts.push(at_most("`memory` of larder, in MB", limit, memory));
+    let of_cache = memory.map(|memory| memory / megabytes(CACHE_BYTES));
+    verdicts.push(at_most(
+        "`memory` of larder / `--cache-size`",
+        1.0,
+        of_cache,
+    ));
     verdicts
 }
 
