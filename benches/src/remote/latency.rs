@@ -1,8 +1,10 @@
 //! Waves of requests: of a mount, of the first byte of a file, and of a path.
 
 use std::fs;
+use std::time::Instant;
 
 use anyhow::Result;
+use larder_testkit::http::waves;
 
 use crate::child;
 use crate::remote::image::{TOP_FILE, chain_paths};
@@ -34,31 +36,50 @@ pub(super) fn first_byte(setup: &Setup, network: Network, side: Side) -> Result<
         }
         _ => {}
     }
-    let (mounted, read) = first(setup, &store, &mount)?;
+    let first = first(setup, &store, &mount)?;
     let mut samples = Samples::new(network, side);
-    samples.count(Measure::MountWaves, mounted.waves);
-    samples.count(Measure::FirstByteWaves, read.waves);
-    let data_requests = mounted.data_requests + read.data_requests;
-    samples.count(Measure::DataRequests, data_requests);
-    let requests = mounted.requests + read.requests;
-    samples.count(Measure::Revalidations, requests - data_requests);
+    samples.count(Measure::MountWaves, first.mount_waves);
+    let waves = first.traffic.waves.saturating_sub(first.mount_waves);
+    samples.count(Measure::FirstByteWaves, waves);
+    if side != Side::LarderProfile {
+        let Traffic {
+            requests,
+            data_requests,
+            ..
+        } = first.traffic;
+        samples.count(Measure::DataRequests, data_requests);
+        samples.count(Measure::Revalidations, requests - data_requests);
+    }
     Ok(samples)
 }
 
-/// Mounts, and reads the first byte. Returns what each of the two requested.
-fn first(setup: &Setup, store: &Store, mount: &Mount) -> Result<(Traffic, Traffic)> {
+/// What a mount and the first byte requested.
+struct First {
+    /// The waves that were answered when the image was mounted.
+    mount_waves: u32,
+    /// All requests.
+    traffic: Traffic,
+}
+
+/// Mounts, and reads the first byte.
+fn first(setup: &Setup, store: &Store, mount: &Mount) -> Result<First> {
     let folder = setup.new_folder()?;
     store.take();
     let server = mount.start(&setup.larder, &store.url(), folder.path())?;
-    let mounted = store.take();
+    let ready = Instant::now();
     let job = Job::FirstByte(server.mountpoint().join(TOP_FILE));
     let log = folder.path().join("reader.log");
     let _: f64 = job.result(&setup.harness, child::DEADLINE, &log)?;
-    let read = store.take();
+    let exchanges = store.take_exchanges();
     drop(server);
-    // What the end of the mount requests belongs to neither.
+    // What the end of the mount requests does not count.
     store.take();
-    Ok((mounted, read))
+    let answered = exchanges.iter().zip(waves(&exchanges));
+    let of_mount = answered.filter(|(one, _)| one.answered.is_some_and(|at| at <= ready));
+    Ok(First {
+        mount_waves: of_mount.filter_map(|(_, wave)| wave).max().unwrap_or(0),
+        traffic: Traffic::of(&exchanges),
+    })
 }
 
 /// Measures the waves of each further component of a path.

@@ -57,12 +57,18 @@ impl Store {
 
     /// Returns what was requested since the last call.
     pub(super) fn take(&self) -> Traffic {
-        Traffic::of(&self.0.take_exchanges())
+        Traffic::of(&self.take_exchanges())
+    }
+
+    /// Returns the log since the last call.
+    pub(super) fn take_exchanges(&self) -> Vec<Exchange> {
+        self.0.take_exchanges()
     }
 }
 
 impl Traffic {
-    fn of(exchanges: &[Exchange]) -> Self {
+    /// Returns the sums of a log.
+    pub(super) fn of(exchanges: &[Exchange]) -> Self {
         Self {
             requests: exchanges.len() as u64,
             data_requests: exchanges.iter().filter(|one| one.sent_bytes > 1).count() as u64,
