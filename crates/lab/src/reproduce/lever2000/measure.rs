@@ -12,7 +12,8 @@
 //! that changes in the machine's speed affect all of them alike. Therefore the runs of one round can be compared
 //! in pairs. Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can
 //! resume. Before the first round, and before the first round after an interruption, the caches of the volumes are
-//! empty. One pass that is not measured fills them.
+//! empty. Passes that are not measured fill them: one after an interruption; before the first round, all those that
+//! determine the number of passes of a turn.
 //!
 //! No thread writes back in the background, because it would disturb the kernel that runs at that time. The
 //! homes are synced before the users start.
@@ -37,7 +38,11 @@ const TIMED_SHARE: f64 = 0.5;
 
 /// The planned duration of a run, as a multiple of its minimum duration. The difference is a margin for passes that
 /// are faster than the timed ones.
-const MARGIN: f64 = 1.1;
+const MARGIN: f64 = 1.05;
+
+/// Number of turns with the estimated number of passes that are executed on each volume before the last of them
+/// corrects the estimate. Until the caches are full, passes become slower.
+const WARMING_TURNS: u32 = 2;
 
 /// A row of a measured table.
 #[derive(Clone, Debug, Serialize)]
@@ -244,28 +249,37 @@ struct Workload<'i> {
 
 impl Workload<'_> {
     /// Returns the number of passes of a turn, so that a run of the fastest kernel lasts for its minimum duration.
-    /// Times turns with more and more passes on all volumes: a pass takes longer when the caches are full, and
-    /// when the kernels displace each other's memory from the processors' caches.
+    /// Times turns on all volumes, because passes take longer when the kernels displace each other's memory from the
+    /// processors' caches.
     fn turn_passes(&self, volumes: &[Volume], size: &Size) -> Result<u32, Error> {
         if size.run_s == 0 {
             return Ok(1);
         }
         let planned_s = MARGIN * f64::from(size.run_s) / f64::from(size.turns());
         let mut passes = 1;
-        loop {
-            let mut fastest_s = f64::INFINITY;
-            for volume in volumes {
-                let mut turn_s = 0.0;
-                for _ in 0..passes {
-                    turn_s += self.pass(volume, Pass::Other)?.elapsed_s;
-                }
-                fastest_s = fastest_s.min(turn_s);
-            }
-            if fastest_s >= TIMED_SHARE * planned_s {
-                return Ok(whole(planned_s * f64::from(passes) / fastest_s));
-            }
+        let mut fastest_s = self.fastest_turn(volumes, passes)?;
+        while fastest_s < TIMED_SHARE * planned_s {
             passes *= 2;
+            fastest_s = self.fastest_turn(volumes, passes)?;
         }
+        for _ in 0..WARMING_TURNS {
+            passes = whole(planned_s * f64::from(passes) / fastest_s);
+            fastest_s = self.fastest_turn(volumes, passes)?;
+        }
+        Ok(whole(planned_s * f64::from(passes) / fastest_s))
+    }
+
+    /// Executes a turn on each volume, and returns the duration of the shortest turn in seconds.
+    fn fastest_turn(&self, volumes: &[Volume], passes: u32) -> Result<f64, Error> {
+        let mut fastest_s = f64::INFINITY;
+        for volume in volumes {
+            let mut turn_s = 0.0;
+            for _ in 0..passes {
+                turn_s += self.pass(volume, Pass::Other)?.elapsed_s;
+            }
+            fastest_s = fastest_s.min(turn_s);
+        }
+        Ok(fastest_s)
     }
 
     /// Executes one run on each volume.
