@@ -1,5 +1,6 @@
 //! How many reads of programs are in flight at once on a mount.
 
+#[expect(dead_code, reason = "the other tests need all of it")]
 mod fixture;
 mod larder;
 

@@ -45,7 +45,7 @@ impl Pace {
     pub(crate) fn count_delay(&self, delay: Duration) {
         let mut state = self.0.lock();
         state.delay = Some(match state.delay {
-            Some(known) if known < delay => known + (delay - known) / RISE_DIVISOR,
+            Some(known) if known < delay => known + delay.saturating_sub(known) / RISE_DIVISOR,
             _ => delay,
         });
     }

@@ -1,7 +1,7 @@
 //! How the reads of programs become requests to the server: how many, how large, and how many at once.
 
 use larder::{Ino, OpenOptions, Volume};
-use larder_remote::{ImageUrl, RemoteDevice, RemoteOptions, UNIT_BYTES};
+use larder_remote::{ImageUrl, RemoteDevice, RemoteOptions};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use larder_testkit::{Requirement, skip};
@@ -17,7 +17,7 @@ const PART_BYTES: usize = 4 << 20;
 const PARTS: usize = 8;
 /// The first window of a sequential reader.
 const FIRST_WINDOW_BYTES: usize = 2 << 20;
-const UNIT: usize = UNIT_BYTES as usize;
+const UNIT: usize = 64 << 10;
 
 /// A server with an image that has the file `large`, and the files `0` to `7`.
 struct Image {
