@@ -1,7 +1,7 @@
 //! Eviction of an image from the host's page cache, without the privilege to drop all caches.
 //!
-//! Model: sync, then `posix_fadvise(DONTNEED)` for the whole file, which drops each clean page that is
-//! not in use. All mounts of the image must have ended. fincore(1) checks the result without side
+//! fsync(2) writes the dirty pages. Then `posix_fadvise(DONTNEED)` for the whole file drops each clean page
+//! that is not in use. All mounts of the image must have ended. fincore(1) checks the result without side
 //! effects: a trial read, even a nonblocking one, would start the kernel's readahead.
 
 use std::fs::File;

@@ -46,7 +46,8 @@ named! {
 }
 
 impl Peer {
-    /// Returns whether it serves the content of the image. The readers can then check the content.
+    /// Returns whether it is a mount that serves the content of the image. If so, the readers can check the
+    /// content.
     #[must_use]
     pub const fn has_content(self) -> bool {
         matches!(
@@ -138,7 +139,8 @@ impl Programs {
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
-    // Fields drop in this order: the mount is detached from the directory before it is released.
+    // The fields drop in this order, so that the mount is detached from the directory before the loop mount
+    // is released.
     _attached: Option<Attached>,
     _mount: Option<LoopMount>,
     server: Option<Server>,

@@ -13,11 +13,11 @@ pub struct Plan {
     pub runs: usize,
     /// The number of threads that read at random.
     pub random_threads: u32,
-    /// The number of pages that each of them reads, no page twice.
+    /// The number of pages that each of these threads reads, no page twice.
     pub random_reads: u32,
     /// The number of pages of the big file over which the cached reads in process are spread.
     pub cached_pages: u32,
-    /// The number of cached reads, lookups and decisions in one run.
+    /// The number of calls in one run of each measure of cached reads, lookups and decisions.
     pub in_process_calls: u32,
     /// The size of the file that is written sequentially, and the total size of the files that grow
     /// concurrently.

@@ -83,7 +83,7 @@ impl Scratch {
         Ok(e2fsprogs::check(&self.image)?)
     }
 
-    /// Returns the mean number of extents of the files that have extents.
+    /// Returns the mean number of extents of the files that are not empty.
     pub(crate) fn mean_extents(&self) -> Result<f64> {
         let mount = LoopMount::new(&self.image, Access::ReadOnly, &[])?;
         let mut command = Command::new(child::find("find")?);

@@ -26,9 +26,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `command`, which serves `mountpoint` in the foreground, and waits until it has mounted. Its
-    /// standard error is written to `log`. `unmount` is the command that unmounts it later, without its
-    /// last argument, the mount point.
+    /// Starts `command`, a server in the foreground, and waits until `mountpoint` is mounted. The standard
+    /// error of the server is written to `log`. `unmount` is the command that unmounts the mount point later,
+    /// without its last argument, the mount point.
     pub fn start(
         mut command: Command,
         mountpoint: PathBuf,

@@ -18,10 +18,10 @@ use larder_testkit::{Random, Seed};
 use crate::child;
 use crate::plan::Plan;
 
-/// Name of the big file, at the root.
+/// The name of the big file, which is in the root directory.
 pub const BIG_FILE: &str = "big.bin";
 
-/// The number of the one large file of an image. The numbers of other files start at 0.
+/// The number of the big file. Other files of an image have numbers from 0.
 pub const BIG_FILE_NUMBER: u32 = u32::MAX;
 
 /// The size of the pages in which files are read and checked.
@@ -40,7 +40,7 @@ pub struct Tree {
     pub squashfs: PathBuf,
     /// The number of names that `find` lists, including the root directory and `lost+found`.
     pub entries: u64,
-    /// Size of the big file.
+    /// The size of the big file.
     pub big_file_bytes: u64,
     /// The path of one small file in each directory: five components, relative to the root.
     pub deep_paths: Vec<String>,

@@ -7,7 +7,7 @@ use rustix::fs::{Access, access};
 
 const PARAMETER: &str = Transport::URING_PARAMETER;
 
-/// Makes the kernel offer `io_uring` to FUSE servers, until this is dropped.
+/// A guard that makes the kernel offer `io_uring` to FUSE servers. Its drop restores the setting.
 #[derive(Debug)]
 pub struct Uring {
     /// The value to restore, if it was changed.
@@ -25,7 +25,8 @@ impl Uring {
         }
     }
 
-    /// Returns the reason why the kernel does not offer `io_uring` after [`Uring::enable`], if there is one.
+    /// Returns the reason why the kernel does not offer `io_uring` even after [`Uring::enable`], if there is
+    /// one.
     #[must_use]
     pub fn missing() -> Option<String> {
         match fs::read_to_string(PARAMETER) {

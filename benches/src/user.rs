@@ -65,8 +65,8 @@ impl User {
     }
 }
 
-/// Lets every user open `/dev/fuse`, until this is dropped. With udev, every user usually can; without
-/// udev, only root can.
+/// A guard that lets every user open `/dev/fuse`. Its drop restores the mode of the device. With udev, every
+/// user can usually open the device anyway. Without udev, only root can.
 #[derive(Debug)]
 pub struct OpenFuseDevice {
     mode_before: Option<u32>,

@@ -1,5 +1,6 @@
-//! Generates files and checks sources. These files are installed with the binary. They are
-//! generated from the definitions of the command lines that the programs parse:
+//! Generates files, records test data, and checks sources.
+//!
+//! Files that are installed with the programs, generated from the definitions of their command lines:
 //!
 //! - `xtask man DIR`: manual pages: `larder.1`, `larder-mount.1` and so on;
 //! - `xtask completions DIR`: completions of bash, zsh and fish, in the folders below DIR (as in

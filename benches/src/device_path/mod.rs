@@ -3,14 +3,15 @@
 //! | measure | volume and direct | compared with |
 //! |---|---|---|
 //! | cold-random | threads read random pages through one open file, without readahead | fio with `io_uring` and threads with pread(2), both on the same pages of the image |
-//! | interleaved | 64 threads read a region each, through an open file each | the kernel's ext4, on a loop device with direct I/O and as much readahead |
+//! | interleaved | 64 threads read a region each, through an open file each | the kernel's ext4, on a loop device with direct I/O and the same readahead limit |
 //! | interleaved-mount | - (a mount with its defaults) | the same |
-//! | sequential | requests of 1 MiB | the extents of the file by pread(2) on the image |
+//! | sequential | the file in requests of 1 MiB | pread(2) on the extents of the file in the image |
 //! | checkpoint | a journal filled with changes of scattered inodes | nothing |
 //! | threads-at-rest | - (a writable mount with its defaults) | nothing |
 //!
-//! *direct* is the library with `direct_device`. Everything is read cold, in a separate process. Each
-//! reader checks its pages, except fio, which only checks that reads succeed.
+//! *volume* is the library with its defaults, and *direct* is the library with `direct_device`. Everything is
+//! read cold, in a separate process. Each reader checks its pages, except fio, which only checks that reads
+//! succeed.
 //!
 //! Each side reads everything in several [passes](crate::passes), each of them cold. The result is the
 //! median of the passes.
@@ -60,8 +61,8 @@ pub struct DevicePath<'r> {
 }
 
 impl DevicePath<'_> {
-    /// Measures `measure` for `peer`, and returns its value. For [`Measure::Checkpoint`], also returns
-    /// that of [`Measure::CheckpointRequests`]. `run` determines the random pages and files.
+    /// Measures `measure` for `peer`, and returns its value. For [`Measure::Checkpoint`], also returns the
+    /// value of [`Measure::CheckpointRequests`]. `run` determines the random pages and files.
     ///
     /// # Errors
     /// Fails if the measurement fails, or if a reader received content that differs from the image's.

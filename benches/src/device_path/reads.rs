@@ -1,6 +1,6 @@
-//! Reads of the big file without a mount: by the library, or by the extents of the file.
+//! Reads of the big file without a mount: by the library, or by pread(2) on the extents of the file.
 //!
-//! Only [`Pattern::read`] decides how concurrent reads are issued: by one thread for each.
+//! Each of the concurrent reads has its own thread. Only [`Pattern::read`] depends on that.
 
 use std::fs::File;
 use std::path::PathBuf;

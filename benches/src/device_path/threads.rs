@@ -18,7 +18,7 @@ use crate::writing::files::Written;
 
 /// The number of processes that use the mount at first, so that it starts all of its threads.
 const PROCESSES: u32 = 16;
-/// The time after which all threads have exited that exit when they are idle.
+/// The time to wait until the threads that exit when they are idle have exited.
 const REST: Duration = Duration::from_secs(1);
 
 /// Returns the number of threads of a writable mount that was used, and then was idle for [`REST`].

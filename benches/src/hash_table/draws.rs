@@ -10,13 +10,14 @@ pub(super) fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
     }
 }
 
-/// Returns the distribution of the frequencies of `count` keys.
+/// Returns the distribution of the ranks that are drawn for `count` keys. The ranks start at 1, which is the
+/// most frequent.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 pub(super) fn zipf(count: usize) -> Zipf<f64> {
     Zipf::new(count as f64, 0.9).expect("the count and the exponent are positive")
 }
 
-/// Draws the rank of a key, from 0.
+/// Draws the rank of a key. Here the ranks start at 0.
 pub(super) fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
     usize::try_from(whole(popular.sample(random)) - 1).unwrap_or_default()
 }

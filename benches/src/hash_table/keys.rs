@@ -106,7 +106,7 @@ impl Keys {
     fn of_pages(objects: u32, lookups: usize, random: &mut Pcg64) -> Self {
         let mut keys = Vec::with_capacity(objects as usize);
         let mut files: Vec<Range<usize>> = Vec::new();
-        // In pages: the median file has 4, and one in six has more than 30.
+        // The median file has 4 pages, and one file in six has more than 30.
         let sizes = log_normal(4.0, 2.0);
         let mut inode = 12;
         while keys.len() < objects as usize {
@@ -154,7 +154,7 @@ impl Keys {
         let popular = zipf(keys.len());
         let one = |_| keys[rank(popular, random)];
         let lookups = (0..lookups).map(one).collect();
-        // Without this, the most frequent keys would be inserted first.
+        // Without this shuffle, the most frequent keys would be inserted first.
         shuffle(&mut keys, random);
         Self {
             objects: keys,

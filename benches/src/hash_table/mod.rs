@@ -9,11 +9,11 @@
 //! | dashmap, papaya, scc-index, scc-map | the peers, with foldhash |
 //! | hashbrown | a map for one thread, with foldhash |
 //!
-//! All have the same keys of 16 bytes, values of 4 bytes, and room for all of them from the start. The
-//! workloads are in [`keys`], and those from a trace in [`recorded`]. A guard is held for a whole batch of
-//! lookups where the map allows it. Each round runs the sides in a rotating order, and each side's
-//! threads are bound to their own processors. The sides are compared by processor time, which other
-//! processes disturb less than wall time.
+//! All maps have the same keys of 16 bytes and values of 4 bytes, and room for all keys from the start. The
+//! workloads are in [`keys`], and those from a trace in [`recorded`]. In a map with guards, one guard is held
+//! for a whole batch of lookups. The order of the sides rotates from round to round. Each thread of a side is
+//! bound to its own processor. The sides are compared by processor time, which other processes disturb less
+//! than wall time.
 //!
 //! Each measurement without removals checks its results: that every key was found, and the sum of the
 //! values.

@@ -1,8 +1,9 @@
 //! Keys of recorded lookups in caches.
 //!
-//! Without a trace, a volume with a tree of small files is recorded in process. Each file is first looked
-//! up by its path and read, in order. Then as many files are looked up and read at random, popular files
-//! more often. The files consist of holes, which need no writes and result in the same keys as content.
+//! Without a trace, a volume with a tree of small files is recorded in process. First, each file is looked
+//! up by its path and read, in order. Then the same number of lookups and reads follows, each of a random
+//! file; popular files occur more often. The files consist of holes, which need no writes and result in the
+//! same keys as content.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -26,8 +27,8 @@ use crate::tree::folder_path;
 /// The number of files in a directory.
 const FOLDER_FILES: u32 = 100;
 
-/// The size of the volume's caches: less than the content of the files, so that pages are evicted and
-/// read again.
+/// The size of the volume's caches. In a full run, the content of the files is larger, so that pages are
+/// evicted and read again.
 const CACHE_BYTES: u64 = 256 << 20;
 
 /// Returns the reason why no volume can be recorded here, if there is one.

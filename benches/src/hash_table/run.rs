@@ -51,7 +51,7 @@ pub struct Sample {
     pub case: Case,
     /// The side.
     pub side: Side,
-    /// Million lookups per second of processor time, of all threads together.
+    /// The lookups per second of processor time, in millions: the sum of the rates of the threads.
     pub million_a_second: f64,
     /// The wall time of the slowest thread.
     pub wall_seconds: f64,
@@ -294,9 +294,9 @@ pub struct Shape {
     pub workload: Workload,
     /// The number of buckets.
     pub buckets: u32,
-    /// Mean links per hit, in the workload's order.
+    /// The mean number of links per hit, with the lookups of the workload.
     pub links: f64,
-    /// Expected mean links per hit if the keys were distributed over the buckets at random.
+    /// The mean number of links per hit to expect if the keys were distributed over the buckets at random.
     pub links_of_chance: f64,
 }
 

@@ -45,7 +45,7 @@ pub struct Case {
     pub disk: Disk,
 }
 
-/// The number of readers of one large file.
+/// The number of interleaved readers of the big file.
 pub const INTERLEAVED_READERS: u32 = 64;
 
 impl Workload {

@@ -1,9 +1,9 @@
-//! A control group: limits the memory of its processes, and the speed of their device.
+//! A control group that limits the memory of its processes, and the speed of their device.
 //!
-//! Model: version 1 (a directory in the `memory` hierarchy and one in the `blkio` hierarchy) or version
-//! 2 (one directory), whichever has the controllers. Pages that a process of the group inserts into the
-//! page cache count as the group's memory, so the limit applies to the page cache too. The throttle
-//! counts requests at the device: a large read is one read.
+//! A group consists of one directory if the hierarchy of version 2 has the controllers. Otherwise it
+//! consists of a directory in the `memory` hierarchy of version 1 and one in the `blkio` hierarchy. Pages
+//! that a process of the group inserts into the page cache count as the group's memory, so the limit applies
+//! to the page cache too. The throttle counts requests at the device: a large read is one read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     /// Removes the group. Its processes have exited, but the kernel may not have removed the last of
-    /// them yet, so this retries for at most [`TIMEOUT`].
+    /// them from the group yet. Therefore this retries for at most [`TIMEOUT`].
     fn drop(&mut self) {
         let give_up = Instant::now() + TIMEOUT;
         for folder in &self.folders {

@@ -1,7 +1,6 @@
-//! The image of the readahead benches: one large file, and one file for each stream.
+//! The image of the readahead benches: one big file, and one file for each stream.
 //!
-//! The kernel writes it through its own mount, one file after the other, so that each file has few
-//! extents.
+//! The files are written through the kernel's mount, one after the other, so that each file has few extents.
 
 use std::path::{Path, PathBuf};
 

@@ -36,7 +36,7 @@ pub struct Plan {
     pub rounds: usize,
     /// The number of rounds of the cases on the slow disk.
     pub slow_rounds: usize,
-    /// The size of the large file.
+    /// The size of the big file.
     pub large_file_bytes: u64,
     /// The number of streams, each of which reads its own file.
     pub streams: u32,
@@ -54,18 +54,18 @@ pub struct Plan {
     pub stream_memory_bytes: u64,
 }
 
-/// The sizes that depend on the disk: memory, and the amounts that are read from the large file.
+/// The sizes that depend on the disk: memory, and the amounts that are read from the big file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sizes {
     /// The memory of the readers of fio and sysbench, and of their server.
     pub memory_bytes: u64,
-    /// The part of the large file that is read sequentially.
+    /// The part of the big file that is read sequentially.
     pub sequential_bytes: u64,
     /// The amount that is read backwards.
     pub reverse_bytes: u64,
     /// The amount that is read at random.
     pub random_bytes: u64,
-    /// The part of the large file that interleaved readers share.
+    /// The part of the big file that interleaved readers share.
     pub interleaved_bytes: u64,
     /// The numbers of threads of sysbench, with one run for each.
     pub sysbench_threads: Vec<u32>,

@@ -33,9 +33,9 @@ pub struct Streams {
     pub bytes_per_second: u64,
 }
 
-/// Reads the first `bytes` of the large file with `readers` readers. Each reader reads a region from
-/// start to end. The readers run concurrently, each with an open file of its own from `open`. With
-/// `one_descriptor`, they take turns after each request, and share one open file.
+/// Reads the first `bytes` of the big file in `readers` regions, each from start to end. Each region has a
+/// reader: a thread with its own open file from `open`. With `one_descriptor`, there is a single reader with
+/// one open file, which reads one request of each region in turn.
 pub fn interleaved<F: ReadAt>(
     open: impl Fn() -> Result<F> + Sync,
     bytes: u64,

@@ -1,6 +1,6 @@
 //! Measures the cost of sharing attributes with each variant of mbcache. The results are the
-//! processor time of a thread for each operation in nanoseconds, and the million operations per
-//! second of all threads together.
+//! processor time of a thread for each operation in nanoseconds, and the number of operations per
+//! second of all threads together, in millions.
 //!
 //! Run it with `cargo bench -p larder-cache --bench mbcache`. The tests run a small version to
 //! check that it works. Times are meaningful in the bench profile only.
@@ -38,7 +38,7 @@ fn insert_and_delete(cache: &dyn MbCache, thread: u64, number: u32) {
 }
 
 /// Runs `operation` `operations` times in each thread, first with one thread and then with two. The
-/// numbers passed to it are below `values`.
+/// numbers passed to `operation` are below `values`.
 fn measure(variant: Variant, name: &str, operation: Operation, values: u32, operations: u64) {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     let cache = build(variant, config, Growth::Prepaid, ()).expect("memory");

@@ -11,8 +11,10 @@
 //! for that memory, too, the pool retires frames. If no frame is free, but an arena has enough free slots
 //! for a chunk, the arena gives back its last chunk, and the pool can use a retired frame again.
 //!
-//! Counters and wait queues are not part of the budget. Their size does not depend on the budget: it is
-//! about 100 KiB.
+//! These are not part of the budget:
+//! - counters and wait queues: about 100 KiB, whatever the budget is;
+//! - dirty and held metadata blocks ([`buffer`](crate::buffer));
+//! - with `iget=misses`, the references to inodes: 4 to 8 bytes for each slot of an inode.
 //!
 //! # Tunables
 //! [`BudgetConfig`] describes the parameters.
@@ -101,7 +103,7 @@ impl ArenaConfig {
 /// The sizes of a cache of shared attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedConfig {
-    /// The largest number of entries.
+    /// The limit of entries ([`Config::limit_entries`]).
     pub limit_entries: u32,
     /// The sizes of the arena of the entries, and of the buckets.
     pub arena: ArenaConfig,
@@ -154,7 +156,8 @@ const FRAME_SLOT_BYTES: u64 = 32;
 const PAGE_HEADS_BYTES: u64 = 6;
 /// The memory of the buffer cache's buckets for each frame, in bytes: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
-/// Long names get 1/2^`LONG_PART` of the memory and of the buckets for dentries.
+/// Long names get 1/2^`LONG_PART` of the memory for dentries. If the size of the table is not Larder's own,
+/// they also get 1/2^`LONG_PART` of the number of buckets.
 const LONG_PART: u32 = 3;
 
 impl Division {

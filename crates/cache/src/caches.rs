@@ -59,8 +59,8 @@ impl<const W: usize> Caches<W> {
     ///
     /// # Errors
     /// Returns [`Error::Map`] if there is not enough address space. Returns [`Error::Tables`] if the
-    /// configuration has table sizes other than the default, and they leave less than half of the budget for
-    /// cached objects.
+    /// configuration has table sizes other than the default, and the buckets of all tables take more than
+    /// half of the budget.
     ///
     /// # Panics
     /// If the block size is not a power of two from 128 bytes to 64 KiB.

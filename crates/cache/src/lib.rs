@@ -9,12 +9,15 @@
 //! | [`inode`] | a raw inode | inode number | copies the raw inode |
 //! | [`mbcache`] | a block or inode with equal attributes | hash of the attributes | holds the entry |
 //!
-//! A hit takes no lock. There are two exceptions: the variants of `mbcache` other than `clock`, and pages in
-//! red-black trees ([`research`]). [`table`] describes lookups without a lock. [`page`] describes the memory
-//! that pages and buffers share. [`budget`] and [`shrink`] describe how the caches stay within the memory
-//! budget. [`tables`] describes the choice of hash functions and table sizes, and [`hash`] contains the
-//! functions. [`tape`] is the interface through which the tables report their operations. [`Caches`] creates
-//! all caches of a volume.
+//! A hit takes no lock, except in these cases:
+//! - a block of metadata, while any block is dirty: the lookup locks a part of the set of dirty blocks;
+//! - a page in red-black trees ([`research`]);
+//! - an entry of `mbcache`, unless the variant is `clock` and the search is by key.
+//!
+//! [`table`] describes lookups without a lock. [`page`] describes the memory that pages and buffers share.
+//! [`budget`] and [`shrink`] describe how the caches stay within the memory budget. [`tables`] describes the
+//! choice of hash functions and table sizes, and [`hash`] contains the functions. [`tape`] is the interface
+//! through which the tables report their operations. [`Caches`] creates all caches of a volume.
 
 pub mod budget;
 pub mod buffer;

@@ -29,8 +29,8 @@ pub trait Shrinker: Debug + Send + Sync {
 /// The priority of the first pass, which scans 1/4096 of the objects: Linux's `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// The first priority at which dentries and inodes are scanned. The pass has then scanned a quarter of the
-/// pool, and did not free enough frames.
+/// The first priority at which dentries and inodes are scanned. Before they are scanned, this pass has scanned
+/// a quarter of the pool without freeing enough frames.
 const LAST_PRIORITY: u32 = 2;
 
 /// The shrinkers other than the pool of frames.

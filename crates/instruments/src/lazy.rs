@@ -1,4 +1,4 @@
-//! A device that does nothing in the background.
+//! A device that performs background requests only on demand.
 
 use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, perform_blocking};
 use parking_lot::Mutex;
@@ -6,9 +6,11 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// A read-only device that delivers in pieces, such as from a server, and always has more urgent work than
-/// requests in the background: it performs such a request when it is [expedited](BlockDevice::expedite), or
-/// [on demand of the test](LazyDevice::perform_waiting). All calls perform their requests before they return.
+/// A read-only device that delivers its content in pieces, like a device at a URL.
+///
+/// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, or the
+/// test calls [`LazyDevice::perform_waiting`]. Any other request is complete when the call that submits it
+/// returns.
 #[derive(Debug)]
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,

@@ -10,10 +10,10 @@
 //! | [`LazyDevice`] | that of another device; requests in the background wait until a thread needs them | tests of devices that deliver in pieces |
 //! | [`FaultyDevice`] | that of another device; some calls fail, as planned or at random | tests of failing devices |
 //!
-//! [`mke2fs`] creates images. [`tool`] runs mke2fs and other programs.
+//! [`PowerCuts`] computes the contents that a device can have after a loss of power. The input is the log of a
+//! [`RecordingDevice`]. [`mke2fs`] creates images. [`tool`] runs mke2fs and other programs.
 //!
-//! [`PowerCuts`] derives from the log of a [`RecordingDevice`] the contents that the device can have after a
-//! loss of power. Only the lab and tests use this crate.
+//! Only the lab and tests use this crate.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A device that performs the requests of [`BlockDevice::submit`] on a thread of its own, in an
-/// order that a seed determines, and does not answer some of them. Blocking calls are forwarded.
+/// order that a seed determines. It does not answer requests to [silent](Self::silence) ranges. Blocking
+/// calls are forwarded.
 #[derive(Debug)]
 pub struct ReorderingDevice {
     inner: Arc<dyn BlockDevice>,
@@ -56,8 +57,8 @@ impl ReorderingDevice {
         }
     }
 
-    /// Does not answer requests whose first byte is in `bytes`, until [`ReorderingDevice::answer`] is called
-    /// or the device is dropped.
+    /// Does not answer requests whose first byte is in `bytes`, until [`ReorderingDevice::answer`] is called.
+    /// If the device is dropped before that, these requests fail.
     #[must_use]
     pub fn with_silence(self, bytes: Range<u64>) -> Self {
         self.silence(bytes);
@@ -78,14 +79,14 @@ impl ReorderingDevice {
         self.shared.changed.notify_all();
     }
 
-    /// If `is_held` is true, starts no further requests until the next call. If it is false, performs the
-    /// requests that were held and all later ones.
+    /// If `is_held` is true, starts no further requests until `hold` is called with false. If `is_held` is
+    /// false, performs the requests that were held and all later ones.
     pub fn hold(&self, is_held: bool) {
         self.shared.state.lock().is_held = is_held;
         self.shared.changed.notify_all();
     }
 
-    /// Returns the number of requests that are not complete.
+    /// Returns the number of requests that the device has accepted and not started.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let state = self.shared.state.lock();

@@ -1,6 +1,6 @@
 //! Execution of external tools: mke2fs, debugfs, tune2fs, losetup, …
 //!
-//! They are started directly, without a shell. Their clock, time zone and language are fixed, so that the
+//! The tools are started directly, without a shell. Their clock, time zone and language are fixed, so that the
 //! host's settings do not affect the result.
 
 use std::ffi::OsStr;
@@ -23,13 +23,13 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// A tool could not be started or failed.
+/// The error of a tool that could not be started, or failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{command}: {reason}")]
 pub struct Error {
     /// The command line.
     pub command: String,
-    /// Its standard error, or why it could not be started.
+    /// The exit status and the output of the tool, or the reason why it could not be started.
     pub reason: String,
 }
 

@@ -90,7 +90,7 @@ fn open(path: &Path, back_end: BackEnd, is_direct: bool) -> Result<Arc<dyn Block
     }
 }
 
-/// An image on a [`Medium`]. Its file is removed when this is dropped.
+/// An image on a [`Medium`]. The drop removes the file of the image, if it has one.
 #[derive(Debug)]
 pub struct Stored {
     device: Arc<CountingDevice>,

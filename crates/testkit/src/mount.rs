@@ -1,7 +1,7 @@
 //! The kernel's own mount of an image, through a loop device.
 //!
 //! Model: a detached mount, made with fsopen(2) and fsmount(2). It has no mount point and exists as long
-//! as its descriptor. The loop device is set to detach itself. Nothing therefore remains even if the
+//! as its descriptor. The loop device detaches itself after its last use. So nothing remains, even if the
 //! process is killed.
 
 use crate::error::{Context, Error, Result};
@@ -24,11 +24,11 @@ pub enum Access {
     ReadWrite,
 }
 
-/// An image that the kernel keeps mounted until this is dropped.
+/// An image that the kernel has mounted. The drop unmounts it.
 #[derive(Debug)]
 pub struct LoopMount {
-    // Fields are dropped in this order: first the mount is closed, then the drop of `end` waits until it has
-    // ended.
+    // Fields are dropped in this order: first `mount` is closed, then the drop of `end` waits until the mount
+    // has ended.
     mount: OwnedFd,
     image: PathBuf,
     end: MountEnd,
@@ -116,7 +116,7 @@ impl LoopMount {
     }
 }
 
-/// The attachment of a mount, until this is dropped.
+/// The attachment of a mount to a folder. The drop detaches the mount from the folder.
 #[derive(Debug)]
 pub struct Attached(PathBuf);
 
@@ -130,8 +130,8 @@ impl Drop for Attached {
 
 /// On drop, waits until the kernel has written all data of a mount and released its image.
 ///
-/// Closing the mount's descriptor is not enough: a child process that another thread is starting holds a
-/// copy of it until it calls exec(2).
+/// Closing the mount's descriptor is not enough: a child process that another thread is starting has a
+/// copy of the descriptor until the child calls exec(2).
 #[derive(Debug)]
 struct MountEnd {
     device: PathBuf,
@@ -139,7 +139,7 @@ struct MountEnd {
 }
 
 impl MountEnd {
-    /// If the mount lasts longer, something else must be using it, such as a file that is open in it.
+    /// If the mount lasts longer, something else must be using it, such as a process with an open file.
     const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
     /// Returns whether the loop device still uses the image.

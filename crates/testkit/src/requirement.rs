@@ -35,7 +35,7 @@ impl Requirement {
     }
 }
 
-/// Returns whether this process may mount.
+/// Returns whether this process runs as root, and so may mount.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -14,8 +14,8 @@
 //!
 //! # Locking
 //! The block numbers are divided into [`SHARDS`] parts, each with a lock, which a thread holds for one
-//! lookup or one edit. Only one thread at a time edits blocks, since only one journal handle is open at
-//! a time. Therefore a block cannot change between that thread's lookup of the block and its edit.
+//! lookup or one edit. Only the thread with the open journal handle edits blocks, and only one handle is open
+//! at a time. Therefore a block cannot change between that thread's lookup of the block and its edit.
 //!
 //! # Cost
 //! A dirty block takes its size and about 60 bytes, which are not part of the memory budget. The journal

@@ -15,8 +15,7 @@
 //! lock of a shard of the dirty blocks.
 //!
 //! # Cost
-//! Usually no block is held. Then a lookup costs one load, and so does the call that cleans a
-//! block.
+//! Usually no block is held. Then a lookup costs one load, and so does a call of `set_cleaned`.
 
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;

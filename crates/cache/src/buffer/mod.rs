@@ -29,7 +29,8 @@
 //! A read of a block that is not completely on the device returns the device's error.
 //!
 //! # Cost
-//! A hit is a lookup without a lock that pins the frame. [`crate::page`] describes the cost of frames.
+//! A hit pins the frame. It takes no lock while no block is dirty. Otherwise it first searches the dirty
+//! blocks, and locks one of 64 parts of them for this search. [`crate::page`] describes the cost of frames.
 
 mod dirty;
 mod held;
@@ -119,7 +120,7 @@ impl BufferCache {
     /// Creates the buffer cache of `device`, which stores blocks in `frames`.
     ///
     /// # Panics
-    /// If the block size is not a power of two, at least 128 bytes, and at most the size of a frame.
+    /// If the block size is not a power of two, or a frame does not consist of 1 to 32 blocks.
     #[must_use]
     pub fn new(frames: Arc<Frames>, device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
         let frame_bytes = frames.frame_bytes();
@@ -242,7 +243,7 @@ impl BufferCache {
         }
     }
 
-    /// Returns true if `block` is cached or being read. This does not count as a lookup.
+    /// Returns true if the frame of `block` is cached or being read. This does not count as a lookup.
     #[must_use]
     pub fn contains(&self, block: u64) -> bool {
         let frame = self.place(block).frame;
@@ -272,7 +273,8 @@ impl BufferCache {
     /// Submits requests that read the blocks of `ranges`, before they are needed. Skips cached blocks. All requests
     /// are in flight at once. A request that fails has no effect, since [`BufferCache::read`] will report the error.
     ///
-    /// Reads at most `budget` frames, and subtracts their number. Stops if no frame is free; `budget` is then 0.
+    /// Reads at most `budget` frames, and subtracts their number from `budget`. If no frame is free, stops and
+    /// sets `budget` to 0.
     pub fn start_prefetch(&self, ranges: &[Range<u64>], priority: Priority, budget: &mut usize) {
         let most_in_run = PREFETCH_MAX_BYTES / self.pages.page_bytes();
         let mut requests = Vec::new();
@@ -292,8 +294,8 @@ impl BufferCache {
     }
 
     /// Inserts the frames of the blocks in `range` that are not cached. Examines at most the first `budget` frames of
-    /// the range, and subtracts the number of inserted frames. If no frame is free, sets `budget` to 0. Returns runs
-    /// of neighbouring frames, each with the number of its first frame.
+    /// the range, and subtracts the number of inserted frames from `budget`. If no frame is free, sets `budget` to 0.
+    /// Returns runs of neighbouring frames, each with the number of its first frame.
     fn insert_absent(&self, range: &Range<u64>, budget: &mut usize) -> Vec<(u64, Vec<NewPage>)> {
         let mut runs: Vec<(u64, Vec<NewPage>)> = Vec::new();
         if range.is_empty() {
@@ -393,9 +395,9 @@ impl BufferCache {
         }
     }
 
-    /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is for a block that
-    /// was freed and will not be read again. It is also for a block that only a failed handle has changed, so
-    /// that the contents on the device are still valid.
+    /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is valid in two cases:
+    /// the block was freed and will not be read again, or only a failed handle has changed the block, so that
+    /// the contents on the device are still valid.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }

@@ -1,6 +1,7 @@
-//! Hash functions that can be selected by name at run time: those of the kernels in Lever 2000, which are
-//! called *published*, and functions in common use today. The functions for process numbers and user
-//! numbers take such a number in place of an inode number.
+//! Hash functions that can be selected by name at run time. There are two groups. *Published* functions are
+//! those that kernels used for a particular table, most of them from Lever 2000. The others are in common use
+//! today. The published functions for process numbers and user numbers take such a number in place of an inode
+//! number.
 //!
 //! # Input
 //! The input of a function is a [`HashKey`], which consists of two numbers:

@@ -108,8 +108,8 @@ fn function_of_4000_process_slots_uses_256_of_1000_buckets() {
     assert!(buckets.last() < Some(&1000));
 }
 
-/// The defect because of which the unshifted offset was added. The keys are 16 slots of a swap
-/// device, whose entries differ only in the lower 12 bits.
+/// Shows the defect that S. Tweedie's function corrects by adding the unshifted offset. The keys are
+/// entries for 16 slots of a swap device, which differ only in the lower 12 bits.
 #[test]
 fn reference_of_neighbouring_swap_entries_collides() {
     let buckets = |name| {

@@ -45,7 +45,7 @@ impl UnknownFunction {
             .map(|(_, function)| function.as_str())
     }
 
-    /// Writes the functions of exactly `caches` ([`Function::caches`]), with the label of the group.
+    /// Writes the functions whose [`Function::caches`] are `caches`, with a label for the group.
     fn write_group(&self, f: &mut fmt::Formatter<'_>, caches: &[CacheKind]) -> fmt::Result {
         let of_group = self.choice.iter().filter(|one| one.caches() == caches);
         let names: Vec<&str> = of_group.map(|one| one.as_str()).collect();

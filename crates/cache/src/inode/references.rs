@@ -1,16 +1,16 @@
 //! References from dentries to the slots of their inodes.
 //!
 //! # Model
-//! `d_inode`: a cached dentry of the kernel refers to its inode. Therefore an inode is looked up in the table
-//! (`iget`) only after a miss in the dentry cache. Here a volume passes inode numbers from one operation to
-//! the next. Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ
-//! by a multiple of the array's length share an element.
+//! `d_inode`: a cached dentry of the kernel refers to its inode. So the kernel looks up an inode in the table
+//! (`iget`) only after a miss in the dentry cache. A volume passes inode numbers from one operation to the
+//! next, and no dentries. Therefore the references are in an array, indexed by inode number. Inodes whose
+//! numbers differ by a multiple of the array's length share an element.
 //!
 //! A reference does not prevent eviction, and may be stale: the caller must check that the slot has the
 //! inode.
 //!
 //! # Cost
-//! The array takes 4 to 8 bytes for each slot of the table. They are not part of the budget.
+//! The array takes 4 to 8 bytes for each slot of the table. It is not part of the budget.
 
 use crate::sync::{AtomicU32, Relaxed};
 

@@ -10,9 +10,10 @@ use std::fmt::Debug;
 pub enum Inserted {
     /// The entry was added.
     New,
-    /// The entry was in the cache already, and was not changed.
+    /// An entry with the key and the value was in the cache already. It was not changed.
     Existing,
-    /// The entry was not added: the cache or the entry's chain is full, and no entry could be evicted.
+    /// The entry was not added: the cache or the entry's chain is full, and no entry could be evicted. The
+    /// variant `off` always returns this result.
     NoRoom,
 }
 
@@ -21,7 +22,7 @@ pub enum Inserted {
 pub enum Deletion<'c> {
     /// The entry is not in the cache: it was deleted, or was not found.
     Absent,
-    /// The entry was not deleted, because another thread holds it. The caller now holds it as well.
+    /// The entry was not deleted, because a thread holds it. The caller now holds it as well.
     InUse(Held<'c>),
 }
 
@@ -30,8 +31,8 @@ pub trait MbCache: Shrinker {
     /// Returns the variant of this cache.
     fn variant(&self) -> Variant;
 
-    /// Adds an entry. If necessary, evicts other entries first. [`MbCache::find_first`] and
-    /// [`MbCache::find_next`] return the entry only if it is `reusable`.
+    /// Adds an entry, unless one with the same `key` and `value` exists. If necessary, evicts other entries
+    /// first. [`MbCache::find_first`] and [`MbCache::find_next`] return the entry only while it is reusable.
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted;
 
     /// Returns the first reusable entry with `key`, and holds it (see [`Held`]).
@@ -40,11 +41,12 @@ pub trait MbCache: Shrinker {
     /// Returns the next reusable entry with the key of `held`, and holds it. Releases `held`.
     fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>>;
 
-    /// Returns the entry with `key` and `value`, even if it is not reusable, and holds it.
+    /// Returns the entry with `key` and `value`, even if it is not reusable, and holds it. In the variant
+    /// `old`, waits until no other thread holds the entry.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds the entry,
-    /// returns it, and holds it for the caller as well.
+    /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds the entry, returns
+    /// the entry, and holds it for the caller as well.
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics of the cache.
@@ -108,7 +110,7 @@ impl Held<'_> {
         self.cache.set_reusable(self.index, reusable);
     }
 
-    /// Parks the calling thread until no other thread holds the entry.
+    /// Parks the calling thread until no other thread holds the entry, except threads in this method.
     pub fn wait_unused(&self) {
         self.cache.wait_unused(self.index);
     }
@@ -135,7 +137,7 @@ pub(crate) trait EntryOperations: Debug + Send + Sync {
 pub struct Stats {
     /// The number of entries in the cache.
     pub entries: u64,
-    /// The maximum number of entries.
+    /// The limit of entries ([`Config::limit_entries`](super::Config::limit_entries)).
     pub limit_entries: u64,
     /// The number of buckets, in all indexes together.
     pub buckets: u64,
@@ -145,8 +147,8 @@ pub struct Stats {
     pub bytes: u64,
     /// The number of searches for a key.
     pub lookups: u64,
-    /// The number of searches that found an entry with the key. The contents may have proved to be
-    /// different.
+    /// The number of searches that found a reusable entry with the key. The contents of the entry can
+    /// nevertheless differ from the contents that the caller wanted to share.
     pub hits: u64,
     /// The number of entries inserted so far.
     pub inserted: u64,

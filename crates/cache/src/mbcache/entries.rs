@@ -77,7 +77,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     }
 
     /// Holds the entry `index` if it has `flag` and was not claimed. Returns whether the entry is now held
-    /// for the caller. The caller must have the lock of the entry's bucket, so that the slot is not reused.
+    /// for the caller. The caller must hold the lock of the entry's chain, so that the slot is not reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.with_pin());
         self.update(index, hold).is_some()
@@ -103,8 +103,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         drop(self.arena.vacant(index));
     }
 
-    /// Returns the counter for entries that are evicted because no slot is free. If the arena has used all
-    /// of its slots, the cause is the limit of entries. If not, the cause is a lack of memory.
+    /// Returns the counter for entries that are evicted because no slot is free. If all slots of the arena
+    /// are in use, the cause is the limit of entries. If not, the cause is a lack of memory for more slots.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit

@@ -5,7 +5,8 @@ use super::Variant;
 /// The configuration of a cache: its limit of entries and its number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The maximum number of entries.
+    /// The limit of entries. In `lru`, `list-lru` and `referenced`, the number of entries can be up to about
+    /// twice the limit until a worker has evicted the excess.
     pub limit_entries: u32,
     /// The number of buckets is 2^`bits`.
     pub bits: u32,
@@ -18,8 +19,8 @@ impl Config {
     pub const LINUX_BITS: u32 = 10;
 
     /// Returns the configuration of `variant` with a limit of entries. `clock` has one bucket for every
-    /// one or two entries. The other variants have as many buckets as Linux. No variant has more
-    /// buckets than entries.
+    /// one or two entries. The other variants have as many buckets as Linux, or fewer if the limit is lower
+    /// than Linux's number of buckets: no variant has more buckets than entries.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
         let bits = limit_entries.max(1).ilog2();

@@ -89,7 +89,7 @@ impl Region {
         if !(offset_bytes | len_bytes).is_multiple_of(page_bytes) {
             return;
         }
-        // Without this, the kernel could later back the part and its neighbours with a huge page.
+        // Without this advice, the kernel could later back the part and its neighbours with a huge page.
         let _ = self.advise(0, self.len_bytes, Advice::LinuxNoHugepage);
         // If the call fails, the only effect is that the memory stays resident.
         let _ = self.advise(offset_bytes, len_bytes, Advice::LinuxDontNeed);

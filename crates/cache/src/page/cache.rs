@@ -184,9 +184,9 @@ impl PageCache {
     }
 
     /// Locks the page for a change, if it is cached and uptodate. Spins until no thread has the page pinned.
-    /// That may take long, for example if the page is being written to the device. Therefore the wait ends
-    /// early, with [`Lock::Pinned`], when `is_cancelled` returns true. The caller must not have the page
-    /// pinned. The call counts as a use of the page, but not as a lookup.
+    /// This may take long, for example if the page is being written to the device. If `is_cancelled` returns
+    /// true during the wait, gives up and returns [`Lock::Pinned`]. The caller must not have the page pinned.
+    /// The call counts as a use of the page, but not as a lookup.
     #[must_use]
     pub fn lock(&self, key: PageKey, is_cancelled: impl Fn() -> bool) -> Lock<'_> {
         self.lock_noting(key, is_cancelled, |before| self.note_use(before))

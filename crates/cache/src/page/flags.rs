@@ -64,7 +64,7 @@ impl NewPage {
         self.slot().set_flags(State::WANTED);
     }
 
-    /// Makes the page dirty. It stays in the cache until
+    /// Makes the page dirty, which prevents its eviction until
     /// [`PageCache::set_clean`](super::PageCache::set_clean).
     pub fn set_dirty(&mut self) {
         self.slot().set_flags(State::DIRTY);
@@ -77,7 +77,7 @@ impl NewPage {
 }
 
 impl LockedPage<'_> {
-    /// Makes the page dirty. It stays in the cache until
+    /// Makes the page dirty, which prevents its eviction until
     /// [`PageCache::set_clean`](super::PageCache::set_clean).
     pub fn set_dirty(&mut self) {
         self.slot().set_flags(State::DIRTY);

@@ -51,9 +51,9 @@ impl Holder {
 /// The sizes of a pool of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramesConfig {
-    /// Size of a frame in bytes: a power of two, at least 4096.
+    /// The size of a frame in bytes: a power of two, at least 4096.
     pub frame_bytes: usize,
-    /// Number of frames, at least 1.
+    /// The number of frames, at least 1.
     pub frames: u32,
     /// The table of pages has 2^`page_bits` buckets.
     pub page_bits: u32,

@@ -1,5 +1,5 @@
-//! Alternatives to the implementations that a mount uses by default: published, superseded and experimental
-//! ones. They serve for comparison.
+//! Alternatives to the implementations that a mount uses by default, for comparison. They are published,
+//! superseded or experimental designs.
 //!
 //! | module | replaces | option | trait that it implements |
 //! |---|---|---|---|

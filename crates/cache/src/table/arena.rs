@@ -10,7 +10,8 @@
 //! 1. A slot is in exactly one of these states: untouched, on a free list, owned by one thread
 //!    ([`Vacant`], or being evicted), in one chain, or retired.
 //! 2. The slots from number `touched` on are unused, and zero.
-//! 3. A slot never has the same generation for two entries, and no live entry has generation 0.
+//! 3. No two entries of a slot have the same generation, and no live entry has generation 0. (A generation has
+//!    32 bits. So this holds until a slot is claimed 2^32 times.)
 //!
 //! # Locking
 //! The free lists, the extent and the hand are not guarded by a lock. A thread holds `growing` while it
@@ -227,7 +228,8 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Moves the hand over `count` slots, and evicts the evictable entries that are not referenced.
+    /// Moves the hand over `count` slots. Evicts the evictable entries that are not referenced, and clears the
+    /// referenced flag of the others.
     /// `unlink` must remove each evicted entry from its chain; its arguments are the number of the slot and
     /// the last state of the entry. Returns the number of freed slots.
     pub(crate) fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {

@@ -1,9 +1,9 @@
 //! Bucket heads: the start of each chain, and the bit that locks it.
 //!
 //! # Locking
-//! A writer locks one bucket at a time, for one walk of the chain. To lock it, the writer sets the bit
-//! [`LOCKED`] in the head. While the bucket is locked, the writer locks no other bucket and does not
-//! wait. Readers ignore the bit.
+//! A writer locks one bucket at a time, while it walks and changes the chain. To lock the bucket, the writer
+//! sets the bit [`LOCKED`] in the head. While the bucket is locked, the writer locks no other bucket and does
+//! not wait. Readers ignore the bit.
 
 use super::link::Link;
 use crate::memory::{Array, Pages};

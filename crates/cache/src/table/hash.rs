@@ -49,8 +49,9 @@ impl SeededHash {
         }
     }
 
-    /// Mixes `word` into `hash`, by an exclusive or of both halves of a product. If one factor is 0, the
-    /// result is the other factor, so that no word cancels the previous ones.
+    /// Mixes `word` into `hash`. Two factors are computed from them and the seed. The result is the exclusive
+    /// or of both factors and of both halves of their product. If one factor is 0, the result is the other
+    /// factor, so that no word cancels the previous ones.
     #[must_use]
     #[inline]
     pub(crate) fn fold(self, hash: u64, word: u64) -> u64 {

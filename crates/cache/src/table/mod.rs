@@ -27,9 +27,9 @@
 //!   front of the slot that the reader has reached. Therefore a reader that finds nothing reads the front
 //!   of the chain again, and starts again if the front has changed.
 //!
-//! So a reader finds every entry that stays in the table, and gets a consistent copy or a pin of it.
-//! [`give_back`] describes how entries move to other slots so that memory can be returned to the pool.
-//! [`same_hash`] describes how entries are found by their hash alone.
+//! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
+//! reader may miss an entry that is just being moved to another slot, so that memory can be returned to the
+//! pool ([`give_back`]). [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when there are no writers:
@@ -39,11 +39,11 @@
 //! 4. All chains together have [`Table::objects`] entries.
 //!
 //! The clock hand claims an entry before it locks the entry's bucket, so a chain may contain a claimed
-//! entry for a moment. If another thread then inserts an entry with the same key, it first unlinks the
-//! claimed entry, so that a [`Tape`] (a receiver of cache events) gets the removal before the insertion.
+//! entry for a moment. If another thread then inserts an entry with the same key, this thread unlinks the
+//! claimed entry, and reports the removal before the insertion to a [`Tape`] (a receiver of cache events).
 //!
 //! # Locking
-//! A writer locks one bucket, for one walk of its chain ([`buckets`]). The slot for a new entry is
+//! A writer locks one bucket while it walks and changes the chain ([`buckets`]). The slot for a new entry is
 //! allocated before the bucket is locked, because the allocation may evict another entry, and so lock
 //! another bucket. A thread never holds the locks of two buckets.
 //!
@@ -253,8 +253,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Finds the entry of `key` and returns the result of `read` for its slot. If the slot is reused while
-    /// `read` runs, the result is dropped and the lookup starts again. Only the first hit after the clock
-    /// hand has passed the entry writes to the slot.
+    /// `read` runs, the result is dropped and the lookup starts again. A hit writes to the slot only if the
+    /// entry is not marked as referenced.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
         let found = self.copy_with_index(key, read);
@@ -386,9 +386,10 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
-    /// reader finds the old entry or the new one. The entries of the table must never be pinned or busy: an
-    /// old entry that is pinned or busy would stay in the chain, after the new one. Returns the number of
-    /// the slot.
+    /// reader finds the old entry or the new one. Returns the number of the slot.
+    ///
+    /// The entries of the table must never be pinned or busy: an old entry that is pinned or busy would stay
+    /// in the chain, after the new one.
     pub fn replace(
         &self,
         key: &L::Key<'_>,

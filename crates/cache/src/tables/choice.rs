@@ -15,8 +15,8 @@ pub struct Tables {
     pub page: Pages,
     /// The table of buffers. Its keys contain positions on the device, in frames.
     pub buffer: TableChoice,
-    /// The table of dentries. Names of 40 bytes or more have a separate table with the same function and an
-    /// eighth of the buckets.
+    /// The table of dentries. Names of 40 bytes or more have a separate table with the same function. With
+    /// any size except [`TableSize::Larder`], the separate table has an eighth of the buckets.
     pub dentry: TableChoice,
     /// The table of inodes.
     pub inode: TableChoice,

@@ -95,7 +95,7 @@ impl FromStr for Tables {
     type Err = UnknownTables;
 
     fn from_str(text: &str) -> Result<Self, UnknownTables> {
-        // A change of the default base may begin with the sign.
+        // A text that changes the default tables may begin with `+`.
         let text = text.strip_prefix('+').unwrap_or(text);
         let mut parts = text.split('+').peekable();
         let base = parts.next_if(|first| !first.contains('='));

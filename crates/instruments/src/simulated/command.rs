@@ -37,7 +37,7 @@ struct Slot {
 }
 
 impl CommandTable {
-    /// Creates a command for the range `bytes` (start and end), which `request` waits for.
+    /// Creates a command for the range `bytes` (start and end). `request` waits for this command.
     pub fn make(&mut self, is_write: bool, bytes: (u64, u64), request: RequestId) -> Command {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

@@ -14,17 +14,17 @@ use super::parameters::{DeviceModel, ServiceModel};
 use super::scheduler::Scheduler;
 use super::{Completion, Request, RequestId, RequestKind, VirtualTime};
 
-/// Numbers of commands and bytes that were sent to the device so far. Requests that were merged into one
+/// The numbers of commands and bytes that were sent to the device so far. Requests that were merged into one
 /// command count as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Number of read commands that were sent to the device.
+    /// The number of read commands that were sent to the device.
     pub reads: u64,
-    /// Bytes of these reads.
+    /// The bytes of these reads.
     pub read_bytes: u64,
-    /// Number of write commands that were sent to the device.
+    /// The number of write commands that were sent to the device.
     pub writes: u64,
-    /// Bytes of these writes.
+    /// The bytes of these writes.
     pub written_bytes: u64,
 }
 
@@ -157,8 +157,8 @@ impl SimulatedDevice {
     }
 
     /// Returns the time of the next event if no further request is submitted, or `None` if the device is
-    /// idle. The caller should call [`Self::complete`] at that time. This call may return `None`, since not
-    /// every event completes a request.
+    /// idle. The caller should call [`Self::complete`] at that time. [`Self::complete`] may then return
+    /// `None`, since not every event completes a request.
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);

@@ -91,6 +91,8 @@ impl Lane {
         Some(following.slot)
     }
 
+    /// Removes and returns the first command of a batch: the oldest command if its deadline has expired, or
+    /// the next command upwards, or the command with the lowest offset.
     pub fn begin_batch(&mut self, now_ns: u64) -> Option<Command> {
         if let Some(key) = self.expired(now_ns) {
             return self.take(key);
@@ -114,14 +116,15 @@ impl Lane {
         None
     }
 
+    /// Removes and returns the first command at or after the end of the last command that was taken.
     pub fn next_upwards(&mut self) -> Option<Command> {
         let key = *self.sorted.range((self.position_bytes, 0)..).next()?.0;
         self.take(key)
     }
 
-    /// Returns the key of the command that is nearest to `position_bytes`. The distance of a command before
-    /// the position is multiplied by `back_penalty`, and such a command is considered only if its distance is
-    /// at most `back_max_bytes`. If no command is considered, returns the command with the lowest offset.
+    /// Returns the key of the command that is nearest to `position_bytes`. A command before the position is
+    /// considered only if its distance is at most `back_max_bytes`, and its distance is multiplied by
+    /// `back_penalty`. If no command is considered, returns the key of the command with the lowest offset.
     pub fn nearest(
         &self,
         position_bytes: u64,

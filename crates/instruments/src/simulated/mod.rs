@@ -17,8 +17,8 @@
 //! rate.
 //!
 //! Cost: a request costs a few operations on ordered maps and heaps. The disk also examines each of the
-//! commands in its queue, at most 31, before it moves its arm. Memory is needed only for pending requests,
-//! and is reused.
+//! commands in its queue, at most 31, before it moves its arm. A disk needs memory for its table of seek times
+//! and for the ranges in its caches. All other memory is for pending requests, and is reused.
 //!
 //! Determinism: the completions depend only on the model, the seed, and the requests and their times.
 

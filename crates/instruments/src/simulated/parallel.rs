@@ -8,9 +8,9 @@
 //! Model: a read command first waits for a latency. Then each unit reads the stripes of the command that are
 //! stored on it, one stripe at a time. When all stripes have been read, the bytes of the command are
 //! transferred over a link that all commands share, in the order in which commands become ready. The transfer
-//! is also no faster than the limit of one stream. A write command only waits for its latency and is
-//! transferred. Units, stream limit and link are optional. All times are constant: there are no slow outliers
-//! and no garbage collection.
+//! is also no faster than the limit of one stream. A write command waits for its latency, and is then
+//! transferred; it does not use the units. Units, stream limit and link are optional. All times are constant:
+//! there are no slow outliers and no garbage collection.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -80,10 +80,10 @@ sourced_values! {
         /// The age at which a waiting write is the first command of the next batch of writes, wherever it is
         /// on the disk.
         write_expire: Duration,
-        /// Maximum number of commands in a batch: commands of one direction (reads or writes) that are served
+        /// The maximum number of commands in a batch: commands of one direction (reads or writes) that are served
         /// in order of offset before the deadlines are checked.
         fifo_batch: u32,
-        /// Maximum number of batches of reads that are served while writes wait. After these, a batch of
+        /// The maximum number of batches of reads that are served while writes wait. After these, a batch of
         /// writes is served.
         writes_starved: u32,
     }
@@ -92,13 +92,13 @@ sourced_values! {
 sourced_values! {
     /// Linux's CFQ elevator (completely fair queueing).
     CfqModel {
-        /// Maximum number of commands that are chosen at once.
+        /// The maximum number of commands that are chosen at once.
         quantum: u32,
         /// The time for which the reads of one process are served.
         slice_sync: Duration,
         /// The time for which writes are served.
         slice_async: Duration,
-        /// Maximum number of writes that are served in one turn.
+        /// The maximum number of writes that are served in one turn.
         slice_async_commands: u32,
         /// The maximum time for which the elevator waits for the next request of a process.
         slice_idle: Duration,
@@ -133,13 +133,13 @@ sourced_values! {
     DiskModel {
         /// The time of one revolution of the platters.
         revolution: Duration,
-        /// Number of surfaces with a head: the number of tracks of a cylinder.
+        /// The number of surfaces with a head: the number of tracks of a cylinder.
         heads: u64,
-        /// Number of zones. All tracks of a zone have the same length.
+        /// The number of zones. All tracks of a zone have the same length.
         zones: u64,
-        /// Bytes per second over many tracks of the outermost zone, including track switches.
+        /// The number of bytes per second over many tracks of the outermost zone, including track switches.
         outer_bytes_per_second: u64,
-        /// Bytes per second over many tracks of the innermost zone, including track switches.
+        /// The number of bytes per second over many tracks of the innermost zone, including track switches.
         inner_bytes_per_second: u64,
         /// The time of a switch to the next track, in the same cylinder or the next one. The start of each
         /// track is offset by this time from the start of the previous track (skew).
@@ -158,7 +158,7 @@ sourced_values! {
         overhead_hit: Duration,
         /// The time from a read command to the start of its seek if the cache does not contain the bytes.
         overhead_miss: Duration,
-        /// Bytes per second between the drive's cache and the host.
+        /// The number of bytes per second between the drive's cache and the host.
         interface_bytes_per_second: u64,
         /// The size of the read cache, in bytes.
         read_cache_bytes: u64,
@@ -185,9 +185,9 @@ pub struct ParallelModel {
     pub write_latency: SourcedValue<Duration>,
     /// The units that read the data; `None` if they do not limit the device.
     pub units: Option<StripedUnits>,
-    /// Bytes per second of one command; `None` if this is unlimited.
+    /// The number of bytes per second of one command; `None` if this is unlimited.
     pub stream_bytes_per_second: Option<SourcedValue<u64>>,
-    /// Bytes per second of all commands together; `None` if this is unlimited.
+    /// The number of bytes per second of all commands together; `None` if this is unlimited.
     pub link_bytes_per_second: Option<SourcedValue<u64>>,
 }
 

@@ -1,11 +1,12 @@
 //! Simulates the host's I/O scheduler: a queue of commands that wait until the device can accept them.
 //!
 //! Model of [`Deadline`]: Linux's deadline elevator. Commands are served in batches of one direction: reads
-//! or writes. A batch serves commands in ascending order of offset. It begins at the oldest command if the
-//! deadline of this command has expired, and otherwise at the end of the previous batch of its direction. A
-//! batch of reads is served next if any read waits. As an exception, a batch of writes is served if
-//! `writes_starved` batches of reads were served while writes waited. In a model without an elevator,
-//! commands are served in order of arrival and are not merged.
+//! or writes. A batch serves commands in ascending order of offset. If the deadline of the oldest command of
+//! the direction has expired, the batch begins with this command. Otherwise it begins with the first command
+//! after the previous batch of the direction, or with the lowest offset if there is no such command. While
+//! reads wait, batches of reads are served. But if writes have waited during `writes_starved` batches of reads,
+//! a batch of writes is next. In a model without an elevator, commands are served in order of arrival and are
+//! not merged.
 //!
 //! The other elevator is [`Cfq`].
 //!
@@ -117,7 +118,7 @@ struct Deadline {
     writes_starved: u32,
     batch_is_write: bool,
     batch_left: u32,
-    /// Number of batches of reads that began while writes waited, since the last batch of writes.
+    /// The number of batches of reads that began while writes waited, since the last batch of writes.
     read_batches_passed: u32,
 }
 

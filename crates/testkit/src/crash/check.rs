@@ -277,7 +277,7 @@ impl File<'_> {
                 let data = self.volume.seek_data(self.ino, start);
                 data.map_or(true, |data| data >= start + chunk)
             };
-            // Holes in large files are read only where data is possible.
+            // In a large file, a chunk that is a hole is read only if a version has data there.
             if size_bytes > 1 << 20 && !self.expects_data(start) && is_hole() {
                 continue;
             }

@@ -6,7 +6,8 @@ use crate::model::Rules;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// The contents of the image before it is formatted: a reader that returns it has read a stale block.
+/// The bytes that fill the image before it is formatted. A reader that returns these bytes has read a stale
+/// block.
 pub const POISON: &[u8; 8] = b"<POISON>";
 
 /// The parameters of a small file system.
@@ -14,7 +15,7 @@ pub const POISON: &[u8; 8] = b"<POISON>";
 pub struct Layout {
     /// Its name.
     pub name: &'static str,
-    /// Size of the image.
+    /// The size of the image in MiB.
     pub size_mib: u32,
     /// Arguments of mke2fs, separated by spaces.
     pub mkfs: &'static str,

@@ -33,7 +33,7 @@ struct Gate {
     waiting: usize,
 }
 
-/// A guard that keeps a [`GatedDevice`] stopped until it is dropped.
+/// A guard of a stopped [`GatedDevice`]. When the guard is dropped, the device answers again.
 #[derive(Debug)]
 #[must_use = "the device answers again when this is dropped"]
 pub struct StoppedDevice<'d>(&'d GatedDevice);

@@ -111,7 +111,7 @@ impl Files {
         *self.file(file) = File::default();
     }
 
-    /// Returns whether the file is long enough for `mode`, if that moves the range.
+    /// Returns whether the file is long enough for `mode`. This can be false only if `mode` moves the range.
     pub(super) fn can_move(&self, file: FileNo, mode: Fallocate, bytes: &Range<u64>) -> bool {
         match mode {
             Fallocate::Collapse => bytes.end < self.size_bytes(file),

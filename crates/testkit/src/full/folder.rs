@@ -47,8 +47,9 @@ pub struct KernelMount {
 }
 
 impl KernelMount {
-    /// Mounts `image`, which has these properties, for writing. Without extents, delayed allocation is
-    /// disabled: the kernel reserves no space for indirect blocks, and loses content that it accepted.
+    /// Mounts `image` for writing. `limits` are the properties of the image. Without extents, delayed
+    /// allocation is disabled, because the kernel reserves no space for indirect blocks: with delayed
+    /// allocation, it would lose content that it has accepted.
     ///
     /// # Errors
     /// Returns the kernel's reason for a failure.

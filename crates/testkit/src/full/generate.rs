@@ -4,7 +4,7 @@ use super::{FILES, FILLER, FileNo, Limits, Mix, Step};
 use crate::seed::{Random, Seed};
 use larder::Fallocate;
 
-/// The number of times that space runs out in a sequence.
+/// The number of rounds in a sequence. In most rounds, space runs out.
 const ROUNDS: u64 = 10;
 /// The lengths of the regions, from the start of a file, in which offsets are chosen. They limit the sizes of
 /// the files. The filler uses the remaining space.

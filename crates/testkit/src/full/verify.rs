@@ -1,12 +1,12 @@
-//! Comparisons with the model, and their times.
+//! Comparisons with the model, and the choice of the calls after which they are made.
 
 use super::{FILES, FILLER, FileNo, Session, Target};
 use crate::seed::mix;
 use rustix::io::Errno;
 
 impl<T: Target> Session<T> {
-    /// Handles a call that completed. Only half of these calls are followed by a comparison, because
-    /// each one fills the caches.
+    /// Handles a call that completed. Compares the files after about half of these calls only, because each
+    /// comparison fills the caches.
     pub(super) fn done(&mut self, files: &[FileNo]) -> Result<(), String> {
         self.tally.done += 1;
         let filling = files == [FILLER];
@@ -58,8 +58,8 @@ impl<T: Target> Session<T> {
         Ok(())
     }
 
-    /// Compares everything as cached, and every other time also as stored on the image. The filler takes
-    /// longest, so it is compared every fourth time.
+    /// Compares the files as cached, and every other time also as stored on the image. The comparison of the
+    /// filler takes longest, so the filler is compared only every fourth time.
     pub(super) fn compare_after_failure(&self) -> Result<(), String> {
         let random = mix(u64::from(self.number));
         let with_filler = random & 0b1100 == 0;

@@ -8,8 +8,8 @@
 //!
 //! If the bytes per second of each connection are limited too, a part of a reply also waits until the limit permits it.
 //!
-//! Because the server can be late, the link is never ahead of the bandwidth by more than [`MAX_LAG`]: between
-//! two moments, it sends at most the bytes of this time and of [`MAX_LAG`].
+//! A thread makes up for a delay of at most [`MAX_LAG`]. So in any period, the link sends at most the bytes of
+//! this period and of [`MAX_LAG`].
 //!
 //! Connections are not simulated: a new connection takes no round trip, and a reply is not slowed by TCP's slow
 //! start.
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const PART_TIME: Duration = Duration::from_micros(200);
 /// The minimum length of a part in bytes.
 const MIN_PART_BYTES: u64 = 16 << 10;
-/// The maximum time by which a reply can be late and catch up.
+/// The maximum delay for which a late reply can make up.
 const MAX_LAG: Duration = Duration::from_millis(2);
 
 /// A link that delays requests and replies, and limits the bytes per second of all replies together.
@@ -58,7 +58,8 @@ impl Link {
         self
     }
 
-    /// Makes sleeps of this thread as exact as the kernel can. Its default is 50 microseconds late.
+    /// Makes sleeps of this thread as exact as possible. By default, the kernel can wake a thread 50
+    /// microseconds late.
     pub(super) fn prepare_thread() {
         // A kernel that refuses this only makes the link less exact.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

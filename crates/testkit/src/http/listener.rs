@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// A port of loopback. When this is dropped, all connections are closed, and no more are accepted.
+/// A port of loopback. The drop closes all connections, and no more are accepted.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) address: SocketAddr,

@@ -23,11 +23,12 @@ pub struct Exchange {
 
 /// Returns the wave of each exchange, from 1 on, or `None` if the server has not begun to answer it.
 ///
-/// A request can depend on a reply if the server began to send its body before it received the request. The wave
-/// of a request is one more than the latest wave of the replies on which it can depend, and 1 if there are none.
-/// So the requests of a wave were all sent before the first reply to one of them could be read, and each wave takes
-/// at least one round trip. The number of waves is the number of round trips for which a client waited at most:
-/// fewer if requests of a late wave did not in fact depend on the earlier ones.
+/// A request can depend on a reply if the server began to send the body of the reply before it received the
+/// request. The wave of a request is one more than the latest wave of the replies on which it can depend, and 1 if
+/// there are none. So the requests of a wave were all sent before the first reply to one of them could be read, and
+/// each wave takes at least one round trip. The number of waves is an upper bound of the number of round trips for
+/// which a client waited. The client waited for fewer if requests of a wave did not in fact depend on earlier
+/// replies.
 #[must_use]
 pub fn waves(exchanges: &[Exchange]) -> Vec<Option<u32>> {
     // In the order of receipt, all replies on which a request can depend were received, and have a wave, before it.
@@ -41,7 +42,8 @@ pub fn waves(exchanges: &[Exchange]) -> Vec<Option<u32>> {
         let Some(answered) = exchange.answered else {
             continue;
         };
-        // The moments increase: a reply of a wave is sent after the request, which followed the wave before.
+        // The moments increase: a reply of a wave is sent after its request was received, and this request was
+        // received after the previous wave began to be answered.
         let wave = begun.partition_point(|&moment| moment < exchange.received);
         match begun.get_mut(wave) {
             Some(moment) => *moment = (*moment).min(answered),

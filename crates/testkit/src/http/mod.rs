@@ -6,7 +6,8 @@
 //!   client --> request (half of the delay) --> Source: the object, pages, or another server
 //!   client <-- reply (half of the delay, then at the bandwidth that all connections share) <-- Fault
 //! ```
-//! A thread serves each connection. The server ends when it is dropped. A proxy or TLS can be before it.
+//! A thread serves each connection. The drop ends the server. A [`Proxy`] or a [`TlsServer`] can be before the
+//! server.
 
 mod body;
 mod hold;

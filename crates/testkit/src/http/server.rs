@@ -227,7 +227,7 @@ impl HttpServer {
     /// Replaces the object.
     ///
     /// # Panics
-    /// If the server forwards requests.
+    /// If the server was not created by [`HttpServer::of_object`].
     pub fn replace(&self, object: Object) {
         match &self.shared.source {
             Source::Object(own) => *lock(own) = object,

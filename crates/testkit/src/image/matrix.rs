@@ -46,7 +46,7 @@ pub const MATRIX: &[Recipe] = &[
         ..small("ext2-rev0-1k", "-t ext2 -r 0 -b 1024")
     },
     ext("ext2-4k", "-t ext2 -b 4096"),
-    // 2 KiB blocks use the third level of the block map above 513 MiB, 1 KiB blocks above 65 MiB.
+    // 2 KiB blocks use the third level of the block map above 513 MiB, 1 KiB blocks above 64 MiB.
     ext("ext3-2k", "-t ext3 -b 2048"),
     ext("ext3-1k", "-t ext3 -b 1024 -I 128"),
     Recipe {

@@ -7,9 +7,9 @@ use crate::tree::{Limits, Tree};
 pub struct Recipe {
     /// Its name: unique, and valid as a file name.
     pub name: &'static str,
-    /// Size of the image; the file is sparse.
+    /// The size of the image in MiB. The file is sparse.
     pub size_mib: u32,
-    /// Arguments of mke2fs, without `-E`, separated by spaces.
+    /// The arguments of mke2fs, without `-E`, separated by spaces.
     pub mkfs: &'static str,
     /// Whether metadata may have checksums. Without them, damaged blocks reach the parsers.
     pub checksums: bool,

@@ -10,8 +10,9 @@ use rustix::io::Errno;
 const SET_ID: u16 = 0o6000;
 
 impl Model {
-    /// Returns the content of a file for a change, or the errno if it cannot be changed. Returns `None`
-    /// where a kernel would not call the file system.
+    /// Returns the content of a file for a change, and sets the times of the change. Returns the errno if the
+    /// content cannot be changed. Returns `None` if the kernel would not call the file system, or if the result
+    /// depends on the caller.
     fn content_mut(&mut self, id: NodeId) -> Result<Option<&mut Content>, Errno> {
         let now = self.now();
         let node = self.node_mut(id)?;

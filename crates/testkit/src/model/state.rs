@@ -235,7 +235,7 @@ impl Model {
         self.nodes.get(&id).map(|node| &**node).ok_or(Errno::STALE)
     }
 
-    /// Removes a node that has no name and is not open.
+    /// Removes the node if it has no name and is not open.
     pub(super) fn drop_unused(&mut self, id: NodeId) {
         let is_open = self.open.values().any(|open| *open == id);
         if !is_open && self.nodes.get(&id).is_some_and(|node| node.links == 0) {

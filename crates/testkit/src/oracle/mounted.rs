@@ -8,7 +8,7 @@ use crate::mount::{Access, LoopMount};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A view of an image that is correct by definition. It can be used until the oracle is dropped.
+/// A view of an image that is correct by definition. The oracle owns the mount that the view needs.
 #[derive(Debug)]
 pub struct Oracle {
     source: DirectorySource,

@@ -1,7 +1,7 @@
 //! A volume as a source.
 //!
-//! It also checks that the volume is consistent: a lookup finds each listed name, a lookup of a missing name
-//! fails, and each attribute is listed once.
+//! The source also checks that the volume is consistent: a lookup finds each listed name, a lookup of a missing
+//! name fails, and each attribute is listed once.
 
 use super::{Attributes, Entry, Source, Stat, Time};
 use crate::error::{Error, Result};

@@ -21,9 +21,9 @@ pub enum Content {
 /// A file, the limits of its device, and the operations on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Unique in its group; no spaces.
+    /// The name. It is unique in its group, and has no spaces.
     pub name: String,
-    /// Size of the file.
+    /// The size of the file.
     pub file_bytes: u64,
     /// The content of the file.
     pub content: Content,

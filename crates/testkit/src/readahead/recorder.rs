@@ -1,7 +1,7 @@
 //! Runs patterns on the kernel's ext4 and records its readahead.
 //!
-//! It uses one thread and one file at a time. It never has to wait for events, because the reading thread
-//! chooses the windows and adds pages to the page cache before its read returns.
+//! The recorder uses one thread and one file at a time. It need not wait for events, because the kernel
+//! chooses the windows and adds pages to the page cache before a read returns.
 
 use super::golden::{Folios, Golden};
 use super::groups::Group;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 /// The maximum number of attempts for a pattern.
 const ATTEMPTS: usize = 5;
 
-/// A kernel file system whose readahead is traced. It is released completely when this is dropped.
+/// A kernel file system whose readahead is traced. The drop unmounts and removes it.
 #[derive(Debug)]
 pub struct Recorder {
     folios: Folios,

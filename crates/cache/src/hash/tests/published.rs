@@ -1,7 +1,7 @@
 //! Expected values of the published functions, computed by hand. `K` is the multiplier, 2654435761.
 //!
-//! The address of an inode is its number times 336, that of a dentry times 128, that of a
-//! superblock times 1024.
+//! The address of an object is its number times its size: 336 for an inode, 128 for a dentry, and 1024 for
+//! a superblock.
 
 use super::{Golden, LARGE, SMALL};
 

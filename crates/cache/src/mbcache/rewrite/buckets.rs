@@ -98,8 +98,8 @@ impl<P: Probe> Chain<'_, P> {
         self.entries.arena.chain(from)
     }
 
-    /// Holds and returns the first reusable entry with `key` after the entry `after`, or in the whole chain
-    /// if `after` is `None`.
+    /// Holds and returns the first reusable entry with `key` after the entry `after`. If `after` is `None`,
+    /// searches the whole chain.
     pub fn hold_reusable(&self, key: u32, after: Option<u32>) -> Option<u32> {
         let from = after.map_or(self.first(), |index| self.entries.slot(index).next());
         self.walk(from).find(|&index| {
@@ -115,8 +115,8 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Makes room for one more entry. If the result is [`Room::Evict`], its entry is claimed and was
-    /// removed from the chain. The caller must remove the entry from the order, and free it.
+    /// Makes room for one more entry. If the result is [`Room::Evict`], the entry in it was claimed, and
+    /// removed from the chain. The caller must remove this entry from the order, and free it.
     pub fn make_room(&mut self) -> Room {
         let Entries {
             arena, chain_max, ..

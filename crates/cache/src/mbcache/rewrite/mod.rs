@@ -3,19 +3,28 @@
 //!
 //! # Model
 //! `fs/mbcache.c` as of Linux 4.6, with later fixes. Each entry is in a bucket with a lock, and in an
-//! eviction order ([`Order`]), which consists of lists. When the number of entries has reached the limit, an
-//! insertion wakes a worker, which examines entries for eviction: as many as a sixteenth of the limit. When
-//! the number of entries is twice the limit, the insertion itself first examines 64 entries for eviction. The
-//! arena has slots for twice the limit and for 64 more entries. If all slots are in use by held entries, an
-//! insertion fails.
+//! eviction order ([`Order`]), which consists of lists. The eviction of entries depends on their number:
+//!
+//! | number of entries | what an insertion does |
+//! |---|---|
+//! | the limit or more | It wakes a worker. The worker examines 1/16 of the limit of entries for eviction. |
+//! | twice the limit or more | In addition, the insertion itself examines 64 entries for eviction. |
+//!
+//! The arena has slots for twice the limit and for 64 more entries. If no slot is free, and no memory is left
+//! for more slots, an insertion evicts entries until a slot is free. An insertion fails if all entries in the
+//! slots are held. It also fails if its chain is full, and all entries of the chain are held.
 //!
 //! # Insertion and removal of an entry
-//! The thread that inserts an entry holds it, and adds it to its bucket and then to the order. A thread that
-//! removes an entry first claims it, which is possible only if no thread holds it. After that, no thread can
-//! hold it any more. A thread that deletes the entry, or evicts it from a full chain, claims it with the
-//! bucket locked, and removes it from the bucket and then from the order. All other evictions claim the entry
-//! with the list locked, and remove it from the list and then from the bucket. Finally the thread frees the
-//! slot.
+//! The thread that inserts an entry holds it, adds it to its bucket and then to the order, and releases it. A
+//! thread that removes an entry first claims it. This fails if a thread holds the entry. Once the entry is
+//! claimed, no thread can hold it any more. The order of the following steps depends on the cause:
+//!
+//! | cause | locked during the claim | removed from |
+//! |---|---|---|
+//! | deletion, or eviction from a full chain | the bucket | the bucket, then the order |
+//! | any other eviction | the list | the list, then the bucket |
+//!
+//! Finally the thread frees the slot.
 //!
 //! # Invariants
 //! 1. A live entry that is not held is in its bucket and in the order.
@@ -47,10 +56,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
-/// For each request, the worker examines 1/`WORKER_PART` of the limit of entries.
+/// For each request, the worker examines as many entries as 1/`WORKER_PART` of the limit.
 const WORKER_PART: u32 = 16;
 
-/// The number of entries that an insertion examines when the cache has twice its limit of entries.
+/// The number of entries that an insertion examines when the cache has at least twice its limit of entries.
 const INSERT_PASSES: u32 = 64;
 
 /// The sizes of the rewrite. There are slots for twice the limit, plus [`INSERT_PASSES`].
@@ -324,7 +333,8 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 entries.free(index);
                 return Deletion::Absent;
             }
-            // If this fails, the entry was released or claimed just now, so it is looked up again.
+            // If the hold fails, another thread has just released or claimed the entry. The entry is then
+            // looked up again.
             if entries.hold(index, State::LIVE) {
                 return Deletion::InUse(self.held(index));
             }

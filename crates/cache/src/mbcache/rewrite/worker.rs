@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! The kernel's `c_shrink_work`. Until a fix in 2026, it could run after its cache was freed. Here the thread
-//! starts at the first request, and is joined before its target is dropped.
+//! starts at the first request. The drop of the worker joins the thread before the target is dropped.
 //!
 //! # Locking
 //! The worker's thread holds `is_ending` from its check for requests until it parks, and `working` during
@@ -46,8 +46,8 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// Requests that the worker start the work once more. Further requests before the start have no effect.
-    /// If the worker's thread cannot be started, the caller does the work itself.
+    /// Requests that the thread do the work once more. Until the thread starts this work, further requests
+    /// have no effect. If the thread cannot be started, the caller does the work itself.
     pub fn request(&self) {
         let shared = &self.shared;
         if shared.is_requested.load(Relaxed) == 1 || shared.is_requested.swap(1, AcqRel) == 1 {

@@ -167,8 +167,8 @@ fn entry_beyond_the_limit_evicts_another() {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
             assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
-            // A worker evicts entries when the cache has its limit of entries. Each insertion evicts
-            // entries when the cache has twice its limit.
+            // When the cache has reached its limit, a worker evicts entries. When the cache has twice as
+            // many entries, each insertion also evicts entries.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
         cache.check_invariants();

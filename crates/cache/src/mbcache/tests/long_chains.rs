@@ -62,7 +62,8 @@ fn chain_full_of_held_entries_has_no_room_until_one_is_released() {
             held.extend(cache.find_first(7));
         }
         assert_eq!(cache.insert(7, 1000, true), Inserted::NoRoom);
-        // An entry with another key is in another chain, except in the index by value of `old`.
+        // An entry with another key is in another chain. The variant `old` also has chains of values, but
+        // they are short here.
         assert_eq!(cache.insert(8, 1000, true), Inserted::New);
         let released = held.swap_remove(5).value();
         assert_eq!(cache.insert(7, 2000, true), Inserted::New);

@@ -8,9 +8,9 @@
 //! last passed them.
 //!
 //! # Locking
-//! An insertion, a deletion, or a lookup by key and value ([`MbCache::get`]) locks one bucket, for one walk
-//! of its chain. A search by key takes no lock. A touch, a release, or a change of the reusable flag only
-//! writes the state word of the entry.
+//! An insertion, a deletion, or a lookup by key and value ([`MbCache::get`]) locks one bucket while it walks
+//! the chain. A search by key takes no lock. A touch, a release, or a change of the reusable flag only writes
+//! the state word of the entry.
 //!
 //! # Cost
 //! An entry takes 24 bytes, and a bucket 4. A search and the release of its result each change the state

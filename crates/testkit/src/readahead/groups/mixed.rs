@@ -87,7 +87,8 @@ const LASTING: [Advice; 4] = [
     Advice::Random,
 ];
 
-/// Appends about `operations` of seeded kinds in the first pages of the file.
+/// Appends random operations in the first `area_pages` pages of the file, until the pattern has at least
+/// `operations` of them.
 fn runs(mut pattern: Pattern, random: &mut Random, area_pages: u64, operations: usize) -> Pattern {
     while pattern.operations.len() < operations {
         let stream = u16::try_from(random.below(3)).unwrap_or(0);

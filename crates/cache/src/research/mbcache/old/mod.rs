@@ -49,7 +49,7 @@ use index::Index;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
-/// The sizes of `old`. The bytes of a bucket are those of one bucket in each of the two indexes.
+/// The sizes of `old`. `bucket_bytes` is the size of two buckets, one in each index.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<3>>(),
     bucket_bytes: 2 * size_of::<u32>(),
@@ -114,8 +114,8 @@ impl<P: Probe> Old<P> {
         })
     }
 
-    /// Holds and returns the first reusable entry with `key` after the entry `after`, or in the whole chain
-    /// if `after` is `None`. The caller must hold `after`.
+    /// Holds and returns the first reusable entry with `key` after the entry `after`, which the caller must
+    /// hold. If `after` is `None`, searches the whole chain.
     fn search(&self, key: u32, after: Option<u32>) -> Option<Held<'_>> {
         let slots = &self.entries.arena;
         let mut indexes = self.lock();
