@@ -21,7 +21,7 @@ use std::time::Duration;
 /// and how other programs can rewrite a trace.
 ///
 /// While a mount is recorded, events are appended to the trace every 5 seconds. The trace has no footer
-/// until the mount ends, so other programs can only read it after that.
+/// until the mount ends. Other programs can read the trace only after that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
