@@ -16,8 +16,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Returns the verdict on an effect: whether its whole interval is within the bound, outside of it, or
-    /// neither.
+    /// Returns the verdict on an effect: whether its whole interval is within the bound, outside of the bound,
+    /// or neither. Without an interval, there are too few runs for a verdict.
     #[must_use]
     pub fn verdict(self, estimate: Interval) -> Verdict {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {

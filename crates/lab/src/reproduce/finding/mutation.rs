@@ -3,7 +3,8 @@
 use crate::run_report::as_f64;
 use crate::workload::chance::mix;
 
-/// A change of results. A figure is changed relative to that of the reference: an effect is the ratio of both.
+/// A change of results. A figure is changed relative to the figure of the reference. The effect is the ratio of
+/// these two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
     /// Nothing differs: each figure is that of the reference.

@@ -45,8 +45,8 @@ impl Source {
 #[derive(Debug)]
 pub struct Rule {
     pub finding: Finding<Grid>,
-    /// Whether it concerns contention between processors. Measurements on fewer processors than the letter's
-    /// machine had show nothing about such a finding.
+    /// Whether the finding concerns contention between processors. A measurement shows nothing about such a
+    /// finding if the machine has fewer processors than the letter's machine had.
     pub needs_processors: bool,
     /// The sources of the tables that are examined.
     pub sources: &'static [Source],
@@ -58,7 +58,7 @@ const MANY: u32 = 64;
 /// The minimum ratio of two times for a finding that says "far" or "much".
 const FAR: f64 = 2.0;
 
-/// A variant that takes longer on average by less than this share does not count as slower.
+/// A variant counts as slower only if it takes longer on average by at least this share.
 const MARGIN: f64 = 0.05;
 
 /// The tables of the cache's own code.

@@ -121,7 +121,7 @@ impl Size {
     }
 }
 
-/// Number of sets of the volume per millisecond. The time includes the sets of the other tables.
+/// Number of the volume's sets in a millisecond of the measurements. The time of the other tables is included.
 const SETS_MS: u64 = 270;
 
 /// The time in which a volume is opened, verified and closed, in milliseconds.

@@ -60,8 +60,8 @@ impl Judged {
 }
 
 /// Evaluates a finding on the published table and on all others. `processors` is the number of processors on
-/// which tables were measured. `None` means that there were too few sets for verdicts, so that only the
-/// simulated table is judged.
+/// which tables were measured, or `None` for a quick run. In a quick run, only the simulated table is judged,
+/// because the others have too few sets for a verdict.
 pub fn judge(
     rule: &'static Rule,
     published: &Grid,

@@ -71,7 +71,7 @@ pub enum Placement {
 pub struct DiskMisses {
     /// Number of seeds.
     pub seeds: u64,
-    /// Number of names, each of which misses once, and number of files whose first page is read.
+    /// Number of files. The name of each file misses once, and its first page is read.
     pub files: u64,
     /// Reads of the device in a dentry miss, if no block was cached before the first lookup.
     pub reads_per_dentry_miss: Interval,

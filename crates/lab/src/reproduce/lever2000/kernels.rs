@@ -74,37 +74,37 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// 128 MB. Its page cache contains 30,000 pages with 16 scripts; 64 scripts do not fit.
+    /// The machine with 128 MB. With 16 scripts, its page cache contains 30,000 pages; 64 scripts do not fit.
     const SMALL: Self = Self {
         memory_mib: 129,
         programs: 448,
         has_spool: false,
         has_tree: false,
     };
-    /// 512 MB. Its page cache contains 130,000 pages.
+    /// The machine with 512 MB. Its page cache contains 130,000 pages.
     const LARGE: Self = Self {
         memory_mib: 720,
         programs: 1872,
         has_spool: true,
         has_tree: false,
     };
-    /// 512 MB, without the programs. It is used where the page cache is not examined, because long chains of pages
-    /// would hide the effects of another cache.
+    /// The machine with 512 MB, without the programs. It is used where the page cache is not examined, because
+    /// long chains of pages would hide the effects of another cache.
     pub const WITHOUT_PROGRAMS: Self = Self {
         memory_mib: 256,
         programs: 0,
         has_spool: true,
         has_tree: false,
     };
-    /// Programs and spool need more than the memory, so that it must be reclaimed all the time.
+    /// A machine with less memory than programs and spool need. Therefore memory is reclaimed all the time.
     const SHORT_OF_MEMORY: Self = Self {
         memory_mib: 256,
         programs: 384,
         has_spool: true,
         has_tree: false,
     };
-    /// An inode cache of 10,000 inodes, about as many as in Histogram 5 of the document, and a tree with four times
-    /// as many. The pages of the scripts do not fit either.
+    /// A machine whose inode cache has room for 10,000 inodes, about as many as in Histogram 5 of the document, and
+    /// a tree with four times as many files. The pages of the scripts do not fit either.
     const FEW_INODES: Self = Self {
         memory_mib: 14,
         programs: 0,
