@@ -17,7 +17,7 @@ pub struct RunReport {
     pub bytes_read: u64,
     /// Number of bytes that writers wrote to the cache.
     pub bytes_written: u64,
-    /// Number of completed requests: reads, writes, faults and flushes.
+    /// Number of completed requests: reads, writes, faults, flushes and evictions.
     pub requests: u64,
     /// Latencies of the requests.
     pub latency: LatencyReport,

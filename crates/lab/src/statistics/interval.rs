@@ -1,8 +1,8 @@
 //! Estimates with 95% confidence intervals.
 //!
 //! # Model
-//! There are two kinds of repetitions. Runs of two kernels that take turns form *pairs*: whatever slows the
-//! machine slows both runs of a pair, so that their ratio has less noise than each of them.
+//! There are two kinds of repetitions. Runs of two kernels that take turns form *pairs*: a change in the
+//! machine's speed affects both runs of a pair, so that their ratio has less noise than each of them.
 //! [`Interval::of_paired_ratio`] is the geometric mean of these ratios, with a bootstrap interval over pairs.
 //! Simulations with different seeds are independent, and their distribution is unknown.
 //! [`Interval::of_median`] is their median, with the interval between two of the sorted figures. This interval is
@@ -42,7 +42,7 @@ impl Interval {
         Self::new(value, [value; 2])
     }
 
-    /// Returns a figure of which too few repetitions exist for an interval.
+    /// Returns an estimate without an interval, for which there are too few repetitions.
     pub fn unknown(value: f64) -> Self {
         Self {
             value,
@@ -77,8 +77,8 @@ impl Interval {
         }
     }
 
-    /// Returns the geometric mean of the first figure divided by the second one, over all pairs, which must be
-    /// positive. The interval requires five pairs.
+    /// Returns the geometric mean, over all pairs, of the first figure divided by the second one. All figures
+    /// must be positive. The interval requires five pairs.
     ///
     /// The bootstrap interval of few pairs is too narrow, since it has the width of a normal distribution with
     /// the deviation of the sample. Therefore the interval of n pairs is widened by two factors: the quantile of
@@ -105,8 +105,8 @@ impl Interval {
     }
 
     /// Returns the ratio of the means of two independent groups of runs, of which only the statistics are
-    /// known, as in published tables. `groups` may contain several such ratios, whose geometric mean is
-    /// returned. `runs` is the size of each group.
+    /// known, as in published tables. If `groups` contains several pairs of groups, returns the geometric mean
+    /// of their ratios. `runs` is the size of each group.
     pub fn of_mean_ratio(groups: &[(Figures, Figures)], runs: usize) -> Self {
         let ratios: Vec<f64> = groups
             .iter()
