@@ -70,8 +70,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Times the lookups of `keys` in each of `tables`. Each run of one table is followed by a run of the
-    /// next table, so that changes in the load and the speed of the machine affect all tables alike.
+    /// Times the lookups of `keys` in each of `tables`. The tables take turns: a run of one table is followed by
+    /// a run of the next one. Therefore changes in the speed of the machine affect all tables alike.
     pub(super) fn take(mut tables: Vec<&mut (dyn Replay + 'static)>, keys: &[Key]) -> Vec<Self> {
         let mut timings = Vec::with_capacity(tables.len());
         for table in &mut tables {

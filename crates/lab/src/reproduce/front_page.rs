@@ -1,7 +1,8 @@
 //! The first page of each report: all findings with their verdicts, and a forest plot of their effects.
 //!
-//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed
-//! (if each figure were that of the reference), and how verdicts differ from those of the report's last version.
+//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed: if
+//! each figure equalled the figure of the reference. For a finding whose rule or workload was changed, it also states
+//! the verdict before the change.
 
 use std::fmt::Write as _;
 
@@ -80,7 +81,7 @@ impl Entry {
         )
     }
 
-    /// Returns the entry of a finding with its verdicts, and with its published effects and those of each of our
+    /// Returns the entry of a finding: its verdicts, its published effects, and its effects in each of our
     /// tables.
     pub fn new<R>(
         finding: &Finding<R>,
@@ -127,7 +128,8 @@ impl Entry {
     }
 }
 
-/// Combines published effects and those of our tables by their labels, in the order in which they occur first.
+/// Combines published effects and the effects in our tables by their labels, in the order in which the labels
+/// first occur.
 fn compared(published: &[Effect], ours: &[&[Effect]]) -> Vec<ComparedEffect> {
     let of = |effects: &[Effect], label: &str| {
         let mut effects = effects.iter();

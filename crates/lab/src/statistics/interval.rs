@@ -61,9 +61,9 @@ impl Interval {
 
     /// Returns the median of figures from different seeds.
     ///
-    /// The interval extends from the k-th smallest to the k-th largest figure, with the largest k for which it
-    /// contains the median of the distribution with a probability of at least 95%. This requires six figures;
-    /// with ten, k is 2.
+    /// The interval extends from the k-th smallest to the k-th largest figure. It must contain the median of the
+    /// distribution with a probability of at least 95%; k is the largest number for which it does. This requires
+    /// six figures; with ten, k is 2.
     pub fn of_median(figures: &[f64]) -> Self {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -130,11 +130,11 @@ impl Interval {
         .map(f64::exp)
     }
 
-    /// Returns the deviation of one group of runs divided by that of another, both relative to their means.
-    /// `runs` is the size of each group; an interval requires four.
+    /// Returns the ratio of the relative deviations of two groups of runs. A relative deviation is the standard
+    /// deviation divided by the mean. `runs` is the size of each group; an interval requires four.
     ///
-    /// The interval is that of normally distributed runs: the logarithm of the ratio has a standard deviation of
-    /// about 1 / sqrt(runs - 2), which matches Fisher's distribution to 10%.
+    /// The interval assumes that runs are normally distributed. Then the logarithm of the ratio has a standard
+    /// deviation of about 1 / sqrt(runs - 2), which matches Fisher's distribution to 10%.
     pub fn of_deviation_ratio(one: Figures, other: Figures, runs: usize) -> Self {
         let relative = |figures: Figures| figures.s.map(|s| s / figures.mean);
         let (Some(one), Some(other)) = (relative(one), relative(other)) else {

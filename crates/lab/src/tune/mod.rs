@@ -19,8 +19,8 @@
 //!    lookups. In the second half as well, the selected table is faster than the current one by more than
 //!    the noise. It is faster in at least 95% of the pairs of timed runs; a pair is one run of each table.
 //!
-//! Therefore noise alone seldom causes a recommendation to change a table, and the recommendation for a
-//! trace is the same in every run, unless the advantage of a table is close to the noise.
+//! Therefore noise alone seldom causes a recommendation to change a table. The recommendation for a trace is
+//! the same in every run, unless the advantage of a table is close to the noise.
 //!
 //! The second half consists of 16 segments. The decrease in links is also computed for random samples of
 //! these segments, drawn with replacement (bootstrap). The range of the results shows how much the decrease

@@ -30,7 +30,7 @@ pub struct Finding<R: 'static> {
 /// The last verdict before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Previous {
-    /// The verdict then.
+    /// The verdict before the change.
     pub verdict: Verdict,
     /// What was changed, and why.
     pub reason: &'static str,
@@ -74,7 +74,7 @@ pub struct Judged<R: 'static> {
     /// The effects in the results.
     #[serde(flatten)]
     pub observed: Observed,
-    /// Whether it holds.
+    /// Whether the finding holds.
     pub verdict: Verdict,
     /// The verdict if nothing differed in the results.
     pub if_nothing_changed: Verdict,

@@ -7,11 +7,11 @@ use crate::workload::chance::mix;
 /// these two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Nothing differs: each figure is that of the reference.
+    /// Nothing differs: each figure equals the figure of the reference.
     Equal,
-    /// Each effect is inverted: what was faster is slower by the same factor.
+    /// Each effect is inverted: a variant that was faster is now slower by the same factor.
     Inverted,
-    /// Each effect is halved: its ratio is the square root.
+    /// Each effect is halved: the ratio becomes its square root.
     Halved,
     /// Nothing differs except for noise, which depends on this seed.
     Noise(u64),

@@ -195,7 +195,7 @@ pub struct Shares {
     pub per_set: f64,
 }
 
-/// The measurements of a reproduction: finished parts, and the means to measure the others.
+/// The measurements of a reproduction: the finished parts, and what is needed to measure the other parts.
 pub(super) struct Measurement<'a> {
     pub state: &'a mut State,
     /// The program that each process runs on the kernel's ext4.

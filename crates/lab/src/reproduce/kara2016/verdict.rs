@@ -1,8 +1,8 @@
 //! Decides whether the letter's findings hold in the measurements.
 //!
-//! A finding lists its tables in order. The verdict on the finding is that of the first table that decides it. If the
-//! finding concerns contention between processors, a table that was measured on fewer processors than the
-//! letter's machine had decides nothing: it can neither show nor refute the finding. The simulated table has as many
+//! A finding lists its tables in order. The first table that decides the finding determines its verdict. If the
+//! finding concerns contention between processors, a table decides nothing if it was measured on fewer processors
+//! than the letter's machine had: it can neither show nor refute the finding. The simulated table has as many
 //! processors as that machine.
 
 use serde::Serialize;

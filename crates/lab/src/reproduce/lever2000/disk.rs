@@ -1,13 +1,13 @@
-//! Compares the cost of a miss in the dentry cache with those of a miss in the buffer cache and of a page fault,
-//! with a disk.
+//! Compares the costs of three operations with a disk: a miss in the dentry cache, a miss in the buffer cache, and a
+//! page fault.
 //!
 //! # Model
 //! Section 6 leaves open "why shrinking the dentry cache more aggressively can help performance", and proposes to
-//! compare these costs. A volume with empty caches looks up the names of files in random order, then absent names
-//! in the same directories, and then reads the first page of each file, again in random order. The reads of the
-//! device that each operation makes are logged. A simulated device ([`larder_instruments::simulated`]) performs
-//! them in virtual time, one after the other, as one process would wait for them. The figures are thus times of
-//! the device alone; [`super::misses`] measures the time of the processor.
+//! compare these costs. A volume with empty caches looks up the names of files in random order. Then it looks up
+//! absent names in the same directories, and then it reads the first page of each file, again in random order. The
+//! reads of the device by each operation are logged. A simulated device ([`larder_instruments::simulated`]) performs
+//! these reads in virtual time, one after the other, as one process would wait for them. The figures are thus times
+//! of the device alone; [`super::misses`] measures the time of the processor.
 //!
 //! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills the disk, or
 //! stored together at the disk's start. The seeks are the longest possible in the first case, and the shortest

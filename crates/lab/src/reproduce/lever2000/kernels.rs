@@ -59,8 +59,8 @@ pub enum Average {
     Middle,
 }
 
-/// A machine in the document, as the memory of a volume and the files that its users read besides those of their
-/// scripts.
+/// A machine in the document, represented by the memory of a volume, and by the files that users read in addition to
+/// the files of their scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The memory of all caches in MiB. The pages of 16 scripts take 5 MiB, and those of 128 scripts 40 MiB.

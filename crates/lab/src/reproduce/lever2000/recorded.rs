@@ -47,8 +47,8 @@ struct Recording {
     finders: &'static [Finder],
 }
 
-/// The recordings. The sizes of the tables are those of Linux 2.2, that of Linux 2.4 for processes, that of current
-/// Linux for users, and sizes with a bucket for each key.
+/// The recordings. The sizes of the tables are the sizes in Linux 2.2, for processes also the size in Linux 2.4, for
+/// users also the size in current Linux, and sizes with a bucket for each key.
 const RECORDINGS: [Recording; 3] = [
     Recording {
         table: KeyTable::Processes,

@@ -64,13 +64,13 @@ pub(super) const VARIANTS: [Variant; 4] = [
     },
 ];
 
-/// The memory for pages in the grid, in MiB. The third is that of the modelled machine, rounded.
+/// The memory for pages in the grid, in MiB. The third size is the memory of the modelled machine, rounded.
 pub(super) const GRID_MEMORY_MIB: [u64; 6] = [48, 64, 75, 88, 100, 112];
 
 /// The sizes of the streams' reads in the grid, in KiB.
 pub(super) const GRID_READ_KIB: [u64; 5] = [4, 8, 16, 32, 64];
 
-/// Runs the course with `memory_mib` for pages and streams that read `read_kib` at a time, and returns the
+/// Runs the course with `memory_mib` for pages, and with streams that read `read_kib` at a time. Returns the
 /// throughput of the best second in MB/s under each of [`POLICIES`].
 pub(super) fn grid_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<GridCell, Error> {
     let machine = SmallMachine {

@@ -29,7 +29,7 @@ pub(super) struct PlannedRow {
 /// Measures one row, or several rows of one run, under a policy.
 pub(super) type Measure = Box<dyn Fn(PolicyName, Size) -> Result<Vec<f64>, Error> + Send + Sync>;
 
-/// Returns every table except those of thrashing and processor time, for which one figure a row is not enough.
+/// Returns the plans of all tables except thrashing and processor time, whose rows need more than one figure.
 pub(super) fn plans() -> Vec<Plan> {
     vec![iozone_plan(), aio_stress_plan(), fileio_plan(), oltp_plan()]
 }

@@ -326,7 +326,7 @@ impl Tally {
 pub struct Wu2007 {
     /// The first seed of all random numbers.
     pub seed: u64,
-    /// Number of seeds. The course of thrashing and its variants are those of the first seed.
+    /// Number of seeds. The course of thrashing and its variants are the results of the first seed.
     pub seeds: u32,
     /// Divisor of the sizes; 1 is the document's own scale.
     pub divisor: u64,

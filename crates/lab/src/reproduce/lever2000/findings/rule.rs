@@ -18,8 +18,8 @@ pub(super) fn no_figures() -> Vec<Effect> {
     Vec::new()
 }
 
-/// Returns the links that another function saves in a large table, as a share of those that the large table saves
-/// compared to a small one. The share must be less than a fifth.
+/// Returns the links that another function saves in a large table, divided by the links that the large table saves
+/// compared with a small one. This share must be less than a fifth.
 pub(super) fn links_share(label: String, [small, large, function]: [f64; 3]) -> Effect {
     let share = (large - function) / (small - large);
     Effect::share(label, Interval::exact(share), Bound::Below(0.2))
