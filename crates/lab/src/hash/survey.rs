@@ -35,8 +35,8 @@ pub struct Survey {
     /// Number of removals.
     pub removals: u64,
     /// Number of events that contradict earlier events: hits of absent objects, misses of present objects,
-    /// insertions of present objects, and removals of absent objects. They occur if an object was inserted
-    /// before the recording began, or if events were lost.
+    /// insertions of present objects, and removals of absent objects. Such events occur if an object was
+    /// inserted before the recording began, or if events were lost.
     pub contradictions: u64,
     /// The largest number of objects at any time.
     pub peak_objects: u64,

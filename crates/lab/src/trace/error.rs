@@ -21,7 +21,7 @@ pub enum Error {
     Column {
         /// The missing column.
         name: &'static str,
-        /// Its type.
+        /// The type of the column.
         physical: Type,
     },
     /// The file has the columns of a trace, but not the metadata key of one.

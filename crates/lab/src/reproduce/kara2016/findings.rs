@@ -333,16 +333,16 @@ fn mean(
     grid.estimate(cases, |grid| grid.mean_ratio(slow, fast, wanted))
 }
 
-/// Returns the share of the cases in which `slow` takes longer than `fast` by more than the noise. It must be below
-/// `bound`.
+/// Returns the share of the cases in which `slow` takes longer than `fast` by more than the noise. The share must be
+/// below `bound`.
 fn slower(grid: &Grid, slow: MbCacheVariant, fast: MbCacheVariant, bound: f64) -> Option<Effect> {
     let share = share(grid, |grid| beyond_noise(grid, slow, fast))?;
     let label = format!("share of cases with {slow} slower than {fast}");
     Some(Effect::share(label, share, Bound::Below(bound)))
 }
 
-/// Returns a share of cases. It has no interval in a table without repetitions, since the cases are counted with a
-/// margin for noise.
+/// Returns a share of cases. In a table without repetitions, the share counts as exact, since the cases are counted
+/// with a margin for noise.
 fn share(grid: &Grid, count: impl Fn(&Grid) -> Option<Count>) -> Option<Interval> {
     grid.estimate_exact(|grid| count(grid).map(Count::share))
 }

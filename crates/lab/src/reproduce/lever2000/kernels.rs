@@ -11,14 +11,14 @@ pub struct Kernel {
     /// The name of the kernel in the document. The size of its table is appended if several kernels have this
     /// name.
     pub name: &'static str,
-    /// Its tables, in the syntax of [`Tables`].
+    /// The hash tables of the kernel, in the syntax of [`Tables`].
     pub tables: &'static str,
     /// Whether the document has a row for this kernel. Other kernels were added here.
     pub is_published: bool,
 }
 
 impl Kernel {
-    /// Returns its tables. As in a kernel, inodes are looked up after misses in the dentry cache.
+    /// Returns the hash tables of the kernel. As in a kernel, inodes are looked up after misses in the dentry cache.
     ///
     /// # Panics
     /// Never: a test parses all of them.

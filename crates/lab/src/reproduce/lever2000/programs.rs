@@ -18,8 +18,8 @@ const COMMANDS: u32 = 64;
 /// Number of programs in a directory.
 const PER_DIRECTORY: u32 = 64;
 
-/// The step from the program of a command to that of the next one. It is prime, and greater than the number of
-/// programs in a directory.
+/// The step from the program of a command to the program of the next command. The step is prime, and greater than
+/// the number of programs in a directory.
 const STEP: u32 = 67;
 
 /// Number of bytes of a read.

@@ -64,7 +64,7 @@ pub(super) struct Translator {
 /// Block devices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Devices {
-    /// Their numbers, in the kernel's internal form.
+    /// The numbers of the devices, in the kernel's internal form.
     pub numbers: HashSet<u32>,
     /// Block sizes in bytes of the devices with file systems.
     pub block_bytes: HashMap<u32, u64>,
