@@ -40,7 +40,7 @@ pub(super) struct Entry {
     /// Whether the finding claims a difference, but would hold even if nothing had changed: its rule proves
     /// nothing.
     proves_nothing: bool,
-    /// The verdict before the rule or the workload was changed; `None` if it was not.
+    /// The verdict before the rule or the workload was changed; `None` if neither was changed.
     former: Option<Verdict>,
     /// What was changed, and how the verdict changed with it.
     change: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct ComparedEffect {
     label: String,
-    /// The effect if nothing differs: 0 for a share, and another value for a ratio.
+    /// The effect if nothing differs: 1 for a ratio, and 0 for a share.
     no_effect: f64,
     published: Option<Estimate>,
     /// The estimate of each of our tables.
@@ -61,7 +61,7 @@ pub(super) struct ComparedEffect {
     bound: Bound,
 }
 
-/// Returns the disclaimer of a quick run, which used `instead` of the published sizes.
+/// Returns the disclaimer of a quick run. `instead` describes the sizes that replace the published sizes.
 pub(super) fn quick_caveat(instead: &str) -> String {
     format!(
         "**This is a quick run: it proves nothing.** It uses {instead} and is not a reproduction. It only shows \

@@ -238,8 +238,8 @@ impl WriteBack {
         true
     }
 
-    /// For each flush that waits only for writes that are done: requests its second pass, if that is needed,
-    /// and otherwise ends the flush.
+    /// Checks each flush whose writes are all done. If the flush needs a second pass, requests it. Otherwise ends
+    /// the flush.
     fn end_flushes(&mut self) {
         let files = &self.files;
         let is_written = |submitted: &mut Submitted| {

@@ -49,8 +49,8 @@ impl Size {
         }
     }
 
-    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is that
-    /// of [`Size::full`].
+    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is the
+    /// same as in [`Size::full`].
     #[must_use]
     pub fn published(seed: u64) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Size {
         }
     }
 
-    /// Returns few cases and sets, which show the report in seconds but are not a reproduction.
+    /// Returns few cases and sets. The report takes only seconds, but is not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl Size {
         self.config == Self::published(self.config.seed).config
     }
 
-    /// Returns the estimated duration of the measurements on two processors, in minutes. Most of the time is that
-    /// of the volume.
+    /// Returns the estimated duration of the measurements on two processors, in minutes. The volume takes most of
+    /// the time.
     #[must_use]
     pub fn estimated_minutes(&self) -> u64 {
         let processes = self.cases.iter().map(|case| u64::from(case.processes));
@@ -110,7 +110,7 @@ impl Size {
     }
 
     /// Returns the cases that the findings about the kernel need: cases in which values hardly repeat, and
-    /// cases with many processes or files in which they repeat most.
+    /// cases with many processes or files in which values repeat most.
     fn kernel_cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.cases.iter().copied();
         cases.filter(|case| {
@@ -177,7 +177,7 @@ pub(super) struct Table {
 /// The commits of a journal in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Committed {
-    /// The table.
+    /// The source of the table.
     pub source: Source,
     pub case: Case,
     pub variant: MbCacheVariant,
@@ -188,7 +188,7 @@ pub struct Committed {
 /// How often a variant finds a block to share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shares {
-    /// The table.
+    /// The source of the table.
     pub source: Source,
     pub variant: MbCacheVariant,
     /// Number of files that began to share a block, for each set, in the last runs of all cases.
@@ -255,7 +255,7 @@ impl Measurement<'_> {
         Ok(Ok(parts))
     }
 
-    /// Returns the runs of a case. If they are not finished, `measure` measures them, and they are stored.
+    /// Returns the runs of a case. If they are not finished, calls `measure`, and stores the measured runs.
     pub fn part(
         &mut self,
         source: Source,
@@ -339,7 +339,8 @@ fn shares<'r>(
     })
 }
 
-/// Measures a case on the kernel's ext4 under each of its variants, which have their own mounts.
+/// Measures a case on the kernel's ext4 under each variant that the kernel supports. Each variant has its own
+/// mount.
 fn kernel_case(
     config: &BenchConfig,
     case: Case,

@@ -84,7 +84,7 @@ pub struct DiskMisses {
     pub devices: Vec<DiskCosts>,
 }
 
-/// The costs of misses with one device, in milliseconds of the device: medians over all seeds.
+/// The costs of misses with one device: medians over all seeds. Times are in milliseconds of the device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskCosts {
     pub device: &'static str,
@@ -97,9 +97,9 @@ pub struct DiskCosts {
     pub buffer_miss_ms: Interval,
     /// A read of a page that is not in the page cache.
     pub page_fault_ms: Interval,
-    /// The cost of a page fault divided by that of a dentry miss.
+    /// The cost of a page fault divided by the cost of a dentry miss.
     pub faults_per_dentry_miss: Interval,
-    /// The cost of a buffer miss divided by that of a dentry miss.
+    /// The cost of a buffer miss divided by the cost of a dentry miss.
     pub buffer_misses_per_dentry_miss: Interval,
 }
 
@@ -111,7 +111,7 @@ struct Accesses {
     seed: u64,
     /// Lookups of names, with empty caches.
     dentries: Reads,
-    /// Lookups of absent names, whose directories are cached.
+    /// Lookups of absent names in cached directories.
     cached: Reads,
     /// Reads of the first page of each file.
     pages: Reads,

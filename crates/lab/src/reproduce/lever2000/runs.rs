@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Runs {
     /// Number of concurrent scripts, one for each user.
     pub users: u32,
-    /// Number of scripts of each run: those of all its passes.
+    /// Number of scripts of each run, in all of its passes.
     pub scripts: u64,
     /// Duration of each run in seconds.
     pub elapsed_s: Vec<f64>,

@@ -135,8 +135,8 @@ const READING: [&str; 7] = [
     "Pread",
 ];
 
-/// Returns the noise of iozone's tests of the same kind as `test`: those that only read, or those
-/// that write, which the document calls unstable.
+/// Returns the noise of iozone's tests of the same kind as `test`. There are two kinds: tests that only
+/// read, and tests that write, which the document calls unstable.
 fn iozone_noise_pct(test: &str) -> f64 {
     let reads = READING.contains(&test);
     let rows = published::iozone();

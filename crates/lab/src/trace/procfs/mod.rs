@@ -83,7 +83,7 @@ pub struct KeySummary {
     pub keys: u64,
     /// The largest number of keys in a scan.
     pub peak: u64,
-    /// The largest number of processes in a scan whose files this process may not read.
+    /// The largest number of unreadable processes in a scan: this process may not read their files.
     pub unreadable: u64,
 }
 

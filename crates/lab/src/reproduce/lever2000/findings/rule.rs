@@ -9,11 +9,11 @@ pub(super) struct Rule {
     pub(super) finding: Finding<Lever2000>,
     /// Returns the effects in the published figures.
     pub(super) published: fn() -> Vec<Effect>,
-    /// Whether the finding does not depend on the scripts, so that it is judged even if few of them run.
+    /// Whether the finding is independent of the scripts. If it is, it is judged even in a quick run.
     pub(super) is_counted_alone: bool,
 }
 
-/// Returns the published effects of a finding without published figures that can be compared.
+/// Returns no effects, for a finding whose published figures cannot be compared.
 pub(super) fn no_figures() -> Vec<Effect> {
     Vec::new()
 }
