@@ -171,7 +171,7 @@ mod tests {
         Study::new(bits, 12, &KeySet::generated(12).unwrap())
     }
 
-    /// Returns the links of a multiplication relative to chance, with the keys on which it does worst.
+    /// Returns the links of a multiplication relative to chance, with the keys for which this ratio is largest.
     fn worst(study: &Study, name: &str) -> f64 {
         let rows = study.key_sets.iter().flat_map(|set| {
             let of_this = set.measured.iter().filter(|row| row.multiplication == name);

@@ -101,7 +101,7 @@ fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change
     changed
 }
 
-/// Changes the links of a cache. The numbers of lookups and of hits remain.
+/// Changes the links and the chains of a cache. The numbers of lookups and of hits remain.
 fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Change) -> CacheFigures {
     let misses = |figures: &CacheFigures| figures.lookups - figures.hits;
     let mut links = |of: fn(&CacheFigures) -> u64, count: &dyn Fn(&CacheFigures) -> u64| {
