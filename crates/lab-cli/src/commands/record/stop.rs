@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// The time that the command has to exit after SIGTERM. Then it is killed.
+/// The time in which the command must exit after SIGTERM, before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between checks whether the command has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
