@@ -238,8 +238,8 @@ impl WriteBack {
         true
     }
 
-    /// Checks each flush whose writes are all done. If the flush needs a second pass, requests it. Otherwise ends
-    /// the flush.
+    /// Processes each flush whose current pass waits for no more writes. If the flush needs a second pass, requests
+    /// this pass. Otherwise ends the flush.
     fn end_flushes(&mut self) {
         let files = &self.files;
         let is_written = |submitted: &mut Submitted| {

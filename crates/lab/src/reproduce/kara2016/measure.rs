@@ -121,7 +121,8 @@ impl Size {
     }
 }
 
-/// Number of the volume's sets in a millisecond of the measurements. The time of the other tables is included.
+/// Number of sets of the volume, divided by the duration of the measurements in milliseconds. The duration includes
+/// the other tables.
 const SETS_MS: u64 = 270;
 
 /// The time in which a volume is opened, verified and closed, in milliseconds.
