@@ -9,7 +9,7 @@
 //! these reads in virtual time, one after the other, as one process would wait for them. The figures are thus times
 //! of the device alone; [`super::misses`] measures the time of the processor.
 //!
-//! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills the disk, or
+//! The image has 64 block groups. On a disk, the groups are spread evenly, as on a file system that fills the disk, or
 //! stored together at the disk's start. The seeks are the longest possible in the first case, and the shortest
 //! in the second.
 //!
