@@ -130,7 +130,7 @@ impl ForestRow {
 /// A line of a row.
 #[derive(Clone, Copy, Debug)]
 struct Figure<'a> {
-    /// Name of its series.
+    /// Name of the series of the line.
     name: &'a str,
     style: Style,
     estimate: Option<&'a Estimate>,

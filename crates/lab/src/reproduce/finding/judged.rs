@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(bound = "")]
 pub struct Finding<R: 'static> {
-    /// Its short name.
+    /// The short name of the finding.
     pub name: &'static str,
     /// The document's finding or question, as a claim.
     pub claim: &'static str,

@@ -238,7 +238,7 @@ pub struct GridCell {
 }
 
 impl GridCell {
-    /// Returns the throughput under `ondemand` divided by that under `legacy`.
+    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
@@ -265,7 +265,7 @@ pub struct EqualStreams {
 }
 
 impl EqualStreams {
-    /// Returns the throughput under `ondemand` divided by that under `legacy`.
+    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
