@@ -12,12 +12,12 @@ use larder_lab::hash::{
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of additional tables in the second measurement. The additional time is that of their replay
-/// alone, without decoding.
+/// Number of additional tables in the second measurement. The additional time is the time of their
+/// replay alone, without decoding.
 const FURTHER: u64 = 4;
 
 /// Number of additional passes over the lookups that hit, after one pass that inserts all objects. The
-/// additional time is that of lookups alone.
+/// additional time is the time of the lookups alone.
 const FURTHER_PASSES: u64 = 3;
 
 /// Generated keys, as in a trace that a cache recorded: all objects are inserted, and looked up

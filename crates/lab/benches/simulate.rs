@@ -1,9 +1,9 @@
 //! Measures the simulator's page accesses per second of processor time.
 //!
-//! `cargo bench -p larder-lab --bench simulate` runs the table below. Workloads given as arguments
-//! are run instead, on `sata-2007` with 128 MiB. Under the tests all of them run with tiny sizes.
-//! Counts are asserted, while time is only reported. An access is one page of one request, read or
-//! written.
+//! `cargo bench -p larder-lab --bench simulate` runs the cases below. If workloads are given as
+//! arguments, these workloads are run instead, on `sata-2007` with 128 MiB. Under the tests, all cases
+//! run with tiny sizes. Counts are asserted, while time is only reported. An access is one page of one
+//! request, read or written.
 
 use std::time::Duration;
 

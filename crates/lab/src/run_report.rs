@@ -17,7 +17,7 @@ pub struct RunReport {
     pub bytes_read: u64,
     /// Number of bytes that writers wrote to the cache.
     pub bytes_written: u64,
-    /// Number of completed requests: reads, writes, faults and flushes.
+    /// Number of completed requests: reads, writes, faults, flushes and evictions.
     pub requests: u64,
     /// Latencies of the requests.
     pub latency: LatencyReport,
@@ -40,11 +40,11 @@ pub struct RunReport {
 pub struct PageCounts {
     /// Lookups of pages by readers: one for each page of each request.
     pub page_lookups: u64,
-    /// Those of `page_lookups` that found the page in the cache.
+    /// The `page_lookups` that found the page in the cache.
     pub page_hits: u64,
-    /// Those of `page_lookups` after which the reader had to wait for the page.
+    /// The `page_lookups` after which the reader had to wait for the page.
     pub page_misses: u64,
-    /// Those of `page_misses` in which the page was already being read from the device.
+    /// The `page_misses` in which the page was already being read from the device.
     pub page_misses_in_flight: u64,
     /// Second lookups of missing pages, after the call of the policy.
     pub lookups_after_miss: u64,

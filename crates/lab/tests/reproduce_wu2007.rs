@@ -13,7 +13,7 @@ const SMALL: Size = Size {
     scheduler: Scheduler::Deadline,
 };
 
-/// Thrashing is not scaled in it: its streams and its memory always have the document's sizes.
+/// A small reproduction. Thrashing is not scaled: its streams and its memory always have the document's sizes.
 static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| reproduce(SMALL, 1, |_, _| {}).unwrap());
 
 /// The committed report.

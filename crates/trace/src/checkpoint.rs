@@ -1,4 +1,4 @@
-//! Checkpoints: records after the row groups that make a trace without a footer readable.
+//! Checkpoints: a record after each row group. With these records, a trace without a footer can be read.
 //!
 //! # Layout
 //! A checkpoint starts with a Parquet footer that describes only the preceding row group. These fields
@@ -6,8 +6,8 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | offset of the row group in the file, which is the end of the previous checkpoint |
-//! | 4 | length of the footer |
+//! | 8 | offset of the row group in the file: the end of the previous checkpoint, or of the magic number |
+//! | 4 | length of this footer |
 //! | 4 | CRC-32C of the footer and of the fields before this one |
 //! | 8 | [`MARK`] |
 //!

@@ -4,8 +4,8 @@
 //! Two fields precede the footer: a CRC-32C in little endian, and [`MARK`]. The checksum covers the footer
 //! and the last bytes of the file. Readers of Parquet ignore these fields. All traces that Larder writes have
 //! them. A trace that another tool has rewritten does not have them. Its footer may still contain the
-//! checksums of the original row groups, if the tool has copied the metadata. These do not match the
-//! rewritten row groups, so they are not checked.
+//! checksums of the original row groups, if the tool has copied the metadata. These checksums do not match
+//! the rewritten row groups, so a reader ignores them.
 
 use crate::columns::{self, CREATED_BY};
 use crate::{Error, TraceInfo};

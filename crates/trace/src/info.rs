@@ -31,7 +31,7 @@ pub struct TraceInfo {
     /// recorded caches.
     #[serde(rename = "tells_changes")]
     pub records_changes: bool,
-    /// The recorded tables, except those that are unknown.
+    /// The recorded tables, as far as they are known.
     pub tables: BTreeMap<CacheKind, TableInfo>,
     /// The number of events that were lost, because the writer was too slow or the file could not be written.
     pub lost: u64,

@@ -23,9 +23,9 @@
 //! lock while it waits.
 //!
 //! # Cost
-//! An event costs one uncontended lock, and a change one read of the clock. Each lane has a small separate
-//! buffer for its latest events. This buffer stays in the processor's cache, which makes the unlock fast: an
-//! unlock waits until the stores before it are complete. An event takes 32 bytes. If 16 threads fill their
+//! An event costs one uncontended lock. A change also costs one read of the clock. Each lane has a small
+//! separate buffer for its latest events. This buffer stays in the processor's cache, which makes the unlock
+//! fast: an unlock waits until the stores before it are complete. An event takes 32 bytes. If 16 threads fill their
 //! lanes, the lanes take 64 MiB, and a collection takes as much. The total is at most 132 MiB, which are not
 //! part of the caches' budget.
 
@@ -98,7 +98,7 @@ struct Held {
     stamp: Stamp,
 }
 
-/// The last time that a lane has read from the clock.
+/// The time that a lane last read from the clock.
 #[derive(Debug, Default)]
 struct Stamp {
     time_ns: u64,
@@ -223,9 +223,9 @@ impl Lanes {
         self.is_closed.load(Acquire)
     }
 
-    /// Adds all events of the lanes to `late`, and sorts `late` by time. Returns the number of events at the
-    /// start of `late` that no event of a further collection can precede. `spare` must be empty; its memory
-    /// is reused.
+    /// Adds all events of the lanes to `late`, and sorts `late` by time. Returns a number n: each of the first
+    /// n events of `late` is earlier than all events of later collections. `spare` must be empty; its memory is
+    /// reused.
     pub(crate) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
         let until = self.now_ns();
         for lane in &self.all {

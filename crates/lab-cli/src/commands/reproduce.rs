@@ -117,8 +117,8 @@ struct Made {
     files: Vec<ReportFile>,
     /// The printed summary of the report.
     summary: String,
-    /// The file with the finished measurements, if the reproduction can be resumed. It is removed once the report
-    /// is written.
+    /// The file with the finished measurements, if the reproduction can be resumed. The file is removed after the
+    /// report was written.
     state: Option<PathBuf>,
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// and how other programs can rewrite a trace.
 ///
 /// While a mount is recorded, events are appended to the trace every 5 seconds. The trace has no footer
-/// until the mount ends, so other programs can only read it after that.
+/// until the mount ends. Other programs can read the trace only after that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +49,7 @@ pub(crate) enum TraceCommand {
 /// Summarize a trace: events by cache, time, losses
 ///
 /// The command reads the whole trace. If the trace is cut short or damaged, the command reads it up to the
-/// last complete row group, and the exit code is 1.
+/// first missing or damaged row group, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,8 +84,8 @@ pub(crate) struct TraceShowArgs {
 
 /// Copy the readable part of a trace to a new trace
 ///
-/// The copy has all events up to the last complete row group. A row group has up to half a million
-/// events, and in the trace of a mount the events of at most 5 seconds.
+/// The copy has all events up to the first missing or damaged row group. A row group has up to half a
+/// million events. In the trace of a mount, a row group has the events of about 5 seconds, or fewer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -27,10 +27,10 @@ use std::process::ExitCode;
 /// random.
 ///
 /// The command recommends a change only if the selected table is faster by more than the noise in the
-/// second half as well. In addition, it must be faster in at least 95% of the pairs of timed runs; a pair
-/// is one run of each table. For a recommended change, the command also prints the change in the number
-/// of links, with a 95% confidence interval. For this interval, the second half is divided into 16
-/// segments, from which 1000 random samples are drawn.
+/// second half as well. In addition, the selected table must be faster in at least 95% of the pairs of
+/// timed runs; a pair is one run of each table. For a recommended change, the command also prints the
+/// change in the number of links, with a 95% confidence interval. For this interval, the second half is
+/// divided into 16 segments, from which 1000 random samples are drawn.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names

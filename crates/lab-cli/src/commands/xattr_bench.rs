@@ -165,8 +165,8 @@ impl FromStr for TargetName {
     }
 }
 
-/// The first argument of a worker process of a bench on a directory; the second is its job. It is not
-/// defined as a command, so that it does not appear in help and completions.
+/// The first argument of a worker process of a bench on a directory; the second argument is the job. `WORKER` is
+/// not defined as a command, so that it does not appear in help and completions.
 pub(crate) const WORKER: &str = "xattr-bench-worker";
 
 pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {

@@ -369,7 +369,7 @@ impl<'o> Simulation<'o> {
         self.next_worker(processor, now + self.machine.prices.switch_ns);
     }
 
-    /// Adds the block to the running transaction. If the transaction has no room for it, and an earlier one is
+    /// Adds the block to the running transaction. If this transaction is full, and an earlier transaction is still
     /// being committed, the worker and its processor wait for the end of that commit, and try again.
     fn dirty(&mut self, number: usize, block: u64, now: u64) {
         let before = self.journal.commits();
@@ -385,7 +385,7 @@ impl<'o> Simulation<'o> {
         }
     }
 
-    /// Releases the entry, and wakes all parked workers if one of them waits for it.
+    /// Releases the entry. If a parked worker waits for this entry, wakes all parked workers.
     fn release(&mut self, number: usize, place: u64, now: u64) {
         let entry = self.entries.entry(place).or_default();
         if entry.exclusive == Some(number) {

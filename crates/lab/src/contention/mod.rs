@@ -12,9 +12,9 @@
 //!   processor, as with a spinlock. Each worker that waits makes the transfer more expensive, because the
 //!   processors of waiting workers read the line too.
 //! - A worker that needs an entry that another worker holds **parks**: it releases its lock and sleeps. The
-//!   worker that releases the entry wakes all parked workers, including those that wait for other entries. It
-//!   spends the time for this after it releases its own lock. Each woken worker acquires its lock again and
-//!   checks its entry.
+//!   worker that releases the entry wakes all parked workers, including those that wait for other entries. That
+//!   worker spends the time for the wake-ups after it has released its own lock. Each woken worker acquires its
+//!   lock again and checks its entry.
 //! - A worker that changes a block adds it to the running transaction of a **journal**. If the transaction has
 //!   its maximum number of blocks, it is committed, and a new one begins. If the previous commit has not
 //!   ended, all workers that add a block wait for its end first.

@@ -1,5 +1,5 @@
-//! Compares hash functions on the keys that caches look up: replays a trace with each function and measures
-//! it.
+//! Compares hash functions on the keys that caches look up: replays a trace with each function, and counts and
+//! times the lookups.
 //!
 //! # Model
 //! "One should always test with actual data before deciding on a hash function" (Lever 2000). The events of a

@@ -2,8 +2,9 @@
 //!
 //! # Model
 //! The count is needed to compute the expected links of a hit. New objects are inserted at the front of a
-//! chain. If a hash function is independent of the keys, each object that was inserted after the object
-//! sought precedes this object in the same chain with a probability of one divided by the number of buckets.
+//! chain. Therefore a lookup passes the objects of the chain that were inserted after the object sought. If a
+//! hash function is independent of the keys, each later object is in the same chain with a probability of one
+//! divided by the number of buckets.
 //!
 //! Each object gets a stamp, a number in order of insertion. A bit for each stamp records whether its object
 //! is present. The bits of 512 stamps form a block, and a Fenwick tree contains the sums of the blocks'

@@ -7,7 +7,7 @@
 //! and size of the recorded table walks the same links as that table. Links are counted as on a mount.
 //!
 //! # Cost
-//! 32 bytes for each object and 4 for each bucket.
+//! An object takes 32 bytes, and a bucket 4.
 
 use super::choice::own_function;
 use super::index::Index;

@@ -54,7 +54,7 @@ pub struct Row {
 #[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Chains {
     /// Relative excess of the mean links of a lookup over chance, the expected mean if the objects were
-    /// distributed at random. This includes all lookups of the trace.
+    /// distributed at random. All lookups of the trace are included.
     pub over_chance: f64,
     /// Number of objects in the longest chain.
     pub longest_chain: u64,

@@ -5,9 +5,9 @@
 //! # Model
 //! The expected number of links ("chance") is the mean over all possible functions from keys to buckets, for
 //! the lookups of this trace. A link is an entry that a lookup compares with its key. Let p be one divided by
-//! the number of buckets. A lookup that hits compares the object that it finds, and each object that was
-//! inserted after this object, with probability p, because new objects are inserted at the front of a chain.
-//! A lookup that misses compares each object with probability p. Traces look up recently inserted objects
+//! the number of buckets. A lookup that hits compares the object that it finds. It also compares each object
+//! that was inserted later with probability p, because new objects are inserted at the front of a chain. A
+//! lookup that misses compares each object with probability p. Traces look up recently inserted objects
 //! more often than old ones, which shortens walks with any function. The expectation includes this effect, so
 //! no function appears better than random because of it.
 //!
@@ -35,8 +35,8 @@ pub struct Survey {
     /// Number of removals.
     pub removals: u64,
     /// Number of events that contradict earlier events: hits of absent objects, misses of present objects,
-    /// insertions of present objects, and removals of absent objects. They occur if an object was inserted
-    /// before the recording began, or if events were lost.
+    /// insertions of present objects, and removals of absent objects. Such events occur if an object was
+    /// inserted before the recording began, or if events were lost.
     pub contradictions: u64,
     /// The largest number of objects at any time.
     pub peak_objects: u64,

@@ -1,5 +1,5 @@
-//! Times lookups in tables. Meanwhile, no trace is decoded, no other replay runs, and no objects are
-//! inserted.
+//! Times lookups in tables. Meanwhile, no other replay runs, and no objects are inserted. The thread that
+//! decodes the trace soon stops, because a few decoded batches wait for the replay.
 //!
 //! # Model
 //! When the number of objects is largest, the replay pauses and repeats the last lookups in order, so that
@@ -21,7 +21,8 @@ pub(super) const TIMED_LOOKUPS: usize = 1 << 19;
 /// Number of timed runs. One run for warm-up precedes them.
 const RUNS: usize = 7;
 
-/// A significant difference between two times exceeds the noise by more than this share of the larger time.
+/// A difference between two times is significant if it exceeds the noise by more than this share of the larger
+/// time.
 /// Two tables of the same function and size can differ this much due to their location in memory.
 const MARGIN_SHARE: f64 = 0.03;
 
@@ -69,8 +70,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Times the lookups of `keys` in each of `tables`. Each run of one table is followed by a run of the
-    /// next table, so that changes in the load and the speed of the machine affect all tables alike.
+    /// Times the lookups of `keys` in each of `tables`. The tables take turns: a run of one table is followed by
+    /// a run of the next one. Therefore changes in the speed of the machine affect all tables alike.
     pub(super) fn take(mut tables: Vec<&mut (dyn Replay + 'static)>, keys: &[Key]) -> Vec<Self> {
         let mut timings = Vec::with_capacity(tables.len());
         for table in &mut tables {

@@ -33,8 +33,8 @@ impl Trees {
     }
 }
 
-/// Returns the key of the page in the trees. The device is part of the inode number, so that inodes of
-/// different devices have separate trees.
+/// Returns the key of the page in the trees. Its inode number includes the device, so that inodes of different
+/// devices have separate trees.
 fn tree_key(key: &Key) -> PageKey {
     PageKey {
         ino: key.hashed.object ^ (u64::from(key.device) << 32),

@@ -22,10 +22,10 @@
 //! | `stat`, `readlink`, `list`, `make_dir`, `chmod`, `unlink`, `remove_dir` | path | 0 |
 //! | `rename` | path, new path | 0 |
 //!
-//! The mode of an open file is a string of letters: `r` opens for reading, `w` for writing, `c` creates
-//! a missing file, `x` fails if the file exists, `t` truncates it. A result below 0 is a negated errno. Open
-//! files are numbered in the order in which they were opened. The content of files is not recorded: a
-//! replay generates its own.
+//! The mode of an open file is a string of letters: `r` opens the file for reading, `w` opens it for writing,
+//! `c` creates a missing file, `x` fails if the file exists, and `t` truncates the file. A result below 0 is a
+//! negated errno. Open files are numbered in the order in which they were opened. The content of files is not
+//! recorded: a replay generates its own.
 //!
 //! Tests: the recorded script of the lab is replayed, and every result must equal the recorded result.
 

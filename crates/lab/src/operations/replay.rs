@@ -4,9 +4,9 @@
 //! The working directory of each user is the user's home. A path is walked name by name through the dentry
 //! cache, as in the kernel: from the home, or from the root for shared files. A kernel dentry refers to its
 //! inode directly. A dentry of a volume contains the inode number, so each step also looks up the inode in
-//! the inode cache. Therefore a replay has more lookups in the inode cache than the kernel, and most of them
-//! hit, unless the volume has references to inodes
-//! ([`InodeLookups`](larder_cache::tables::InodeLookups::AfterDentryMisses)).
+//! the inode cache. Therefore a replay has more lookups in the inode cache than the kernel, and most of these
+//! lookups hit. With [`AfterDentryMisses`](larder_cache::tables::InodeLookups::AfterDentryMisses), the volume
+//! looks up an inode only after a miss in the dentry cache, as the kernel does.
 
 use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
@@ -142,7 +142,7 @@ struct Opened {
 }
 
 impl User<'_> {
-    /// Executes all operations on the volume on which the homes were created, or on a copy of it.
+    /// Executes all operations on `volume`: the volume on which the homes were created, or a copy of that volume.
     ///
     /// # Errors
     /// Returns [`Error::Differs`] if an operation does not return the recorded result.

@@ -5,8 +5,8 @@ use super::plot::Scale;
 /// Maximum number of intervals between ticks, on an axis whose ticks are multiples of a step.
 const MOST_STEPS: f64 = 6.0;
 
-/// If the ratio of its ends is at least this, a logarithmic axis has ticks at powers of ten, and perhaps at
-/// their multiples.
+/// A logarithmic axis has ticks at powers of ten (and perhaps at multiples of them) if the ratio of the axis's
+/// ends is at least this.
 const DECADE: f64 = 10.0;
 
 /// A horizontal axis.
@@ -120,7 +120,7 @@ fn even_ticks(from: f64, to: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Returns powers of ten, with their multiples if there are few of them.
+/// Returns powers of ten. If there are few, also returns their double and their fivefold.
 fn decade_ticks(from: f64, to: f64) -> Vec<f64> {
     let multiples: &[f64] = if to / from < 2000.0 {
         &[1.0, 2.0, 5.0]

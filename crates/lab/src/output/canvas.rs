@@ -1,4 +1,4 @@
-//! What all plots share: the canvas, texts, markers, lines with dashes, and the head with title and legend.
+//! The parts that all plots share: the canvas, texts, markers, lines with dashes, and the head with title and legend.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub(super) type Failure = DrawingAreaErrorKind<io::Error>;
 /// A position in pixels.
 pub(super) type Point = (i32, i32);
 
-/// Returns what `on` draws on a white area, as an SVG document.
+/// Returns an SVG document with the drawing that `on` makes on a white area.
 pub(super) fn draw(height: u32, on: impl FnOnce(&Area<'_>) -> Result<(), Failure>) -> String {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -89,7 +89,7 @@ pub(super) enum Sample {
     MarkedLine,
 }
 
-/// The title of a plot and, below it, the legend, in as many lines as it needs.
+/// The title of a plot and, below the title, the legend, which can have several lines.
 pub(super) struct Head<'a> {
     title: &'a str,
     /// Names of the series with their positions and styles.

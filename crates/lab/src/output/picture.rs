@@ -5,7 +5,7 @@ const LETTER: f64 = 0.6;
 
 /// A text of a picture.
 struct Text<'a> {
-    /// Its attributes.
+    /// The attributes of its element.
     tag: &'a str,
     /// The text, with escapes.
     content: &'a str,

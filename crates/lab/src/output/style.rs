@@ -10,8 +10,8 @@ use larder_readahead::PolicyName;
 use plotters::style::{Color, RGBColor, ShapeStyle};
 
 /// Colours that remain distinct with colour blindness (Okabe and Ito). The first colours belong to the
-/// policies, oldest first. `off`, the first one, is also a variant of mbcache. The other variants have the
-/// colours after it.
+/// policies, oldest first. The name of the first policy, `off`, is also the name of a variant of mbcache. The
+/// other variants of mbcache have the colours after the colour of `off`.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x72, 0xb2),
@@ -93,7 +93,7 @@ impl Style {
         Self { colour, variant: 0 }
     }
 
-    /// Returns all styles, all colours of the first variant first.
+    /// Returns all styles, beginning with all colours of the first variant.
     fn all() -> impl Iterator<Item = Self> + Clone {
         (0..STYLES).map(|at| Self {
             colour: at % COLOURS.len(),
@@ -133,7 +133,7 @@ impl Style {
     }
 }
 
-/// Returns a style for each of the named series. They are distinct if there are at most [`STYLES`] series.
+/// Returns a style for each of the named series. The styles are distinct if there are at most [`STYLES`] series.
 pub(super) fn styles<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<Style> {
     let taken: Vec<Style> = names.clone().filter_map(named_style).collect();
     let mut free = Style::all().filter(|style| !taken.contains(style)).cycle();

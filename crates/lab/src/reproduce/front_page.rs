@@ -1,7 +1,8 @@
 //! The first page of each report: all findings with their verdicts, and a forest plot of their effects.
 //!
-//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed
-//! (if each figure were that of the reference), and how verdicts differ from those of the report's last version.
+//! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed: if
+//! each figure equalled the figure of the reference. For a finding whose rule or workload was changed, it also states
+//! the verdict before the change.
 
 use std::fmt::Write as _;
 
@@ -39,7 +40,7 @@ pub(super) struct Entry {
     /// Whether the finding claims a difference, but would hold even if nothing had changed: its rule proves
     /// nothing.
     proves_nothing: bool,
-    /// The verdict before the rule or the workload was changed; `None` if it was not.
+    /// The verdict before the rule or the workload was changed; `None` if neither was changed.
     former: Option<Verdict>,
     /// What was changed, and how the verdict changed with it.
     change: Option<String>,
@@ -52,7 +53,7 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct ComparedEffect {
     label: String,
-    /// The effect if nothing differs: 0 for a share, and another value for a ratio.
+    /// The effect if nothing differs: 1 for a ratio, and 0 for a share.
     no_effect: f64,
     published: Option<Estimate>,
     /// The estimate of each of our tables.
@@ -60,7 +61,7 @@ pub(super) struct ComparedEffect {
     bound: Bound,
 }
 
-/// Returns the disclaimer of a quick run, which used `instead` of the published sizes.
+/// Returns the disclaimer of a quick run. `instead` describes the sizes that replace the published sizes.
 pub(super) fn quick_caveat(instead: &str) -> String {
     format!(
         "**This is a quick run: it proves nothing.** It uses {instead} and is not a reproduction. It only shows \
@@ -80,7 +81,7 @@ impl Entry {
         )
     }
 
-    /// Returns the entry of a finding with its verdicts, and with its published effects and those of each of our
+    /// Returns the entry of a finding: its verdicts, its published effects, and its effects in each of our
     /// tables.
     pub fn new<R>(
         finding: &Finding<R>,
@@ -127,7 +128,8 @@ impl Entry {
     }
 }
 
-/// Combines published effects and those of our tables by their labels, in the order in which they occur first.
+/// Combines published effects and the effects in our tables by their labels, in the order in which the labels
+/// first occur.
 fn compared(published: &[Effect], ours: &[&[Effect]]) -> Vec<ComparedEffect> {
     let of = |effects: &[Effect], label: &str| {
         let mut effects = effects.iter();

@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. The file contains finished parts only.
 //! 2. All parts in the file were measured by the same program, with the same parameters, and with the same
-//!    number of processors. Parts of another program or with other parameters are discarded.
+//!    number of processors. All other parts are discarded.
 //! 3. The file is replaced atomically, so that it is complete at any time.
 
 use serde::de::DeserializeOwned;
@@ -29,7 +29,8 @@ pub enum Found {
     Nothing,
     /// Finished parts.
     Parts,
-    /// Parts of another program or with other parameters, which are discarded.
+    /// Parts of another program, with other parameters or with another number of processors. They are
+    /// discarded.
     Other,
 }
 
@@ -65,7 +66,8 @@ where
         })
     }
 
-    /// Reads the finished parts from the file at `path`. The first part creates the file and its directory.
+    /// Reads the finished parts from the file at `path`, if it exists. [`Self::add`] creates the file and its
+    /// directory.
     ///
     /// # Errors
     /// Returns an error if the file exists but cannot be read.

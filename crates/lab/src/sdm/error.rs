@@ -11,9 +11,9 @@ pub enum Error {
     /// Commands of the script are not installed.
     #[error("the script needs commands that are not installed: {}", .commands.join(", "))]
     Missing {
-        /// Their names.
+        /// The names of the commands.
         commands: Vec<&'static str>,
-        /// The Debian packages that contain them.
+        /// The Debian packages that contain the commands.
         packages: Vec<&'static str>,
     },
     /// A file or directory cannot be created, read or removed.
@@ -43,9 +43,9 @@ pub enum Error {
         user: u32,
         /// The command with its arguments.
         command: String,
-        /// Its exit status.
+        /// The exit status of the command.
         status: ExitStatus,
-        /// Its error output.
+        /// The error output of the command.
         message: String,
     },
     /// A file differs from the expected result of the script.
@@ -55,7 +55,7 @@ pub enum Error {
         user: u32,
         /// The path in the user's home.
         path: String,
-        /// The beginning of its content.
+        /// The beginning of the file's content.
         found: String,
     },
     /// A script that cannot be recorded.

@@ -41,7 +41,7 @@ pub enum Error {
     OutOfDevice {
         /// Size of the file.
         size_bytes: u64,
-        /// Its device offset.
+        /// The offset of the file on the device.
         device_offset_bytes: u64,
         /// The device model's name.
         device: &'static str,

@@ -129,7 +129,7 @@ impl Processors {
         self.free_at.iter().min().copied()
     }
 
-    /// Occupies a processor that is free at `now` until `until`.
+    /// Occupies a processor, which must be free at `now`, until the time `until`.
     pub(super) fn occupy(&mut self, now: VirtualTime, until: VirtualTime) {
         if let Some(free_at) = self.free_at.iter_mut().find(|free_at| **free_at <= now) {
             *free_at = until;

@@ -8,7 +8,7 @@ pub const PAGE_BYTES: u64 = 4096;
 pub struct FileSpec {
     /// Size of the file.
     pub size_bytes: u64,
-    /// Device offset of its first byte. The file is contiguous.
+    /// Device offset of the first byte of the file. The file is contiguous.
     pub device_offset_bytes: u64,
 }
 
@@ -17,7 +17,7 @@ pub struct FileSpec {
 pub struct FileId(pub(super) u32);
 
 impl FileId {
-    /// Returns its index in tables of all files.
+    /// Returns the index of the file in tables of all files.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }

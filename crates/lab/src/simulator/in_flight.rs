@@ -1,9 +1,10 @@
 //! Tracks the pages that are being read from the device, with one entry for each read request.
 //!
-//! Invariants: 1. A page is marked busy in the cache if and only if one of these reads includes it.
-//! 2. The reads of one file do not overlap. 3. The first element of `reads` is a read that is in flight.
-//!    There is an element for each request number from this read to the latest read; it is `None` for writes
-//!    and completed reads.
+//! # Invariants
+//! 1. A page is marked busy in the cache if and only if one of these reads includes it.
+//! 2. The reads of one file do not overlap.
+//! 3. The first element of `reads`, if any, is a read that is in flight. There is an element for each request
+//!    number from this read to the latest read. The elements of writes and completed reads are `None`.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -25,8 +25,8 @@
 //! - **Eviction** is Larder's: one clock hand scans all pages, and gives a page that was used twice a second
 //!   chance. Linux has an inactive and an active list, and moves a page to the active list when it is used
 //!   again. If each page is used once, as by sequential readers, both evict pages in the order in which they
-//!   were read. If a file larger than memory is read repeatedly at random, Linux keeps pages that were read
-//!   twice for longer.
+//!   were read. If a file larger than memory is read repeatedly at random, Linux keeps a page for longer after
+//!   it was read twice.
 //! - **No file system**: a file is a contiguous range of the device, has its full size from the start, and
 //!   has no metadata.
 //! - **A running reader issues all of its requests at the same time**: when it acquires its processor. The
@@ -129,8 +129,8 @@ impl Simulator {
             .collect()
     }
 
-    /// Runs the readers until all are done. The run opens the files anew. It changes nothing about pages that are
-    /// in flight or dirty at its start or its end: they are neither waited for nor written back.
+    /// Runs the readers until all are done. The run opens the files anew. At its start and at its end, it neither
+    /// waits for pages in flight nor writes dirty pages back.
     pub fn run(&mut self, jobs: Jobs) -> RunReport {
         Run::new(&mut self.machine, self.config.cpu, jobs).finish()
     }

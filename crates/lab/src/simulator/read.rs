@@ -1,9 +1,9 @@
 //! Reads a page until the reader has it or must wait. Implements the page cache and the device of a file for
 //! the readahead driver.
 //!
-//! A window becomes one device request for each contiguous run of pages that are neither cached nor in
-//! flight, split at the maximum size of the device's commands. If all memory is in use, the rest of the
-//! window is omitted, as in Linux.
+//! A window becomes device requests: one for each contiguous run of pages that are neither cached nor in
+//! flight. A long run is split at the maximum size of the device's commands. If all memory is in use, the rest
+//! of the window is omitted, as in Linux.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -15,7 +15,7 @@
 //! 1. A reader that is not done has one pending event, or is queued for a processor, or waits for a read, for
 //!    a flush, for memory or for fewer dirty pages. While a reader waits for memory or for fewer dirty pages, a
 //!    device request is in flight, or a reader that was notified of free memory has not run yet.
-//! 2. Each completion wakes readers that wait for memory, in FIFO order: as many as pages were freed, and
+//! 2. Each completion wakes readers that wait for memory, in FIFO order: one for each page that was freed, and
 //!    at least one. A woken reader may no longer need the memory. Therefore each reader that runs and
 //!    leaves memory free wakes another reader, so that no reader waits while memory is free.
 

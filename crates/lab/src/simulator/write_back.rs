@@ -45,8 +45,8 @@ struct FileWrites {
 /// A flush makes two passes over the dirty pages of the file. Each pass submits the dirty pages, except those
 /// that are being written, and then waits until all writes of the file that are in progress at that time are
 /// done. The second pass is for the pages that the first pass left dirty; if there are none, it is skipped.
-/// Two passes are sufficient: if a page is being written during the second pass, its write was submitted
-/// after the flush began, so this write contains all data of the page that the flush must write.
+/// Two passes are sufficient. If a page is being written during the second pass, this write was submitted after
+/// the flush began. Therefore it contains all data of the page that the flush must write.
 #[derive(Debug)]
 struct Flush {
     reader: Option<ReaderId>,
@@ -238,8 +238,8 @@ impl WriteBack {
         true
     }
 
-    /// For each flush that waits only for writes that are done: requests its second pass, if that is needed,
-    /// and otherwise ends the flush.
+    /// Processes each flush whose current pass waits for no more writes. If the flush needs a second pass, requests
+    /// this pass. Otherwise ends the flush.
     fn end_flushes(&mut self) {
         let files = &self.files;
         let is_written = |submitted: &mut Submitted| {

@@ -29,7 +29,7 @@ impl Figures {
     }
 
     /// Compares the means of `self` and `other`. Returns `Equal` if they differ by at most twice the sum of
-    /// both standard deviations, and `None` if one of them is the result of a single run.
+    /// both standard deviations. Returns `None` if `self` or `other` is the result of a single run.
     pub fn beyond_noise(self, other: Self) -> Option<Ordering> {
         let noise = 2.0 * (self.s? + other.s?);
         let difference = self.mean - other.mean;

@@ -1,8 +1,8 @@
 //! Estimates with 95% confidence intervals.
 //!
 //! # Model
-//! There are two kinds of repetitions. Runs of two kernels that take turns form *pairs*: whatever slows the
-//! machine slows both runs of a pair, so that their ratio has less noise than each of them.
+//! There are two kinds of repetitions. Runs of two kernels that take turns form *pairs*: a change in the
+//! machine's speed affects both runs of a pair, so that their ratio has less noise than each of them.
 //! [`Interval::of_paired_ratio`] is the geometric mean of these ratios, with a bootstrap interval over pairs.
 //! Simulations with different seeds are independent, and their distribution is unknown.
 //! [`Interval::of_median`] is their median, with the interval between two of the sorted figures. This interval is
@@ -42,7 +42,7 @@ impl Interval {
         Self::new(value, [value; 2])
     }
 
-    /// Returns a figure of which too few repetitions exist for an interval.
+    /// Returns an estimate without an interval, for which there are too few repetitions.
     pub fn unknown(value: f64) -> Self {
         Self {
             value,
@@ -61,9 +61,9 @@ impl Interval {
 
     /// Returns the median of figures from different seeds.
     ///
-    /// The interval extends from the k-th smallest to the k-th largest figure, with the largest k for which it
-    /// contains the median of the distribution with a probability of at least 95%. This requires six figures;
-    /// with ten, k is 2.
+    /// The interval extends from the k-th smallest to the k-th largest figure. It must contain the median of the
+    /// distribution with a probability of at least 95%; k is the largest number for which it does. This requires
+    /// six figures; with ten, k is 2.
     pub fn of_median(figures: &[f64]) -> Self {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -77,8 +77,8 @@ impl Interval {
         }
     }
 
-    /// Returns the geometric mean of the first figure divided by the second one, over all pairs, which must be
-    /// positive. The interval requires five pairs.
+    /// Returns the geometric mean, over all pairs, of the first figure divided by the second one. All figures
+    /// must be positive. The interval requires five pairs.
     ///
     /// The bootstrap interval of few pairs is too narrow, since it has the width of a normal distribution with
     /// the deviation of the sample. Therefore the interval of n pairs is widened by two factors: the quantile of
@@ -105,8 +105,8 @@ impl Interval {
     }
 
     /// Returns the ratio of the means of two independent groups of runs, of which only the statistics are
-    /// known, as in published tables. `groups` may contain several such ratios, whose geometric mean is
-    /// returned. `runs` is the size of each group.
+    /// known, as in published tables. If `groups` contains several pairs of groups, returns the geometric mean
+    /// of their ratios. `runs` is the size of each group.
     pub fn of_mean_ratio(groups: &[(Figures, Figures)], runs: usize) -> Self {
         let ratios: Vec<f64> = groups
             .iter()
@@ -130,11 +130,11 @@ impl Interval {
         .map(f64::exp)
     }
 
-    /// Returns the deviation of one group of runs divided by that of another, both relative to their means.
-    /// `runs` is the size of each group; an interval requires four.
+    /// Returns the ratio of the relative deviations of two groups of runs. A relative deviation is the standard
+    /// deviation divided by the mean. `runs` is the size of each group; an interval requires four.
     ///
-    /// The interval is that of normally distributed runs: the logarithm of the ratio has a standard deviation of
-    /// about 1 / sqrt(runs - 2), which matches Fisher's distribution to 10%.
+    /// The interval assumes that runs are normally distributed. Then the logarithm of the ratio has a standard
+    /// deviation of about 1 / sqrt(runs - 2), which matches Fisher's distribution to 10%.
     pub fn of_deviation_ratio(one: Figures, other: Figures, runs: usize) -> Self {
         let relative = |figures: Figures| figures.s.map(|s| s / figures.mean);
         let (Some(one), Some(other)) = (relative(one), relative(other)) else {

@@ -105,8 +105,8 @@ fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
     Ok(Some(Checkpoint { footer, start, end }))
 }
 
-/// Decodes the fields after the metadata: the start of the row group, the length and the checksum of the
-/// metadata.
+/// Decodes the fields after the metadata: the start of the row group, the length of the metadata, and the
+/// checksum of the metadata and these two fields. Returns `None` if the mark is missing.
 fn decode_tail(tail: &[u8; TAIL_BYTES]) -> Option<(u64, u32, u32)> {
     let (start, rest) = tail.split_first_chunk()?;
     let (footer_bytes, rest) = rest.split_first_chunk()?;

@@ -21,7 +21,7 @@ pub enum Error {
     Column {
         /// The missing column.
         name: &'static str,
-        /// Its type.
+        /// The type of the column.
         physical: Type,
     },
     /// The file has the columns of a trace, but not the metadata key of one.
@@ -29,7 +29,7 @@ pub enum Error {
         "the file has the columns of a trace, but not the key larder.trace.version, which defines them"
     )]
     NoVersion,
-    /// Another tool compressed it with an unsupported codec.
+    /// Another tool compressed the trace with an unsupported codec.
     #[error(
         "the trace was rewritten by another program and compressed with {0}, which is not supported"
     )]
@@ -66,7 +66,7 @@ pub enum Error {
 }
 
 impl From<larder_trace::Error> for Error {
-    /// An input/output error is the same error, whether in reading or writing.
+    /// Converts an error of writing. An input/output error becomes [`Self::Io`], as in reading.
     fn from(error: larder_trace::Error) -> Self {
         match error {
             larder_trace::Error::Io(refused) => Self::Io(refused),

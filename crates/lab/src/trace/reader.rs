@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub enum Tolerance {
     /// An incomplete or damaged trace is an error.
     Whole,
-    /// The trace is read up to its last intact row group.
+    /// The trace is read up to its first damaged or missing row group.
     UpToLastRowGroup,
 }
 
@@ -43,8 +43,9 @@ impl TraceReader {
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// Returns an error if the file is not a trace or has an unsupported version. Also returns an error if it
-    /// has no footer, unless `tolerance` accepts this.
+    /// Returns an error if the file is not a trace, or has an unsupported version or compression. Also returns
+    /// an error if the footer is missing or damaged, unless `tolerance` accepts this and there is an intact row
+    /// group.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         Self::of(File::open(path)?, tolerance)
     }

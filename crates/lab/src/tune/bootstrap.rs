@@ -1,4 +1,5 @@
-//! Estimates how much a gain depends on the particular lookups of a trace, by resampling its segments.
+//! Estimates how much a gain depends on the particular lookups of a trace: computes the gain also for random
+//! samples of the trace's segments.
 
 use crate::run_report::ratio;
 use crate::statistics::{Interval, percentile_range};
@@ -8,8 +9,9 @@ use crate::workload::chance::generator;
 /// lookups.
 const MIN_SEGMENTS: usize = 8;
 
-/// Returns the relative decrease from the sum of the second numbers to the sum of the first numbers. Each
-/// pair is a segment. Segments whose second number is 0 are omitted.
+/// Returns the relative decrease from the sum of the second numbers to the sum of the first numbers, with its
+/// range over the samples. Each pair is a segment. Segments whose second number is 0 are omitted. If fewer
+/// than [`MIN_SEGMENTS`] remain, there is no range.
 pub(super) fn bootstrap(segments: &[(f64, f64)], seed: u64) -> Interval {
     let gain = |segments: &[(f64, f64)]| {
         let (less, more) = segments.iter().fold((0.0, 0.0), |sum, segment| {

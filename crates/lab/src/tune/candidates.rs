@@ -8,11 +8,11 @@ use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::tables::{Finder, TableSize};
 use larder_cache::tape::CacheKind;
 
-/// The largest size that is compared has this many bits more than the current table, or than the smallest
-/// table with at least as many buckets as objects, whichever is larger.
+/// Number of bits by which the largest compared table exceeds the larger of two tables: the current table,
+/// and the smallest table with at least as many buckets as objects. [`BUCKETS_OF_MEMORY`] limits the result.
 const EXTRA_BITS: u32 = 1;
 
-/// Divisor of the memory: the buckets of a table may take at most 1/128 of it.
+/// Divisor of the memory: the buckets of a table may take at most 1/128 of the memory.
 const BUCKETS_OF_MEMORY: u64 = 128;
 
 /// Assumed block size of the mounted image: the default of `mke2fs`.

@@ -14,12 +14,14 @@
 //!    counted for the lookups of the second half only, which did not influence the selection. At the time
 //!    in the second half when the cache has the most objects, the replay pauses, and the latest lookups are
 //!    repeated and timed. The gain is the relative decrease in links, or in time, from the current table to
-//!    the selected one. It estimates the decrease for other traces of the same workload.
-//! 3. Recommendation. A change is recommended only if the selected table is faster than the current one by
-//!    more than the noise in the second half as well.
+//!    the selected one. The gain estimates the decrease for other traces of the same workload.
+//! 3. Recommendation. A change is recommended only if three conditions are met. The second half has enough
+//!    lookups. In the second half as well, the selected table is faster than the current one by more than
+//!    the noise. In at least 95% of the pairs of timed runs, one run of each table, the selected table is
+//!    faster.
 //!
-//! Therefore noise alone seldom causes a recommendation to change a table, and the recommendation for a
-//! trace is the same in every run, unless the advantage of a table is close to the noise.
+//! Therefore noise alone seldom causes a recommendation to change a table. The recommendation for a trace is
+//! the same in every run, unless the advantage of a table is close to the noise.
 //!
 //! The second half consists of 16 segments. The decrease in links is also computed for random samples of
 //! these segments, drawn with replacement (bootstrap). The range of the results shows how much the decrease

@@ -4,12 +4,12 @@
 //! # Model
 //! "Some may argue that shrinking the dcache unnecessarily might lower the overall effectiveness of the
 //! cache" (Lever 2000, section 3.3). Both effects are measured. The trace's names are replayed twice in the
-//! same table: with capacity for their maximum number, and with capacity for half of that number. The
-//! second replay represents eager shrinking, which evicts names at every shortage of memory. The time saved
-//! on all lookups, divided by the number of additional misses, is the maximum cost of a miss at which eager
-//! shrinking pays. The trace does not contain the actual cost of a miss. The user can specify it. By
-//! default, the cost is the time of a read from a flash disk. This assumes that every miss reads the disk,
-//! which is the worst case, so eager shrinking is recommended only if it pays even then.
+//! same table: with room for the largest number of names that the cache contained, and with room for half of
+//! that number. The second replay represents eager shrinking, which evicts names at every shortage of memory.
+//! The time saved on all lookups, divided by the number of additional misses, is the maximum cost of a miss at
+//! which eager shrinking pays. The trace does not contain the actual cost of a miss. The user can specify it.
+//! By default, the cost is the time of a read from a flash disk, as if every miss read the disk. This is the
+//! worst case. Therefore eager shrinking is recommended only if it pays even then.
 
 use super::pairs::{MIN_FASTER_SHARE, faster_share};
 use crate::hash::{Capacity, Combination, Error, Outcome, Source, Surveys, Wanted, replay, survey};

@@ -19,8 +19,8 @@ pub(crate) fn mix(value: u64) -> u64 {
 
 /// A random permutation of the numbers below `count`.
 ///
-/// It is a Feistel network over the smallest even number of bits that can represent `count`.
-/// Results of `count` or more are mapped again, at most 4 times on average.
+/// The permutation is a Feistel network over the smallest even number of bits that can represent
+/// `count`. Results of `count` or more are mapped again, at most 4 times on average.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Permutation {
     count: u64,

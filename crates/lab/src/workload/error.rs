@@ -76,7 +76,7 @@ pub enum WorkloadError {
         workload: &'static str,
         /// The parameter's name.
         parameter: &'static str,
-        /// Its value.
+        /// The given value.
         value: String,
         /// The name of the parameter with the number of sharers.
         sharers: &'static str,

@@ -10,9 +10,9 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) parameters: &'static [ParameterInfo],
-    /// Returns the sizes of the files that it needs.
+    /// Returns the sizes of the files that the workload needs.
     pub(super) file_sizes: fn(&Parameters) -> Vec<u64>,
-    /// Returns its readers.
+    /// Returns the readers of the workload.
     pub(super) jobs: fn(&Parameters, &JobContext<'_>) -> Jobs,
 }
 

@@ -48,11 +48,11 @@ pub struct Workload {
 /// The description of a kind of workload.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadInfo {
-    /// Its name, as in `--workload NAME`.
+    /// The name of the kind, as in `--workload NAME`.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// The description of the kind, in one line.
     pub about: &'static str,
-    /// Its parameters.
+    /// The parameters of the kind.
     pub parameters: &'static [ParameterInfo],
 }
 
@@ -89,20 +89,20 @@ impl Workload {
         })
     }
 
-    /// Returns its name.
+    /// Returns the name of the workload.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.kind.name
     }
 
-    /// Returns the sizes of the files that it needs, in bytes.
+    /// Returns the sizes of the files that the workload needs, in bytes.
     #[must_use]
     pub fn file_sizes(&self) -> Vec<u64> {
         (self.kind.file_sizes)(&self.values)
     }
 
-    /// Returns its readers, on `files` of at least the required sizes, with random numbers from
-    /// `seed`.
+    /// Returns the readers of the workload, on `files` of at least the required sizes, with random
+    /// numbers from `seed`.
     ///
     /// # Panics
     /// Panics if there are fewer files than the workload needs.

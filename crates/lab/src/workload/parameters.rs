@@ -8,17 +8,17 @@ use crate::simulator::PAGE_BYTES;
 /// The definition of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
-    /// Its name, as in `NAME:name=value`.
+    /// The name of the parameter, as in `NAME:name=value`.
     pub name: &'static str,
-    /// The unit of its value.
+    /// The unit of the value.
     pub unit: Unit,
-    /// Its default value.
+    /// The default value.
     pub default: u64,
-    /// Its minimum and maximum.
+    /// The minimum and the maximum.
     pub range: (u64, u64),
     /// The parameter that counts the sharers of these bytes, each of which needs at least one page.
     pub page_for_each: Option<&'static str>,
-    /// Its description, in one line.
+    /// The description of the parameter, in one line.
     pub about: &'static str,
 }
 

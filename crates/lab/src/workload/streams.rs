@@ -35,8 +35,8 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "streams",
-        about: "paced readers of separate files; one starts each second, and all stop a second after \
-                the last start (they thrash if memory is too small)",
+        about: "readers of separate files at a limited rate, which start one after the other; all \
+                stop one stagger after the last start (they thrash if memory is too small)",
         parameters: &[
             STREAMS.named("streams", 200, "number of readers at the end"),
             BYTES.named(

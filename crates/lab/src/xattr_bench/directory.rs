@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! The parent process starts P child processes. Each child creates its files, reports that it is ready, and
-//! reads from a pipe that all children share. When all children are ready, the parent writes one line for
-//! each of them to the pipe, and the measured time begins. It ends when the last child has reported that it
-//! is done. A child exits if the pipe is closed before the start, and is killed when the parent dies.
+//! reads from a pipe that all children share. When all children are ready, the measured time begins, and the
+//! parent writes one line for each child to the pipe. The measured time ends when the last child has reported
+//! that it is done. A child exits if the pipe is closed before the start, and is killed when the parent dies.
 
 use super::commits::KernelJournal;
 use super::draws::{Draws, bytes_of, last_values};

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! 1. A block's count of users equals the number of files that use it.
-//! 2. A block's entry is deleted before its contents change, and before it is freed.
+//! 2. The entry of a block is deleted before the contents of the block change, and before the block is freed.
 //! 3. After all threads that change the count of users are done, an entry is reusable if and only if its
 //!    block has fewer than [`MAX_USERS`] users. With [`Blocks::without_reusable_flag`], each entry is reusable.
 //!

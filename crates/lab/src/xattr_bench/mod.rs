@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! This is the stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016 (the letter). Each of P processes
-//! has F files. It sets an attribute of its files N times in total, to random values from a pool of V values.
+//! has F files. A process sets an attribute of its files N times in total, to random values from a pool of V values.
 //! The letter does not specify the name of the attribute, the size of a value, or the order of the files.
 //! Here the name is [`ATTRIBUTE`] and the size is [`VALUE_BYTES`]; a process sets the attribute of its files
 //! in turn.

@@ -5,8 +5,8 @@ use larder_readahead::PolicyName;
 
 use crate::support::{MIB, run_named};
 
-/// Runs the document's test: streams of 100 KB/s in 128 MB, where each second adds one stream, up
-/// to 200.
+/// Runs the document's test: streams of 100 KB/s in 128 MB of memory. One stream starts each second,
+/// up to 200.
 fn thrashing(policy: PolicyName) -> RunReport {
     run_named("streams", policy, "sata-2007", 128 * MIB)
 }

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// The maximum time between the termination signal to the command and its exit.
+/// The time in which the command must exit after SIGTERM, before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between checks whether the command has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -81,7 +81,8 @@ impl StopCondition {
     }
 
     /// Terminates the command if it is still running when the recording ends. Kills the command if it does
-    /// not exit in time, or at the next signal.
+    /// not exit within [`EXIT_TIMEOUT`], or if this process receives another signal. Returns the exit status
+    /// of the command, or `None` if there is no command.
     pub(super) fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none()
             && let Some(child) = &self.child

@@ -2,10 +2,10 @@
 //!
 //! # Model
 //! Lever 2000, section 5.1: "our choice is based on finding a prime that is in golden ratio to the machine's
-//! word size". The product of the key and this prime is shifted right, by the number of bits of the word
-//! minus the number of bits of the table, so that its highest bits select the bucket. Section 6 raises the
-//! question whether 64-bit hardware needs another constant. [`Study::answer`] answers this question from the
-//! measurements.
+//! word size". The key is multiplied by this prime, and the highest bits of the product select the bucket. For
+//! this, the product is shifted right by the number of bits of the word minus the number of bits of the table.
+//! Section 6 raises the question whether 64-bit hardware needs another constant. [`Study::answer`] answers this
+//! question from the measurements.
 
 mod answer;
 mod key_set;
@@ -53,7 +53,7 @@ pub struct NearPrime {
     pub difference: f64,
 }
 
-/// The multiplier that was derived for words of one size, and measurements of it and of other multipliers.
+/// The multiplier that was derived for words of one size, with measurements of this and of other multipliers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
     /// The size of a word, in bits.
@@ -171,7 +171,7 @@ mod tests {
         Study::new(bits, 12, &KeySet::generated(12).unwrap())
     }
 
-    /// Returns the links of a multiplication relative to chance, with the keys on which it does worst.
+    /// Returns the links of a multiplication relative to chance, with the keys for which this ratio is largest.
     fn worst(study: &Study, name: &str) -> f64 {
         let rows = study.key_sets.iter().flat_map(|set| {
             let of_this = set.measured.iter().filter(|row| row.multiplication == name);

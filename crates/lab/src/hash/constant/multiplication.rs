@@ -1,4 +1,4 @@
-//! A multiplication as a hash function, and the names of those that are compared.
+//! A multiplication as a hash function, and the names of the compared multiplications.
 
 use serde::Serialize;
 

@@ -45,10 +45,10 @@ fn word_size(bits: u32) -> f64 {
 /// One more than the maximum number of points whose gaps are examined.
 const NUMBERS: u64 = 1 << 16;
 
-/// Adds the products of 1, 2, 3, ... and `multiplier` as points on a circle of length 2^`bits`, and returns
-/// the largest ratio of the largest gap to the mean gap after any of these steps. At most 65535 points are
-/// added. At any time, the gaps have at most three different lengths (the three-gap theorem). If the multiplier
-/// is the golden ratio, each new point falls into one of the largest gaps.
+/// Returns the largest gap between points on a circle, divided by the mean gap: the worst result for any number
+/// of points. The points are the products of `multiplier` and 1, 2, 3, ..., on a circle of length 2^`bits`. At
+/// most 65535 points are added. At any time, the gaps have at most three different lengths (the three-gap
+/// theorem). If the multiplier is the golden ratio, each new point falls into one of the largest gaps.
 pub(super) fn worst_gap(multiplier: u64, bits: u32) -> f64 {
     let circle = 1_u128 << bits;
     let mask = u64::MAX >> (64 - bits);

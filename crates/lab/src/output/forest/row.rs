@@ -64,7 +64,8 @@ impl ForestRow {
         std::iter::once(self.published.as_ref()).chain(ours)
     }
 
-    /// Returns the lines of figures: the published one, and those of our tables that have one.
+    /// Returns the lines of figures: one for the published estimate, and one for each of our tables that has an
+    /// estimate.
     fn figures<'a>(&'a self, series: &[(&'a str, Style)]) -> Vec<Figure<'a>> {
         let all = series.iter().zip(self.estimates()).enumerate();
         let shown = all.filter(|(at, (_, estimate))| *at == 0 || estimate.is_some());
@@ -129,7 +130,7 @@ impl ForestRow {
 /// A line of a row.
 #[derive(Clone, Copy, Debug)]
 struct Figure<'a> {
-    /// Name of its series.
+    /// Name of the series of the line.
     name: &'a str,
     style: Style,
     estimate: Option<&'a Estimate>,

@@ -16,8 +16,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Returns the verdict on an effect: whether its whole interval is within the bound, outside of it, or
-    /// neither.
+    /// Returns the verdict on an effect: whether its whole interval is within the bound, outside of the bound,
+    /// or neither. Without an interval, there are too few runs for a verdict.
     #[must_use]
     pub fn verdict(self, estimate: Interval) -> Verdict {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
@@ -45,12 +45,12 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// A number that a finding is about.
+/// A number by which a finding is judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// What is compared, such as "scripts per hour, 12 bit / reference".
     pub label: String,
-    /// Its size.
+    /// The number, with its interval.
     pub estimate: Interval,
     /// The value if nothing differs: 1 for a ratio, 0 for a share of changed cases.
     pub no_effect: f64,

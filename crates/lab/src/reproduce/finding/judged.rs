@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(bound = "")]
 pub struct Finding<R: 'static> {
-    /// Its short name.
+    /// The short name of the finding.
     pub name: &'static str,
     /// The document's finding or question, as a claim.
     pub claim: &'static str,
@@ -30,7 +30,7 @@ pub struct Finding<R: 'static> {
 /// The last verdict before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Previous {
-    /// The verdict then.
+    /// The verdict before the change.
     pub verdict: Verdict,
     /// What was changed, and why.
     pub reason: &'static str,
@@ -74,7 +74,7 @@ pub struct Judged<R: 'static> {
     /// The effects in the results.
     #[serde(flatten)]
     pub observed: Observed,
-    /// Whether it holds.
+    /// Whether the finding holds.
     pub verdict: Verdict,
     /// The verdict if nothing differed in the results.
     pub if_nothing_changed: Verdict,

@@ -3,12 +3,12 @@
 //! # Model
 //! A [`Finding`] is a claim with a criterion. The criterion computes [`Effect`]s from results, such as the
 //! ratio of two throughputs, and each effect has a [`Bound`]. The claim holds if the 95% interval of each effect
-//! is within its bound; it does not hold if an interval is outside; otherwise the results do not decide it.
+//! is within its bound. It does not hold if an interval is outside of its bound. Otherwise it is undecided.
 //!
 //! A criterion that passes on any results proves nothing. Therefore each finding is also judged on results that
-//! are changed by a [`Mutation`]: first of all on results in which nothing differs. Each report prints the
-//! verdict on these results beside the actual one. A claim may hold on them only if it states that something is
-//! *not worse* ([`Finding::is_non_inferiority`]).
+//! are changed by a [`Mutation`], above all on results in which nothing differs. Each report prints the verdict
+//! on results in which nothing differs beside the actual verdict. Only a claim that something is *not worse*
+//! ([`Finding::is_non_inferiority`]) may hold on such results.
 //!
 //! # Tests
 //! The tests of each document judge all findings on the results of all mutations.
@@ -31,7 +31,7 @@ pub use verdict::Verdict;
 mod tests {
     use super::*;
 
-    /// The time of a kernel beside that of the reference.
+    /// The time of a kernel, and the time of the reference.
     #[derive(Clone)]
     struct Times {
         reference: f64,

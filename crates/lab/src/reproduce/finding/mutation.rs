@@ -3,14 +3,15 @@
 use crate::run_report::as_f64;
 use crate::workload::chance::mix;
 
-/// A change of results. A figure is changed relative to that of the reference: an effect is the ratio of both.
+/// A change of results. A figure is changed relative to the figure of the reference. The effect is the ratio of
+/// these two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Nothing differs: each figure is that of the reference.
+    /// Nothing differs: each figure equals the figure of the reference.
     Equal,
-    /// Each effect is inverted: what was faster is slower by the same factor.
+    /// Each effect is inverted: a variant that was faster is now slower by the same factor.
     Inverted,
-    /// Each effect is halved: its ratio is the square root.
+    /// Each effect is halved: the ratio becomes its square root.
     Halved,
     /// Nothing differs except for noise, which depends on this seed.
     Noise(u64),

@@ -38,7 +38,7 @@ pub fn described<R>(judged: &Judged<R>) -> String {
     text
 }
 
-/// Returns the findings for a terminal: a block for each, since the figures need its width.
+/// Returns the findings for a terminal. Each finding is a block of lines, since its figures need the whole width.
 #[must_use]
 pub fn printed<R>(findings: &[Judged<R>]) -> String {
     let mut text = String::new();

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Verdict {
     /// The finding holds.
     Holds,
-    /// It does not hold.
+    /// The finding does not hold.
     DoesNotHold,
     /// Undecided: an interval contains its bound.
     WithinNoise,
@@ -43,8 +43,8 @@ impl Verdict {
         matches!(self, Self::Holds | Self::DoesNotHold)
     }
 
-    /// Combines the verdicts on all conditions of a finding: one that does not hold refutes the finding, and
-    /// one that is undecided leaves it undecided.
+    /// Combines the verdicts on all conditions of a finding. If a condition does not hold, the finding does not
+    /// hold. Otherwise, if a condition is undecided, the finding is undecided.
     pub fn all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         let order = [
             Self::DoesNotHold,

@@ -26,9 +26,9 @@ impl Costs {
     /// 140 ns. The costs of waking a process and of switching to it have the order of magnitude that
     /// lmbench reports for Linux of that time. These costs are not fitted.
     ///
-    /// According to the letter's table, a set with `off` and one process takes 2.9 microseconds. That an entry is
-    /// held for a third of this time is an assumption. With F=1000 files for each process and many processes, a
-    /// set takes about 5 microseconds and changes about one block.
+    /// According to the letter's table, a set with `off` and one process takes 2.9 microseconds. It is assumed that
+    /// an entry is held for a third of this time. With F=1000 files for each process and many processes, a set
+    /// takes about 5 microseconds and changes about one block.
     pub const START: Self = Self {
         prices: Prices {
             own_ns: 5,

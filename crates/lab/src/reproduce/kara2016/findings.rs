@@ -45,8 +45,8 @@ impl Source {
 #[derive(Debug)]
 pub struct Rule {
     pub finding: Finding<Grid>,
-    /// Whether it concerns contention between processors. Measurements on fewer processors than the letter's
-    /// machine had show nothing about such a finding.
+    /// Whether the finding concerns contention between processors. A measurement shows nothing about such a
+    /// finding if the machine has fewer processors than the letter's machine had.
     pub needs_processors: bool,
     /// The sources of the tables that are examined.
     pub sources: &'static [Source],
@@ -58,7 +58,7 @@ const MANY: u32 = 64;
 /// The minimum ratio of two times for a finding that says "far" or "much".
 const FAR: f64 = 2.0;
 
-/// A variant that takes longer on average by less than this share does not count as slower.
+/// A variant counts as slower only if it takes longer on average by at least this share.
 const MARGIN: f64 = 0.05;
 
 /// The tables of the cache's own code.
@@ -333,16 +333,16 @@ fn mean(
     grid.estimate(cases, |grid| grid.mean_ratio(slow, fast, wanted))
 }
 
-/// Returns the share of the cases in which `slow` takes longer than `fast` by more than the noise. It must be below
-/// `bound`.
+/// Returns the share of the cases in which `slow` takes longer than `fast` by more than the noise. The share must be
+/// below `bound`.
 fn slower(grid: &Grid, slow: MbCacheVariant, fast: MbCacheVariant, bound: f64) -> Option<Effect> {
     let share = share(grid, |grid| beyond_noise(grid, slow, fast))?;
     let label = format!("share of cases with {slow} slower than {fast}");
     Some(Effect::share(label, share, Bound::Below(bound)))
 }
 
-/// Returns a share of cases. It has no interval in a table without repetitions, since the cases are counted with a
-/// margin for noise.
+/// Returns a share of cases. In a table without repetitions, the share counts as exact, since the cases are counted
+/// with a margin for noise.
 fn share(grid: &Grid, count: impl Fn(&Grid) -> Option<Count>) -> Option<Interval> {
     grid.estimate_exact(|grid| count(grid).map(Count::share))
 }

@@ -108,8 +108,8 @@ mod tests {
         fits.find(|fit| fit.error < best.error)
     }
 
-    /// Returns `costs` with one change each: the work, the cost of a waiting process or that of a block is
-    /// multiplied or divided by `factor`, or the number of lines is changed.
+    /// Returns variants of `costs`, each with one change: the work, the cost of a waiting process or the cost of
+    /// a block is multiplied or divided by `factor`, or the number of lines is changed.
     fn neighbours(costs: Costs, factor: f64) -> Vec<Costs> {
         let mut neighbours = Vec::new();
         for factor in [factor, 1.0 / factor] {

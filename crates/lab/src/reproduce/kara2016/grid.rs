@@ -74,8 +74,9 @@ impl Grid {
     /// Returns the published table.
     ///
     /// The letter contains only averages, from which the noise is estimated. With `off`, there are no
-    /// lookups, so the five times with the same P and F should be equal. The noise is the relative difference
-    /// between the largest and the smallest of them; the median over all P and F is used.
+    /// lookups, so the five times with the same P and F should be equal. For each P and F, the relative
+    /// difference between the largest and the smallest of these times is computed. The noise is the median of
+    /// these differences, but at least [`LEAST_NOISE`].
     pub fn published() -> Self {
         let rows = xattr_bench().into_iter().map(|row| GridRow {
             case: row.case(),
@@ -103,8 +104,8 @@ impl Grid {
     /// Returns a table of measured times. Each time is the median of its runs, scaled from `operations` to
     /// 50,000 sets.
     ///
-    /// The noise is the relative difference between the longest and the shortest run; the median over all
-    /// cases and variants is used.
+    /// For each case and variant, the relative difference between the longest and the shortest run is computed.
+    /// The noise is the median of these differences, but at least [`LEAST_NOISE`].
     pub fn measured(measured: &[Timed], operations: u32) -> Self {
         let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
         let spreads = measured.iter().map(|one| spread(one.seconds.clone()));
@@ -123,8 +124,9 @@ impl Grid {
         }
     }
 
-    /// Returns a statistic with its interval. With at least six repetitions, it is the median over them.
-    /// Otherwise the interval is that of the mean of `figures` figures, each of which may differ by the noise.
+    /// Returns a statistic with its interval. With at least six repetitions, the result is the median over the
+    /// repetitions. Otherwise the interval is computed as for a mean of `figures` figures, each of which may differ
+    /// by the noise.
     pub(super) fn estimate(
         &self,
         figures: usize,
@@ -140,8 +142,8 @@ impl Grid {
         Some(estimate)
     }
 
-    /// Returns a statistic whose own definition allows for noise. With at least six repetitions, it is the median
-    /// over them, with an interval. Otherwise it is exact.
+    /// Returns a statistic whose own definition allows for noise. With at least six repetitions, the result is the
+    /// median over the repetitions, with an interval. Otherwise the result counts as exact.
     pub(super) fn estimate_exact(
         &self,
         statistic: impl Fn(&Self) -> Option<f64>,
@@ -203,8 +205,8 @@ impl Grid {
     }
 }
 
-/// In each case, the time under each variant is changed relative to that under `referenced`. Each repetition has its
-/// own noise.
+/// In each case, the time under each variant is changed relative to the time under `referenced`. Each repetition
+/// has its own noise.
 impl Mutable for Grid {
     fn mutated(&self, mutation: Mutation) -> Self {
         let figures = (self.rows.len() * ORDER.len()) as u64;

@@ -15,8 +15,8 @@ use std::process::{Child, Command, Stdio, id};
 
 use crate::xattr_bench::{Case, formatted};
 
-/// Capacity of the image for files, as a multiple of their number. Each run creates the files again, and the
-/// kernel does not reuse a deleted inode soon.
+/// Capacity of the image, as a multiple of the number of files. Each run creates the files again, and the kernel
+/// does not reuse a deleted inode soon.
 const ROOM: u32 = 4;
 
 /// A shell command that mounts the image, prints a newline, and waits until its standard input is closed.

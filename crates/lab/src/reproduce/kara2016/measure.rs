@@ -49,8 +49,8 @@ impl Size {
         }
     }
 
-    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is that
-    /// of [`Size::full`].
+    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is the
+    /// same as in [`Size::full`].
     #[must_use]
     pub fn published(seed: u64) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Size {
         }
     }
 
-    /// Returns few cases and sets, which show the report in seconds but are not a reproduction.
+    /// Returns few cases and sets. The report takes only seconds, but is not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl Size {
         self.config == Self::published(self.config.seed).config
     }
 
-    /// Returns the estimated duration of the measurements on two processors, in minutes. Most of the time is that
-    /// of the volume.
+    /// Returns the estimated duration of the measurements on two processors, in minutes. The volume takes most of
+    /// the time.
     #[must_use]
     pub fn estimated_minutes(&self) -> u64 {
         let processes = self.cases.iter().map(|case| u64::from(case.processes));
@@ -110,7 +110,7 @@ impl Size {
     }
 
     /// Returns the cases that the findings about the kernel need: cases in which values hardly repeat, and
-    /// cases with many processes or files in which they repeat most.
+    /// cases with many processes or files in which values repeat most.
     fn kernel_cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.cases.iter().copied();
         cases.filter(|case| {
@@ -121,7 +121,8 @@ impl Size {
     }
 }
 
-/// Number of sets of the volume per millisecond. The time includes the sets of the other tables.
+/// Number of sets of the volume, divided by the duration of the measurements in milliseconds. The duration includes
+/// the other tables.
 const SETS_MS: u64 = 270;
 
 /// The time in which a volume is opened, verified and closed, in milliseconds.
@@ -177,7 +178,7 @@ pub(super) struct Table {
 /// The commits of a journal in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Committed {
-    /// The table.
+    /// The source of the table.
     pub source: Source,
     pub case: Case,
     pub variant: MbCacheVariant,
@@ -188,14 +189,14 @@ pub struct Committed {
 /// How often a variant finds a block to share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shares {
-    /// The table.
+    /// The source of the table.
     pub source: Source,
     pub variant: MbCacheVariant,
     /// Number of files that began to share a block, for each set, in the last runs of all cases.
     pub per_set: f64,
 }
 
-/// The measurements of a reproduction: finished parts, and the means to measure the others.
+/// The measurements of a reproduction: the finished parts, and what is needed to measure the other parts.
 pub(super) struct Measurement<'a> {
     pub state: &'a mut State,
     /// The program that each process runs on the kernel's ext4.
@@ -255,7 +256,7 @@ impl Measurement<'_> {
         Ok(Ok(parts))
     }
 
-    /// Returns the runs of a case. If they are not finished, `measure` measures them, and they are stored.
+    /// Returns the runs of a case. If they are not finished, calls `measure`, and stores the measured runs.
     pub fn part(
         &mut self,
         source: Source,
@@ -339,7 +340,8 @@ fn shares<'r>(
     })
 }
 
-/// Measures a case on the kernel's ext4 under each of its variants, which have their own mounts.
+/// Measures a case on the kernel's ext4 under each variant that the kernel supports. Each variant has its own
+/// mount.
 fn kernel_case(
     config: &BenchConfig,
     case: Case,

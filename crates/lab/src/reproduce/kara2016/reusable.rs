@@ -1,7 +1,8 @@
 //! Measures and simulates the gain of the reusable flag.
 //!
-//! The last patch of the rewrite ("mbcache: add reusable flag to cache entries") reports it: with 5 values
-//! and 20,000 files of each process, 64 processes are 25 times as fast as before, and 8 processes almost 3 times.
+//! The last patch of the rewrite ("mbcache: add reusable flag to cache entries") reports this gain. With 5 values
+//! and 20,000 files of each process, 64 processes are 25 times as fast as before, and 8 processes almost 3 times as
+//! fast.
 
 use larder::MbCacheVariant::Referenced;
 use rayon::prelude::*;
@@ -24,7 +25,7 @@ const VALUES: u32 = 5;
 #[derive(Clone, Debug, Serialize)]
 pub struct Flagged {
     pub case: Case,
-    /// The published time without the flag divided by the time with it.
+    /// The published time without the flag divided by the time with the flag.
     pub published_gain: f64,
     pub measured: Vec<MeasuredGain>,
     pub simulated: SimulatedGain,
@@ -34,20 +35,22 @@ pub struct Flagged {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MeasuredGain {
     pub source: Source,
-    /// The medians of the runs, in seconds.
+    /// The median of the runs with the flag, in seconds.
     pub with_s: f64,
+    /// The median of the runs without the flag, in seconds.
     pub without_s: f64,
-    /// The time without the flag divided by the time with it.
+    /// The time without the flag divided by the time with the flag.
     pub gain: Interval,
 }
 
 /// The gain of the flag on the simulated machine.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SimulatedGain {
-    /// The time without the flag divided by the time with it: the median of all seeds.
+    /// The time without the flag divided by the time with the flag: the median of all seeds.
     pub gain: Interval,
-    /// The mean number of handovers of locks per set.
+    /// The mean number of handovers of locks per set, with the flag.
     pub handovers_with: f64,
+    /// The mean number of handovers of locks per set, without the flag.
     pub handovers_without: f64,
 }
 
@@ -101,7 +104,7 @@ pub(super) fn measured(measurement: &mut Measurement<'_>) -> Result<Vec<Measured
     each.into_iter().collect()
 }
 
-/// Simulates all cases, beside the measured gains.
+/// Simulates all cases, and adds the measured gains.
 pub(super) fn flagged(
     size: &Size,
     costs: Costs,

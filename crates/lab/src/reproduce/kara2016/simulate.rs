@@ -15,8 +15,8 @@ use crate::run_report::as_f64;
 use crate::statistics::mean;
 use crate::xattr_bench::{Case, Error};
 
-/// Number of NUMA nodes of the simulated machine. The letter does not state it; machines with 24 processors
-/// had two sockets.
+/// Number of NUMA nodes of the simulated machine. The letter does not state this number. Machines with 24
+/// processors had two sockets.
 const NODES: usize = 2;
 
 /// A simulated run.

@@ -1,8 +1,8 @@
 //! Decides whether the letter's findings hold in the measurements.
 //!
-//! A finding lists its tables in order. The verdict on the finding is that of the first table that decides it. If the
-//! finding concerns contention between processors, a table that was measured on fewer processors than the
-//! letter's machine had decides nothing: it can neither show nor refute the finding. The simulated table has as many
+//! A finding lists its tables in order. The first table that decides the finding determines its verdict. If the
+//! finding concerns contention between processors, a table decides nothing if it was measured on fewer processors
+//! than the letter's machine had: it can neither show nor refute the finding. The simulated table has as many
 //! processors as that machine.
 
 use serde::Serialize;
@@ -60,8 +60,8 @@ impl Judged {
 }
 
 /// Evaluates a finding on the published table and on all others. `processors` is the number of processors on
-/// which tables were measured. `None` means that there were too few sets for verdicts, so that only the
-/// simulated table is judged.
+/// which tables were measured, or `None` for a quick run. In a quick run, only the simulated table is judged,
+/// because the others have too few sets for a verdict.
 pub fn judge(
     rule: &'static Rule,
     published: &Grid,

@@ -1,15 +1,15 @@
-//! Compares the cost of a miss in the dentry cache with those of a miss in the buffer cache and of a page fault,
-//! with a disk.
+//! Compares the costs of three operations with a disk: a miss in the dentry cache, a miss in the buffer cache, and a
+//! page fault.
 //!
 //! # Model
 //! Section 6 leaves open "why shrinking the dentry cache more aggressively can help performance", and proposes to
-//! compare these costs. A volume with empty caches looks up the names of files in random order, then absent names
-//! in the same directories, and then reads the first page of each file, again in random order. The reads of the
-//! device that each operation makes are logged. A simulated device ([`larder_instruments::simulated`]) performs
-//! them in virtual time, one after the other, as one process would wait for them. The figures are thus times of
-//! the device alone; [`super::misses`] measures the time of the processor.
+//! compare these costs. A volume with empty caches looks up the names of files in random order. Then it looks up
+//! absent names in the same directories, and then it reads the first page of each file, again in random order. The
+//! reads of the device by each operation are logged. A simulated device ([`larder_instruments::simulated`]) performs
+//! these reads in virtual time, one after the other, as one process would wait for them. The figures are thus times
+//! of the device alone; [`super::misses`] measures the time of the processor.
 //!
-//! The image has 64 block groups. On a disk, they are spread evenly, as on a file system that fills the disk, or
+//! The image has 64 block groups. On a disk, the groups are spread evenly, as on a file system that fills the disk, or
 //! stored together at the disk's start. The seeks are the longest possible in the first case, and the shortest
 //! in the second.
 //!
@@ -71,7 +71,7 @@ pub enum Placement {
 pub struct DiskMisses {
     /// Number of seeds.
     pub seeds: u64,
-    /// Number of names, each of which misses once, and number of files whose first page is read.
+    /// Number of files. The name of each file misses once, and its first page is read.
     pub files: u64,
     /// Reads of the device in a dentry miss, if no block was cached before the first lookup.
     pub reads_per_dentry_miss: Interval,
@@ -84,7 +84,7 @@ pub struct DiskMisses {
     pub devices: Vec<DiskCosts>,
 }
 
-/// The costs of misses with one device, in milliseconds of the device: medians over all seeds.
+/// The costs of misses with one device: medians over all seeds. Times are in milliseconds of the device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskCosts {
     pub device: &'static str,
@@ -97,9 +97,9 @@ pub struct DiskCosts {
     pub buffer_miss_ms: Interval,
     /// A read of a page that is not in the page cache.
     pub page_fault_ms: Interval,
-    /// The cost of a page fault divided by that of a dentry miss.
+    /// The cost of a page fault divided by the cost of a dentry miss.
     pub faults_per_dentry_miss: Interval,
-    /// The cost of a buffer miss divided by that of a dentry miss.
+    /// The cost of a buffer miss divided by the cost of a dentry miss.
     pub buffer_misses_per_dentry_miss: Interval,
 }
 
@@ -111,7 +111,7 @@ struct Accesses {
     seed: u64,
     /// Lookups of names, with empty caches.
     dentries: Reads,
-    /// Lookups of absent names, whose directories are cached.
+    /// Lookups of absent names in cached directories.
     cached: Reads,
     /// Reads of the first page of each file.
     pages: Reads,

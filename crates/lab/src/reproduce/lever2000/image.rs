@@ -75,8 +75,8 @@ impl Image {
         )?)
     }
 
-    /// Opens a volume like [`Image::open`], on which `users` have their homes. Its caches are empty. Also
-    /// returns the names of the files in the homes.
+    /// Opens a volume as [`Image::open`] does, with a home for each of `users` users. The caches of the volume are
+    /// empty. Also returns the names of the files in the homes.
     pub(super) fn with_homes(
         &self,
         kernel: &Kernel,

@@ -11,14 +11,14 @@ pub struct Kernel {
     /// The name of the kernel in the document. The size of its table is appended if several kernels have this
     /// name.
     pub name: &'static str,
-    /// Its tables, in the syntax of [`Tables`].
+    /// The hash tables of the kernel, in the syntax of [`Tables`].
     pub tables: &'static str,
     /// Whether the document has a row for this kernel. Other kernels were added here.
     pub is_published: bool,
 }
 
 impl Kernel {
-    /// Returns its tables. As in a kernel, inodes are looked up after misses in the dentry cache.
+    /// Returns the hash tables of the kernel. As in a kernel, inodes are looked up after misses in the dentry cache.
     ///
     /// # Panics
     /// Never: a test parses all of them.
@@ -59,8 +59,8 @@ pub enum Average {
     Middle,
 }
 
-/// A machine in the document, as the memory of a volume and the files that its users read besides those of their
-/// scripts.
+/// A machine in the document, represented by the memory of a volume, and by the files that users read in addition to
+/// the files of their scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The memory of all caches in MiB. The pages of 16 scripts take 5 MiB, and those of 128 scripts 40 MiB.
@@ -74,37 +74,37 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// 128 MB. Its page cache contains 30,000 pages with 16 scripts; 64 scripts do not fit.
+    /// The machine with 128 MB. With 16 scripts, its page cache contains 30,000 pages; 64 scripts do not fit.
     const SMALL: Self = Self {
         memory_mib: 129,
         programs: 448,
         has_spool: false,
         has_tree: false,
     };
-    /// 512 MB. Its page cache contains 130,000 pages.
+    /// The machine with 512 MB. Its page cache contains 130,000 pages.
     const LARGE: Self = Self {
         memory_mib: 720,
         programs: 1872,
         has_spool: true,
         has_tree: false,
     };
-    /// 512 MB, without the programs. It is used where the page cache is not examined, because long chains of pages
-    /// would hide the effects of another cache.
+    /// The machine with 512 MB, without the programs. It is used where the page cache is not examined, because
+    /// long chains of pages would hide the effects of another cache.
     pub const WITHOUT_PROGRAMS: Self = Self {
         memory_mib: 256,
         programs: 0,
         has_spool: true,
         has_tree: false,
     };
-    /// Programs and spool need more than the memory, so that it must be reclaimed all the time.
+    /// A machine with less memory than programs and spool need. Therefore memory is reclaimed all the time.
     const SHORT_OF_MEMORY: Self = Self {
         memory_mib: 256,
         programs: 384,
         has_spool: true,
         has_tree: false,
     };
-    /// An inode cache of 10,000 inodes, about as many as in Histogram 5 of the document, and a tree with four times
-    /// as many. The pages of the scripts do not fit either.
+    /// A machine whose inode cache has room for 10,000 inodes, about as many as in Histogram 5 of the document, and
+    /// a tree with four times as many files. The pages of the scripts do not fit either.
     const FEW_INODES: Self = Self {
         memory_mib: 14,
         programs: 0,

@@ -33,7 +33,8 @@ use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
 
-/// The share of a turn's planned duration for which passes are timed to determine their number.
+/// To determine the number of passes of a turn, passes are timed for at least this share of the turn's planned
+/// duration.
 const TIMED_SHARE: f64 = 0.5;
 
 /// The planned duration of a run, as a multiple of its minimum duration. The difference is a margin for passes that

@@ -1,4 +1,4 @@
-//! Compares the cost of a miss in the dentry cache with that of a miss in the page cache.
+//! Compares the cost of a miss in the dentry cache with the cost of a miss in the page cache.
 //!
 //! # Model
 //! A volume is opened on an image with files; its caches are empty. Each name is looked up twice: the first
@@ -66,7 +66,7 @@ impl Misses {
         }
     }
 
-    /// Returns the time of a dentry miss divided by that of a page miss in the same round.
+    /// Returns the time of a dentry miss divided by the time of a page miss in the same round.
     pub(super) fn dentry_per_page(&self) -> Interval {
         let rounds = self.rounds.iter();
         let pairs: Vec<_> = rounds.map(|&[dentry, _, page, _]| (dentry, page)).collect();

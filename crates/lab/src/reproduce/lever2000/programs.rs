@@ -1,8 +1,8 @@
 //! Files that all users read: programs and libraries.
 //!
 //! # Model
-//! The document's machines filled their page caches: all files that were used since the start of the machine stay
-//! in memory while there is room. The files of the scripts are only a part of them. Here each user starts
+//! The document's machines filled their page caches: all files that were used since the start of the machine stayed
+//! in memory while there was room. The files of the scripts are only a part of them. Here each user starts
 //! [`COMMANDS`] commands after its script. A command reads a whole program of [`PAGES`] pages. The users together
 //! read all programs, so that all pages stay in use.
 
@@ -18,8 +18,8 @@ const COMMANDS: u32 = 64;
 /// Number of programs in a directory.
 const PER_DIRECTORY: u32 = 64;
 
-/// The step from the program of a command to that of the next one. It is prime, and greater than the number of
-/// programs in a directory.
+/// The step from the program of a command to the program of the next command. The step is prime, and greater than
+/// the number of programs in a directory.
 const STEP: u32 = 67;
 
 /// Number of bytes of a read.
@@ -52,7 +52,7 @@ impl Programs {
         Ok(Self(programs))
     }
 
-    /// Executes the commands of `user`, which are among the first `count` programs.
+    /// Executes the commands of `user`. Each command reads one of the first `count` programs.
     pub(super) fn run(&self, volume: &Volume, user: u32, count: u32) -> Result<()> {
         let programs = self.0.get(..count as usize).unwrap_or(&self.0);
         let first = user * COMMANDS;

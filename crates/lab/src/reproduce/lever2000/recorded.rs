@@ -6,8 +6,8 @@
 //! structures." The keys were recorded by `larder lab record --keys`, and are replayed in the caches' own table
 //! with the functions of that time and of today. All lookups hit: see [`crate::trace::procfs`].
 //!
-//! Each row has the expected links of a random distribution, and the ranges of the links and of the longest chain
-//! that [`DRAWS`] random distributions of the same number of keys have.
+//! For comparison, the same number of keys is distributed at random, [`DRAWS`] times. Each row also has the
+//! expected links of such distributions, and the ranges of their links and of their longest chains.
 //!
 //! Linux 2.2 finds a memory area by any address in it. It searches a list in the order of the addresses or, if a
 //! process has at least 32 areas, an AVL tree. Linux 2.4 uses red-black trees instead. [`AreaSearch`] compares the
@@ -47,8 +47,8 @@ struct Recording {
     finders: &'static [Finder],
 }
 
-/// The recordings. The sizes of the tables are those of Linux 2.2, that of Linux 2.4 for processes, that of current
-/// Linux for users, and sizes with a bucket for each key.
+/// The recordings. The sizes of the tables are the sizes in Linux 2.2, for processes also the size in Linux 2.4, for
+/// users also the size in current Linux, and sizes with a bucket for each key.
 const RECORDINGS: [Recording; 3] = [
     Recording {
         table: KeyTable::Processes,

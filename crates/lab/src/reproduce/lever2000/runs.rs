@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! As in Lever 2000, the throughput of a run is the number of its scripts divided by its duration. In the document,
-//! the first run warms the caches, so the statistics are computed with and without it. In Table 1, they omit the
-//! fastest and the slowest run instead. Here the caches are warm before the first run.
+//! the first run warms the caches, so the statistics are computed with and without it. The statistics of Table 1
+//! omit the fastest and the slowest run instead. Here the caches are warm before the first run.
 
 use super::kernels::Average;
 use crate::run_report::as_f64;
@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Runs {
     /// Number of concurrent scripts, one for each user.
     pub users: u32,
-    /// Number of scripts of each run: those of all its passes.
+    /// Number of scripts of each run, in all of its passes.
     pub scripts: u64,
     /// Duration of each run in seconds.
     pub elapsed_s: Vec<f64>,

@@ -31,7 +31,7 @@ impl Size {
         }
     }
 
-    /// Returns a size with few scripts, which produces a report in seconds but is not a reproduction.
+    /// Returns a size with few scripts. The report takes only seconds, but is not a reproduction.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
@@ -54,13 +54,13 @@ impl Size {
         (published / self.divisor).max(1)
     }
 
-    /// Returns the memory of a volume: that of the full reproduction divided by the divisor, but at least 8
+    /// Returns the memory of a volume: the memory in the full reproduction divided by the divisor, but at least 8
     /// MiB.
     pub(super) fn memory_bytes(&self, machine: Machine) -> u64 {
         ((u64::from(machine.memory_mib) << 20) / u64::from(self.divisor)).max(8 << 20)
     }
 
-    /// Returns the number of programs: that of the full reproduction divided by the divisor.
+    /// Returns the number of programs: the number in the full reproduction divided by the divisor.
     pub(super) fn programs(&self, machine: Machine) -> u32 {
         machine.programs / self.divisor
     }

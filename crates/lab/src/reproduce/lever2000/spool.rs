@@ -50,7 +50,7 @@ impl Spool {
     }
 }
 
-/// Creates a directory of [`BLOCKS`] blocks, whose names are all links to one empty file.
+/// Creates a directory of [`BLOCKS`] blocks. All names in the directory are links to one empty file.
 fn directory(volume: &Volume, parent: Ino, number: u32) -> Result<Ino> {
     let directory = volume
         .make_dir(parent, number.to_string().as_bytes(), &NEW)?

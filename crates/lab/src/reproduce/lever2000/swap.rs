@@ -1,9 +1,9 @@
 //! Keys like those of the swap cache: consecutive pages of one swap area.
 //!
 //! # Model
-//! The keys are generated, since Larder has no swap cache. A page's offset is the entry of Linux 2.2: the number of
-//! the swap area from bit 1, and that of the page in it from bit 8. `swap-reference` drops the low bits, as the page
-//! cache's function does; `swap-offset` adds them again.
+//! The keys are generated, since Larder has no swap cache. A page's offset is its swap entry in Linux 2.2: from bit 1
+//! the number of the swap area, and from bit 8 the number of the page in this area. `swap-reference` drops the low
+//! bits, as the page cache's function does; `swap-offset` adds them again.
 
 use larder_cache::hash::{Function, HashKey};
 use larder_cache::table::HashFunction;

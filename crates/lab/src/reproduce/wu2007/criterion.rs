@@ -2,15 +2,16 @@
 //! result was known.
 //!
 //! Both changes are from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
-//! published table. They are compared to one decimal, as the document prints them.
+//! published table. They are rounded to one decimal, as in the document, and then compared.
 //!
 //! 1. A change counts as **none** if it is not larger than the noise of its table. The noise is the
 //!    largest difference between two runs of the same test on the same kernel, over the tests of
 //!    that kind in the document itself. A table without a second run uses the noise of iozone's
 //!    reads. Counts of processor time have no noise.
 //! 2. The **direction** agrees if both changes count as none, or if both have the same sign.
-//! 3. The **rough size** agrees if both changes count as none, or the simulated change is within
-//!    [`SIZE_POINTS`] percentage points of the published one, or is between half and twice it.
+//! 3. The **rough size** agrees if both changes count as none, or if the simulated change is within
+//!    [`SIZE_POINTS`] percentage points of the published change, or is between half and twice the
+//!    published change.
 //!
 //! If the noise of a table is above [`LOOSE_NOISE_PCT`], agreement is weak evidence: the rows of the table
 //! are marked as loose, and counted separately.

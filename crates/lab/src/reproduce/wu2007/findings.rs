@@ -1,10 +1,10 @@
 //! The findings of the document and their criteria.
 //!
 //! # Model
-//! An effect is the median over all seeds of a ratio: a figure under `ondemand` divided by that under `legacy` with
-//! the same seed. A claim of a gain holds if the interval of the effect exceeds half of the published change. A
-//! claim that figures are roughly the same holds if they are not worse by more than the noise of the document's own
-//! tables.
+//! An effect is the median over all seeds of a ratio: a figure under `ondemand` divided by the same figure under
+//! `legacy`, with the same seed. A claim of a gain holds if the interval of the effect exceeds half of the published
+//! change. A claim that figures are roughly the same holds if they are not worse by more than the noise of the
+//! document's own tables.
 
 use super::plan::read_noise_pct;
 use super::results::{CpuResult, Row, TableResult, Wu2007};

@@ -32,7 +32,7 @@ pub(super) struct Variant {
     change: fn(&mut SmallMachine),
 }
 
-/// Name of the unchanged machine, used next to its [`VARIANTS`].
+/// Name of the unchanged machine, beside the names of the [`VARIANTS`].
 const AS_MODELLED: &str = "as modelled";
 
 /// The other machines.
@@ -64,13 +64,13 @@ pub(super) const VARIANTS: [Variant; 4] = [
     },
 ];
 
-/// The memory for pages in the grid, in MiB. The third is that of the modelled machine, rounded.
+/// The memory for pages in the grid, in MiB. The third size is the memory of the modelled machine, rounded.
 pub(super) const GRID_MEMORY_MIB: [u64; 6] = [48, 64, 75, 88, 100, 112];
 
 /// The sizes of the streams' reads in the grid, in KiB.
 pub(super) const GRID_READ_KIB: [u64; 5] = [4, 8, 16, 32, 64];
 
-/// Runs the course with `memory_mib` for pages and streams that read `read_kib` at a time, and returns the
+/// Runs the course with `memory_mib` for pages, and with streams that read `read_kib` at a time. Returns the
 /// throughput of the best second in MB/s under each of [`POLICIES`].
 pub(super) fn grid_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<GridCell, Error> {
     let machine = SmallMachine {
@@ -128,7 +128,7 @@ fn figures(course: &ThrashingCourse) -> ThrashingFigures {
 }
 
 /// Compares both courses second by second, with throughputs smoothed over [`SMOOTHED_S`] seconds.
-/// Returns `None` if a course is shorter than that.
+/// Returns `None` if a course has fewer seconds.
 pub(super) fn at_equal_streams(
     [legacy, ondemand]: [&ThrashingCourse; 2],
 ) -> Option<GainAtEqualStreams> {
@@ -161,8 +161,8 @@ fn is_threefold(point: &EqualStreams) -> bool {
 }
 
 impl ThrashingCourse {
-    /// Returns the streams of each second that has a full neighbourhood, with the moving average of
-    /// the throughput over [`SMOOTHED_S`], in MB/s.
+    /// For each second in the middle of [`SMOOTHED_S`] seconds, returns the number of streams, and the
+    /// mean throughput of these seconds in MB/s.
     fn smoothed(&self) -> impl Iterator<Item = (u32, f64)> {
         self.seconds.windows(SMOOTHED_S).map(|seconds| {
             let around = seconds.iter().map(|second| second.throughput_mb_s);

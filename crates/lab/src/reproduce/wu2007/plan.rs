@@ -29,7 +29,7 @@ pub(super) struct PlannedRow {
 /// Measures one row, or several rows of one run, under a policy.
 pub(super) type Measure = Box<dyn Fn(PolicyName, Size) -> Result<Vec<f64>, Error> + Send + Sync>;
 
-/// Returns every table except those of thrashing and processor time, for which one figure a row is not enough.
+/// Returns the plans of all tables except thrashing and processor time, whose rows need more than one figure.
 pub(super) fn plans() -> Vec<Plan> {
     vec![iozone_plan(), aio_stress_plan(), fileio_plan(), oltp_plan()]
 }
@@ -135,8 +135,8 @@ const READING: [&str; 7] = [
     "Pread",
 ];
 
-/// Returns the noise of iozone's tests of the same kind as `test`: those that only read, or those
-/// that write, which the document calls unstable.
+/// Returns the noise of iozone's tests of the same kind as `test`. There are two kinds: tests that only
+/// read, and tests that write, which the document calls unstable.
 fn iozone_noise_pct(test: &str) -> f64 {
     let reads = READING.contains(&test);
     let rows = published::iozone();

@@ -111,11 +111,11 @@ impl Row {
 /// A published table with the simulated figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableResult {
-    /// Its name in files.
+    /// The name of the table in files.
     pub name: &'static str,
-    /// Its heading.
+    /// The heading of the table.
     pub title: &'static str,
-    /// The unit of its figures.
+    /// The unit of the figures.
     pub unit: &'static str,
     /// The setup of the published and of the simulated measurement: paragraphs of Markdown.
     pub setup: &'static str,
@@ -179,7 +179,7 @@ pub struct ThrashingSecond {
     pub at_s: u32,
     /// Number of streams that were reading.
     pub streams: u32,
-    /// Their total throughput, in MB/s.
+    /// The total throughput of the streams, in MB/s.
     pub throughput_mb_s: f64,
     /// The mean size of a device read, in KB; `None` for a second without reads.
     pub mean_read_kb: Option<f64>,
@@ -238,7 +238,7 @@ pub struct GridCell {
 }
 
 impl GridCell {
-    /// Returns the throughput under `ondemand` divided by that under `legacy`.
+    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
@@ -265,7 +265,7 @@ pub struct EqualStreams {
 }
 
 impl EqualStreams {
-    /// Returns the throughput under `ondemand` divided by that under `legacy`.
+    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
@@ -292,11 +292,11 @@ pub struct Tally {
     pub agrees_if_nothing_changed: usize,
     /// Rows whose size was judged.
     pub size_judged: usize,
-    /// Of those, rows whose rough size agrees.
+    /// Rows of `size_judged` whose rough size agrees.
     pub size_agrees: usize,
     /// Rows with a published change beyond the noise.
     pub changed: usize,
-    /// Of those, rows whose direction agrees.
+    /// Rows of `changed` whose direction agrees.
     pub changed_agrees: usize,
     /// Rows whose noise is so large that agreement is weak evidence.
     pub loose: usize,
@@ -326,7 +326,7 @@ impl Tally {
 pub struct Wu2007 {
     /// The first seed of all random numbers.
     pub seed: u64,
-    /// Number of seeds. The course of thrashing and its variants are those of the first seed.
+    /// Number of seeds. The course of thrashing and its variants are the results of the first seed.
     pub seeds: u32,
     /// Divisor of the sizes; 1 is the document's own scale.
     pub divisor: u64,

@@ -1,4 +1,4 @@
-//! Streams of 100 KB/s in 128 MB, where each second adds one stream, up to 200.
+//! Streams of 100 KB/s in 128 MB of memory. One stream starts each second, up to 200.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use larder_trace::TraceEvent;
 /// A function that receives imported events.
 pub type EventSink<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 
-/// Returns a lookup for which it is unknown whether it hit.
+/// Returns a lookup whose outcome, hit or miss, is unknown.
 pub(super) fn lookup(time_ns: u64, cache: CacheKind, object: u64, index: u64) -> TraceEvent {
     let event = Event {
         cache,

@@ -29,7 +29,7 @@ pub enum Error {
     /// A file of the tracing file system has an unknown format.
     #[error("{} has an unknown format", .0.display())]
     UnknownFormat(PathBuf),
-    /// The path whose mount is to be recorded cannot be accessed.
+    /// The path on the file system to record cannot be accessed.
     #[error("cannot access {}: {source}", path.display())]
     Mount {
         /// The path.

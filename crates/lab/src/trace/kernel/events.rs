@@ -64,7 +64,7 @@ pub(super) struct Translator {
 /// Block devices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Devices {
-    /// Their numbers, in the kernel's internal form.
+    /// The numbers of the devices, in the kernel's internal form.
     pub numbers: HashSet<u32>,
     /// Block sizes in bytes of the devices with file systems.
     pub block_bytes: HashMap<u32, u64>,
@@ -223,7 +223,7 @@ fn range(first: u64, count: u64) -> std::ops::Range<u64> {
     first..first.saturating_add(count)
 }
 
-/// The output of the cache events of one kernel event, which all have its time.
+/// Emits the cache events of one kernel event. They have the time of the kernel event.
 struct Output<'a> {
     time_ns: u64,
     resident: &'a mut Resident,
@@ -280,8 +280,8 @@ impl Output<'_> {
         }
     }
 
-    /// Records an access to a block. If the block was not cached and is inserted, first records a lookup that
-    /// misses.
+    /// Records the insertion or removal of a block. Before the insertion of a block that is absent, records a
+    /// lookup that misses.
     fn block(&mut self, key: Key, is_insertion: bool) {
         if is_insertion && !self.resident.contains(key) {
             self.lookup(key);

@@ -65,8 +65,8 @@ impl Tracefs {
 #[derive(Debug)]
 pub(super) struct Instance {
     folder: PathBuf,
-    /// The pipes of event pages. They must be closed before the instance is removed, since it is busy while
-    /// they are open.
+    /// The pipes of event pages. They must be closed before the instance is removed, since the instance is busy
+    /// while a pipe is open.
     pipes: Vec<OwnedFd>,
     _tracefs: Arc<Tracefs>,
 }

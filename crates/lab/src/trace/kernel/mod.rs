@@ -52,7 +52,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(50);
 /// Parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
-    /// The mount point of the recorded file system; `None` for the whole machine.
+    /// A path on the recorded file system; `None` for the whole machine.
     pub mount: Option<PathBuf>,
     /// The recorded processes.
     pub processes: Processes,

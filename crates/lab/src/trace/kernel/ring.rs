@@ -23,7 +23,7 @@ const MOST_PAGE_BYTES: usize = 1 << 28;
 const LENGTH: u64 = (1 << 20) - 1;
 const DELTA_BITS: u32 = 27;
 
-// The values of the 5 bits that are not the length of the event in words.
+// Special values of the 5 bits. Each other value is the length of the event in words.
 const LONG: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;

@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! Lever 2000, section 6, leaves "the uid and pid hash tables, and the vma data structures" to future work. No
-//! tracepoint reports lookups in these tables. Therefore a recording scans procfs several times a second. Each
-//! scan is an instant: it removes the keys that no longer exist, inserts the new ones, and then looks up each key
-//! that is present, in ascending order. The lookups of the trace are thus lookups of a random entry at a random
-//! time. A replay shows how a hash function distributes the keys that were in use. A key has the more weight, the
-//! longer it was in use.
+//! tracepoint reports lookups in these tables. Therefore a recording scans procfs several times a second. All
+//! events of a scan have the same time. First come the removals of the keys that no longer exist, then the
+//! insertions of the new keys, and then a lookup of each key that is present, in ascending order. Together, the
+//! lookups of a trace are like lookups of random entries at random times. A replay shows how a hash function
+//! distributes the keys that were in use. The longer a key was in use, the more weight it has.
 //!
 //! | table | key (object, index) | source |
 //! |---|---|---|
@@ -83,7 +83,7 @@ pub struct KeySummary {
     pub keys: u64,
     /// The largest number of keys in a scan.
     pub peak: u64,
-    /// The largest number of processes in a scan whose files this process may not read.
+    /// The largest number of unreadable processes in a scan: this process may not read their files.
     pub unreadable: u64,
 }
 

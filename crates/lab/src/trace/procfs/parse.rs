@@ -1,7 +1,7 @@
 //! Parses files of procfs, and passwd(5). Lines that are not understood are skipped.
 
 /// The first address that belongs to the kernel. `maps` also shows pages of the kernel that processes can execute.
-/// They do not belong to an area of the process.
+/// These pages do not belong to an area of the process.
 const KERNEL_START: u64 = 1 << 63;
 
 /// Returns the real, effective, saved and file-system user ID in the text of `status`.

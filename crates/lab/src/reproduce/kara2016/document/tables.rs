@@ -107,7 +107,7 @@ impl Kara2016 {
         )
     }
 
-    /// Compares the simulated times with the published ones, which had no influence on the costs.
+    /// Compares the simulated times with the published times that had no influence on the costs.
     fn predicted_text(&self) -> String {
         let mut table = Table::new("variant");
         let mut processes: Vec<u32> = self.size.cases.iter().map(|case| case.processes).collect();
@@ -258,8 +258,8 @@ impl Kara2016 {
             .chain(ours.map(|(source, grid)| (source.as_str(), grid)))
     }
 
-    /// Returns the letter's table for one number of values, with the measured figures below each of
-    /// its rows.
+    /// Returns the letter's table for one number of values. The measured and simulated rows are below
+    /// each published row.
     fn letter_table(&self, values: u32) -> Table {
         let cases = || self.size.cases.iter().filter(|case| case.values == values);
         let mut processes: Vec<u32> = cases().map(|case| case.processes).collect();

@@ -147,7 +147,7 @@ fn published_xor() -> Vec<Effect> {
     ]
 }
 
-/// Returns the longest chain with xor divided by that of `kernel`.
+/// Returns the length of the longest chain with xor, divided by this length with `kernel`.
 fn longest(kernel: &str, xor: u64, mixed: u64) -> Effect {
     Effect::ratio(
         format!("longest chain, xor / {kernel}"),
@@ -156,7 +156,8 @@ fn longest(kernel: &str, xor: u64, mixed: u64) -> Effect {
     )
 }
 
-/// Returns how much greater the share of buffers in chains of more than 15 is with xor than with mult shift 11.
+/// Returns a difference: the share of buffers in chains of more than 15 with xor, minus this share with mult shift
+/// 11.
 fn long_chains(xor: &Histogram, mult: &Histogram, bound: f64) -> Effect {
     let share = |histogram: &Histogram| {
         let long = histogram.rows().filter(|(length, ..)| length.is_none());
@@ -180,7 +181,7 @@ fn remaining(xor: &Histogram, mult: &Histogram) -> Vec<Effect> {
     ]
 }
 
-/// Returns the number of empty buckets divided by that of a random distribution.
+/// Returns the number of empty buckets, divided by this number in a random distribution.
 fn empty(mult: &Histogram) -> Effect {
     let ratio = as_f64(mult.empty_buckets()) / mult.poisson()[0];
     Effect::ratio(
@@ -190,7 +191,8 @@ fn empty(mult: &Histogram) -> Effect {
     )
 }
 
-/// Returns the histograms with xor and with mult shift 11 after the run; `None` if buffers were not freed.
+/// Returns the histograms with xor and with mult shift 11 after the run; `None` if fewer than half of the buffers
+/// were freed.
 fn after(results: &Lever2000) -> Option<[Histogram; 2]> {
     let [xor, mult] = [XOR, MULT].map(|kernel| {
         let figures = buffers(results, kernel)?;

@@ -2,8 +2,8 @@
 //!
 //! In each table, the reference is the kernel of the first row. Durations of runs are changed round by round, so
 //! that the noise that all kernels have in common remains. Histograms are not halved. If nothing differs, each
-//! histogram is that of the reference. If effects are inverted, the histograms with xor and those with a mixing
-//! function are exchanged.
+//! histogram equals the histogram of the reference. If effects are inverted, the histograms with xor and the
+//! histograms with a mixing function are exchanged.
 
 use crate::reproduce::finding::{Mutable, Mutation};
 use crate::reproduce::lever2000::costs::FunctionCost;
@@ -47,7 +47,7 @@ impl Mutable for Lever2000 {
     }
 }
 
-/// Changes a figure, given that of the reference.
+/// Returns the changed figure, given the figure of the reference and the figure to change.
 type Change<'a> = &'a mut dyn FnMut(f64, f64) -> f64;
 
 fn table(rows: &[Row], mutation: Mutation, change: Change) -> Vec<Row> {
@@ -101,7 +101,7 @@ fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change
     changed
 }
 
-/// Changes the counts of a cache. The number of lookups and their hits remain.
+/// Changes the links and the chains of a cache. The numbers of lookups and of hits remain.
 fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Change) -> CacheFigures {
     let misses = |figures: &CacheFigures| figures.lookups - figures.hits;
     let mut links = |of: fn(&CacheFigures) -> u64, count: &dyn Fn(&CacheFigures) -> u64| {
@@ -161,8 +161,8 @@ fn disk_misses(misses: &DiskMisses, change: Change) -> DiskMisses {
     }
 }
 
-/// Changes the links in each table, relative to those in the first one, and the areas that trees compare, relative
-/// to those that the list compares.
+/// Changes the links in each table relative to the links in the first table. Changes the number of areas that trees
+/// compare relative to the number that the list compares.
 fn recorded_keys(keys: &RecordedKeys, change: Change) -> RecordedKeys {
     let mut changed = keys.clone();
     if let Some(reference) = keys.rows.first() {
@@ -177,7 +177,8 @@ fn recorded_keys(keys: &RecordedKeys, change: Change) -> RecordedKeys {
     changed
 }
 
-/// Changes latencies: inlined, relative to the multiplication, and called, relative to inlined.
+/// Changes the latency of each inlined function relative to the inlined multiplication, and of each called function
+/// relative to the same function when inlined.
 fn costs(costs: &[FunctionCost], change: Change) -> Vec<FunctionCost> {
     let multiply = costs
         .iter()

@@ -9,17 +9,17 @@ pub(super) struct Rule {
     pub(super) finding: Finding<Lever2000>,
     /// Returns the effects in the published figures.
     pub(super) published: fn() -> Vec<Effect>,
-    /// Whether the finding does not depend on the scripts, so that it is judged even if few of them run.
+    /// Whether the finding is independent of the scripts. If it is, it is judged even in a quick run.
     pub(super) is_counted_alone: bool,
 }
 
-/// Returns the published effects of a finding without published figures that can be compared.
+/// Returns no effects, for a finding whose published figures cannot be compared.
 pub(super) fn no_figures() -> Vec<Effect> {
     Vec::new()
 }
 
-/// Returns the links that another function saves in a large table, as a share of those that the large table saves
-/// compared to a small one. The share must be less than a fifth.
+/// Returns the links that another function saves in a large table, divided by the links that the large table saves
+/// compared with a small one. This share must be less than a fifth.
 pub(super) fn links_share(label: String, [small, large, function]: [f64; 3]) -> Effect {
     let share = (large - function) / (small - large);
     Effect::share(label, Interval::exact(share), Bound::Below(0.2))

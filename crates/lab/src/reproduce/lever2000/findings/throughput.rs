@@ -38,7 +38,7 @@ impl Scatter {
     }
 }
 
-/// Two kernels of a table, and the bound of the figure of `one` divided by that of `other`.
+/// Two kernels of a table, and the bound of a ratio: the figure of `one` divided by the figure of `other`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     /// Number of the table, from 1.

@@ -64,7 +64,7 @@ impl Report for Wu2007 {
 }
 
 impl Wu2007 {
-    /// Returns the printed summary, which only contains the verdicts.
+    /// Returns the printed summary: the findings, the numbers of rows that agree, and the measured gain.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
@@ -119,7 +119,7 @@ impl Wu2007 {
         )
     }
 
-    /// Returns how many rows agree, and the rows that do not.
+    /// Returns how many rows agree, and a table of the rows that disagree.
     fn rows_text(&self) -> String {
         let text = format!(
             "## Rows that agree\n\n{}\n\

@@ -146,7 +146,7 @@ fn at_equal_streams(gain: &GainAtEqualStreams) -> String {
     )
 }
 
-/// Returns the range in which the gain is as large as the published one.
+/// Returns the range of streams in which the gain is as large as the published gain.
 fn threefold(gain: &GainAtEqualStreams) -> String {
     match &gain.threefold {
         Some([first, last]) => format!(

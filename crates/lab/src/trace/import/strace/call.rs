@@ -14,7 +14,7 @@ pub struct Call {
     pub origin: Option<Origin>,
     /// The call's name, such as `openat`.
     pub name: Box<str>,
-    /// Its paths, in order.
+    /// The paths in the arguments, in order.
     pub paths: Vec<PathArgument>,
     /// The file descriptor of the call; if it has two, the descriptor that is read.
     pub fd: Option<Descriptor>,
@@ -22,9 +22,9 @@ pub struct Call {
     pub offset: Option<u64>,
     /// The number of bytes that the call requested.
     pub length: Option<u64>,
-    /// Names of its flags, such as `O_RDWR|O_CREAT`, and of similar constants, such as `SEEK_SET`.
+    /// The names of flags, such as `O_RDWR|O_CREAT`, and of similar constants, such as `SEEK_SET`.
     pub flags: Box<str>,
-    /// Its result.
+    /// The result of the call.
     pub result: Outcome,
 }
 

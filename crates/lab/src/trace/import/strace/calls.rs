@@ -121,8 +121,8 @@ impl Threads {
         Ok(Some(call))
     }
 
-    /// Returns the thread `pid`. If it occurs for the first time, its origin is the latest call in progress that
-    /// creates a thread, if there is one.
+    /// Returns the thread `pid`. If the thread occurs for the first time, its origin is the latest call in
+    /// progress that creates a thread, if there is one.
     fn thread(&mut self, pid: u32) -> &mut Thread {
         let unfinished = &self.unfinished;
         self.live.entry(pid).or_insert_with(|| {
@@ -137,8 +137,8 @@ impl Threads {
         })
     }
 
-    /// Records the origin of a new thread from the return value of the call that created it, if this call is
-    /// printed before the first line of the new thread.
+    /// If `call` created a thread, records the origin of the thread, whose number `call` returned. If a line of
+    /// the thread preceded the end of `call`, the thread keeps the origin that [`Self::thread`] has found.
     fn record_origin(&mut self, call: &Call) {
         if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok())
             && child > 0

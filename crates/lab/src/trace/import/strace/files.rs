@@ -22,7 +22,7 @@ struct Descriptor {
     closes_on_exec: bool,
 }
 
-/// The state of a thread. The threads of a process share it.
+/// The state of a thread. Several threads can share each part: the threads of a process share both.
 #[derive(Debug)]
 struct Thread {
     descriptors: Rc<RefCell<HashMap<i32, Descriptor>>>,

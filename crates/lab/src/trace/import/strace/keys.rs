@@ -5,7 +5,7 @@
 //! later the dentry refers to the inode. Each page that is read, written or mapped is a lookup in the page
 //! cache.
 //!
-//! Paths are not resolved, so a symbolic link is a separate directory, and a thread with an unknown working
+//! Symbolic links are not resolved: a link counts as a directory of its own. A thread with an unknown working
 //! directory starts in the root. Files of `/proc`, `/sys` and `/dev` have no pages.
 
 use super::super::event::{EventSink, lookup};

@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! The input is the output of `strace -f`. The options `-o`, `-y`, `-T` and the options for timestamps (`-t`,
-//! `-tt`, `-ttt`, `-r`) may be used or not. If a line of another thread interrupts a call, strace prints the
-//! call in two parts, which are joined.
+//! `-tt`, `-ttt`, `-r`) are optional. If a line of another thread interrupts a call, strace prints the call in
+//! two parts, which are joined.
 
 mod argument;
 mod call;
