@@ -88,8 +88,8 @@ impl OpenFile {
         })
     }
 
-    /// Returns the present state of the inode. Fails with `ESTALE` if its number belongs to another
-    /// file.
+    /// Returns the present state of the inode. Fails with `ESTALE` if the inode number now belongs to
+    /// another file.
     fn inode(&self) -> Result<Inode> {
         if self.inodes.live.is_none() {
             return Ok(self.inode);

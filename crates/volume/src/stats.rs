@@ -14,10 +14,9 @@ pub struct ReadaheadStats {
     /// The policy. It is `off` if the maximum window is 0.
     #[serde(with = "by_name")]
     pub policy: PolicyName,
-    /// The configured maximum window in bytes, rounded to whole pages.
+    /// The configured maximum window in bytes, rounded up to whole pages.
     pub max_bytes: u64,
-    /// Whether the policy works exactly as in the kernel that it models
-    /// ([`readahead_exact`](crate::OpenOptions::readahead_exact)).
+    /// The option [`readahead_exact`](crate::OpenOptions::readahead_exact).
     #[serde(default)]
     pub exact: bool,
     /// The number of windows of which at least one page was read ahead.
