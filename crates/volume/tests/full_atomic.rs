@@ -243,7 +243,7 @@ fn large_write_writes_what_fits_and_failed_writes_extend_no_file() {
         );
         assert_eq!(fixture.write_too_much("t", written, len), 0, "{name}");
         fixture.make("u", Vec::new());
-        // At most, content fits that needs no block for its mapping.
+        // Only content that needs no block for its mapping can still fit.
         let more = fixture.write_too_much("u", 0, 2 << 20);
         assert!(more <= 4096 * 4, "{name}: {more}");
         fixture.check("large writes");
