@@ -171,7 +171,7 @@ pub trait CachedFile {
     /// page](Policy::wants_every_page).
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Claims a page that the lookup did not find, so that one reader reads it. After
+    /// Claims a page that the lookup did not find, so that only one reader reads it. After
     /// [`Claim::Missing`], the driver starts the windows of the policy, and then calls
     /// [`CachedFile::fill_page`] and [`CachedFile::wait`]. After [`Claim::InFlight`], the driver
     /// calls only [`CachedFile::wait`].

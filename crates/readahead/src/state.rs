@@ -159,8 +159,8 @@ impl FileState {
     /// Returns the windows to read after the advice `WillNeed` for `pages`, in a file of `file_pages`
     /// pages.
     ///
-    /// As in Linux, only the beginning of the range is read: as many pages as the largest window or
-    /// the largest request of the device, whichever is more.
+    /// As in Linux, only the beginning of the range is read: at most as many pages as the largest window
+    /// or the largest request of the device has, whichever is more.
     pub fn will_need(
         &self,
         pages: Range<u64>,

@@ -43,7 +43,7 @@ pub struct OpenFile {
     _held: Held,
 }
 
-/// A hold, which is a count that prevents the deletion of an inode. Released on drop.
+/// A hold, which prevents the deletion of the inode `ino`. Released on drop.
 #[derive(Debug)]
 struct Held {
     writer: Arc<Writer>,

@@ -73,7 +73,7 @@ impl State {
             self.cached_pages = 0;
             return;
         }
-        // The size of the stored window is counted, which includes pages past the end of the file.
+        // Count the size of the stored window, which includes pages past the end of the file.
         let whole = [self.current, self.ahead]
             .into_iter()
             .find(|whole| whole.start == window.start && whole.size > 0);

@@ -1,6 +1,7 @@
 //! Reads content through the page cache.
 //!
-//! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock.
+//! Model: `filemap_read`. A cached page is pinned, copied and released, normally without a lock.
+//! [`stream`] names the policies for which a hit takes a lock.
 //! [`streamed_file`] handles misses and readahead markers.
 
 mod in_flight;
@@ -166,8 +167,8 @@ impl Reader {
         Ok(buf.len())
     }
 
-    /// Copies cached pages into `buf` up to the first page that is not cached, and reads everything
-    /// after that without the cache.
+    /// Copies cached pages into `buf` up to the first page that is not cached. Reads everything after
+    /// that from the device into `buf` or, if this is not possible, page by page through the cache.
     fn read_past_cache(
         &self,
         inode: &Inode,

@@ -101,7 +101,8 @@ pub(crate) struct Streams {
     initial: FileState,
     /// The limit of windows that depends on the number of streams. `None` with [`Limits::is_exact`].
     shares: Option<Shares>,
-    /// Whether a read works on a copy of the state of its stream, which it stores when it ends.
+    /// Whether each read works on a copy of the state of its stream, and stores the copy when the read
+    /// ends.
     copies_state: bool,
     /// The number of windows for which pages were read ahead.
     windows: AtomicU64,

@@ -176,8 +176,8 @@ impl Shared {
         queue.is_ending || !queue.listings.is_empty()
     }
 
-    /// Reads the inodes and the blocks of those of `dirs` that have at most `max_bytes`, and starts to read the inodes
-    /// of their entries. Adds their subdirectories to `walk`.
+    /// Reads the inodes of `dirs`, and the blocks of those directories that have at most `max_bytes`. Starts to read
+    /// the inodes of the entries. Adds the subdirectories to `walk`.
     fn read(&self, walk: &mut Walk, dirs: &[Ino], max_bytes: u64) {
         let fs = &self.inodes.fs;
         let mut budget = fs.buffers().prefetch_budget();
