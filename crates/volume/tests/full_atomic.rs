@@ -172,8 +172,8 @@ impl Fixture {
         ImageFile::new(&self.device).unwrap().check().unwrap();
     }
 
-    /// Writes `len` bytes 'B', and checks that only a part fits. Returns the number of bytes
-    /// written.
+    /// Writes the byte 'B' `len` times, and checks that only a part fits. Returns the number of
+    /// bytes written.
     fn write_too_much(&mut self, name: &'static str, offset: usize, len: usize) -> usize {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let written = self.volume.write_at(ino, &vec![b'B'; len], offset as u64);
