@@ -31,12 +31,14 @@
 //! A page is sequential if it is the last page of the last read, or the page after it. Before the first read,
 //! only page 0 is sequential: the stored last page is then `u64::MAX`, and the comparison wraps.
 //!
-//! Pages of a window can be reclaimed before the reader uses them (thrashing). A miss at the start of the next
-//! request is then sequential-first: it opens a window at the missing page, so the pages are read again in
-//! large reads. A miss later in a request is usually *random*, because the page does not follow the last page
-//! of the previous request; the next request is sequential-first. If the marked page was reclaimed, the miss
-//! on it is sequential-next. The new window starts after the last one, so the page itself is read alone. The
-//! rest of its request is *random*, and the next request is sequential-first.
+//! Pages of a window can be reclaimed before the reader uses them (thrashing). The case of the next miss depends
+//! on the missing page:
+//!
+//! - The first page of a request: sequential-first. The pages from there on are read again in large reads.
+//! - A later page of a request: usually *random*, because the page does not follow the last page of the
+//!   previous request. The next request is sequential-first.
+//! - The page that had the marker: sequential-next. The new window starts after the last window, so the page
+//!   itself is read alone. The rest of its request is *random*, and the next request is sequential-first.
 //!
 //! For a fault that misses its page, the policy [reads around](crate#faults) the page.
 //!
@@ -45,9 +47,9 @@
 //!   the first missing page after the marked page, and starts the window there. [`Modern`](crate::Modern) does
 //!   the same.
 //! - As in the 2007 patch, a marked page 0 is lookahead-clueless, never sequential-next: the next window starts
-//!   at page 1. Page 0 is marked if the request for it fills its window. The next window then also contains
-//!   the other pages of that window. Its marker would be on page 1. Since that page was already inserted, no
-//!   page is marked, and the stream has one more miss.
+//!   at page 1. Page 0 is marked if the first request fills its window. The next window then contains the other
+//!   pages of the first window again. The marker of the next window would be on page 1. Since page 1 was already
+//!   inserted, no page is marked, and the stream has one more miss.
 //! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
 //! - On a congested device, a marked page opens no window, because no reader waits for the pages of such a
 //!   window. A missing page opens its window as usual.

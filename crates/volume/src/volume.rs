@@ -145,7 +145,7 @@ impl Volume {
         self.fs().statfs()
     }
 
-    /// Returns the space in bytes that is available to ordinary requests. Unlike [`Volume::statfs`], reads
+    /// Returns the free space, in bytes, that ordinary users may use. Unlike [`Volume::statfs`], reads
     /// nothing from the image. The result may therefore be inexact: it may be based on the free count in the
     /// superblock. Returns 0 if the volume was not opened for writing.
     #[must_use]
