@@ -28,7 +28,7 @@ pub struct OpenOptions {
     ///
     /// | | `false` | `true` |
     /// |---|---|---|
-    /// | limit of a window | `readahead_max_bytes`, or a third of an active reader's equal share of the page cache if that is less | `readahead_max_bytes` |
+    /// | limit of a window | `readahead_max_bytes`, or 1/(3 *n*) of the page cache for *n* active readers, whichever is less | `readahead_max_bytes` |
     /// | concurrent reads through one open file | work on the same readahead state | with `legacy` and `ondemand`, each read works on a copy of the state, and stores the copy when the read ends |
     ///
     /// Default: false.
