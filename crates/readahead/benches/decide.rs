@@ -122,8 +122,8 @@ fn main() {
         let on_hit = time(name, reading, read(Trigger::Access, 2), 0, times, hit);
         let far = read(Trigger::Miss, 1 << 20);
         let on_miss = time(name, reading, far, 1, times, decide);
-        // The marker requests the next window. If the policy is consulted about every page, page 1
-        // itself does.
+        // The marker on page 1 requests the next window. Under `legacy`, which has no markers, any
+        // access to page 1 does.
         let (trigger, answers) = match name {
             PolicyName::Off => (Trigger::Marker, 0),
             PolicyName::Legacy => (Trigger::Access, 1),

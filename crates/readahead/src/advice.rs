@@ -8,10 +8,12 @@
 //! | advice | effect |
 //! |---|---|
 //! | `Normal` | windows of at most [`FileState::max_pages`](crate::FileState::max_pages) |
-//! | `Sequential` | `max_pages` is doubled, until `Normal` is advised |
-//! | `Random` | only the requested pages are read; a fault of a mapping reads one page |
-//! | `WillNeed` | the range is read at once, up to the largest window or the largest request of the device |
+//! | `Sequential` | on a file: `max_pages` is doubled until `Normal` is advised; on a mapping: a fault reads as a sequential read does |
+//! | `Random` | on a file: only the requested pages are read; on a mapping: a fault reads one page |
+//! | `WillNeed` | the range is read at once, up to the largest window or the largest request of the device, whichever is more |
 //! | `DontNeed` | the pages that are completely inside the range are dropped; so is a partial last page of the file, if the range reaches the end of the file |
+//!
+//! Only the policy `modern` follows advice on a mapping.
 
 use std::ops::Range;
 

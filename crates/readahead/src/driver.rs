@@ -18,7 +18,7 @@
 //! 1. If the policy wants [every page](Policy::wants_every_page) and wants [this
 //!    access](Policy::wants_access), the driver consults it with [`Trigger::Access`].
 //! 2. The driver looks up the page. If the page is present and carries no marker, the driver returns
-//!    it. Unless step 1 applies, such a hit costs one lookup and does not consult the policy.
+//!    it. Unless the policy wants every page, such a hit costs one lookup and nothing else.
 //! 3. If the page is not present, the driver claims it ([`Claim`]):
 //!    - If nothing has to be read, for example because another thread has inserted the page since
 //!      the lookup, the driver continues as after a hit.
@@ -62,8 +62,7 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Indexes of the pages. The range may extend past the end of the file. `ends_inside_page`
-    /// disregards the bytes past the end.
+    /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
     /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
     /// the file are not counted, so the end may be inside the last page of the file.
@@ -172,7 +171,7 @@ pub trait CachedFile {
     /// page](Policy::wants_every_page).
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Claims a page that the lookup did not find, so that one reader reads it. After
+    /// Claims a page that the lookup did not find, so that only one reader reads it. After
     /// [`Claim::Missing`], the driver starts the windows of the policy, and then calls
     /// [`CachedFile::fill_page`] and [`CachedFile::wait`]. After [`Claim::InFlight`], the driver
     /// calls only [`CachedFile::wait`].

@@ -21,15 +21,16 @@
 //! windows as follows:
 //!
 //! 1. The end of a window that a marked page triggers is rounded down to a multiple of four times the folio
-//!    size of the previous window. If the largest window is not a multiple of that number, the end is
-//!    rounded down to a multiple of the largest power of two that divides the largest window. The same rule
-//!    applies to windows of single pages: their ends are rounded down to a multiple of at most four pages.
+//!    size of the previous window. If the limit (defined in `modern.rs`) is not a multiple of that number,
+//!    the end is rounded down to a multiple of the largest power of two that divides the limit. The same
+//!    rule applies to windows of single pages: their ends are rounded down to a multiple of at most four
+//!    pages.
 //! 2. The marker is on the folio that contains the first asynchronous page. The folio can start before
 //!    that page. A read of any page of the folio requests the same window as a read of its first page.
 //! 3. If the end of the file cuts a window, the marker stays on its page. With single pages, the
 //!    asynchronous part keeps its size instead.
-//! 4. A folio cannot be used for a range in which a page is already cached. The kernel then reads the rest
-//!    of the window in single pages, as a second window
+//! 4. If a page in the range of a folio is already cached, the folio cannot be used. The kernel then reads
+//!    the rest of the window in single pages, as a second window
 //!    ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
 
 use crate::PageIndex;
@@ -61,8 +62,8 @@ impl Growth {
     }
 
     /// Sets the order for the folios of the next window, which starts at `start` and has at most `size`
-    /// pages. Returns the size of the window, which is reduced so that the window ends at a folio boundary.
-    /// If the window would then be empty, its size is not reduced.
+    /// pages. Returns the size of the window, reduced so that its end is rounded down as rule 1 of the
+    /// module describes. If the window would then be empty, returns `size`.
     pub(crate) fn grow(&mut self, start: PageIndex, size: u32, max_pages: u32) -> u32 {
         let order = self.order + GROWTH;
         let alignment = 1_u64 << u32::from(order).min(max_pages.trailing_zeros());

@@ -21,19 +21,20 @@
 //!
 //! | the first page to cover | windows |
 //! |---|---|
-//! | is the last page again | that page is skipped, and the case is chosen for the next page; no window if the request ends there |
+//! | is the last page again | no window if the request ends with that page; otherwise the row for the next page applies |
 //! | does not follow the last page | one window with the rest of the request; the current and the ahead window are dropped |
-//! | follows the last page; there is no current window | a current window of the initial size; if the request is as large as the largest window, also the ahead window |
-//! | follows the last page; there is no ahead window | the ahead window, of the next larger size |
+//! | follows the last page; there is no current window | a current window of the initial size; if the request is at least as large as the largest window, also the ahead window |
+//! | follows the last page; there is no ahead window | the ahead window, of the next larger size; then the following row is examined, too |
 //! | follows the last page; the request reaches the ahead window | that window becomes the current window, and the next ahead window is opened |
 //!
 //! - No page carries a marker. [`Window::async_size`] is 0 in every window, even if no reader waits for
 //!   its pages, and the policy returns no window for [`Trigger::Marker`].
-//! - If the device is congested, an ahead window is opened only if the request reaches it. The next
-//!   request tries again.
+//! - If the device is congested, an ahead window is opened only if the request reaches it, or opens a
+//!   current window and is at least as large as the largest window. Otherwise, the next request tries
+//!   again.
 //! - If a page that a decision has covered is missing at its lookup, it was reclaimed before the reader
-//!   used it (thrashing). The page is read alone. The next ahead window is not larger than the current
-//!   window, but two pages smaller. It has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
+//!   used it (thrashing). The page is read alone. The next ahead window does not grow: it is two pages
+//!   smaller than the current window, but has at least [`MIN_PAGES`](windows::MIN_PAGES). No window is
 //!   opened to read other reclaimed pages again.
 //! - If readahead finds [`CACHED_PAGES`](windows::CACHED_PAGES) resident pages in a row, readahead is
 //!   switched off for the open file until a page is missing.
@@ -53,9 +54,9 @@
 //! 1. An ahead window begins where the current window ends.
 //! 2. While readahead is switched off, there are no windows.
 //!
-//! Cost: the policy is called once for each request, or for each part of a request that has the size
-//! of the largest window. A request within the windows costs some comparisons on 48 bytes of state.
-//! While readahead is switched off, the policy is called for each page.
+//! Cost: the policy decides once for each request. If a request is larger than the largest window, the
+//! policy decides once for each part of that size. A request within the windows costs some comparisons
+//! on 48 bytes of state. While readahead is switched off, the policy decides about each page.
 //!
 //! Tests: the tables in `tests/policies/legacy.rs`, the properties in
 //! `tests/policies/properties.rs`.

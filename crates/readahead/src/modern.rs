@@ -2,8 +2,8 @@
 //!
 //! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about missing and marked pages,
 //! and stores one window for each open file. A missing page is compared with the end of the last read. A
-//! marked page is compared with the stored window. If the page does not match, the policy searches the page
-//! cache for resident pages that earlier reads have left. Therefore many streams can share one open file.
+//! marked page is compared with the stored window. If they do not match, the policy searches the page cache
+//! for resident pages that earlier reads have left. Therefore many streams can share one open file.
 //!
 //! ```text
 //!   synchronous: a page is missing         asynchronous: a page carries the marker
@@ -16,36 +16,42 @@
 //!     |<-- initial size -->|
 //! ```
 //!
+//! In each group of rows, the first row whose condition holds applies:
+//!
 //! | consulted about | condition | window |
 //! |---|---|---|
-//! | a missing page | it is the first page of the file, or the next page in sequence, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous; if the request fills the window, the second half is asynchronous |
+//! | a page that a read misses | it is the first page of the file, or the next page in sequence, or the page after that, or the request exceeds the limit | starts at the page and has the initial size; the part after the request is asynchronous; if the request fills the window, the second half is asynchronous |
 //! | | the resident pages directly before it are more than the pages of the request | starts at the page; its size is the number of those resident pages plus the size of the request, at most the limit; if the resident pages begin at the start of the file, their number is first doubled; the last page is asynchronous |
 //! | | none of these | exactly the request; the stored window is not changed |
-//! | a marked page | it is the first asynchronous page of the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
-//! | | it is another page | starts at the next missing page; the sum of the distance to that page and the size of the request counts as the last size, and the window has the next larger size; all asynchronous; no window if none of the following pages, up to the limit, is missing |
-//! | a page that a fault misses | none of the following | read-around: the largest window with the page in its middle, the last quarter asynchronous |
-//! | | misses of faults exceed hits by more than 100 | the page alone |
-//! | | sequential reads are advised on the mapping | as for a read of as many pages as the largest window |
-//! | | random reads are advised on the mapping | the page alone |
-//! | a marked page that a fault finds | random reads are not advised on the mapping | as for a read of as many pages as the largest window |
+//! | a marked page that a read finds | it is the first asynchronous page of the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
+//! | | none of the pages after it, up to the limit, is missing | no window |
+//! | | none of these | starts at the next missing page; has the next larger size, where the last size is the distance to that page plus the size of the request; all asynchronous |
+//! | a page that a fault misses | random reads are advised on the mapping | the page alone |
+//! | | sequential reads are advised on the mapping | as if a read of as many pages as the largest window missed the page |
+//! | | the misses of faults, including this one, exceed the hits by more than 100 | the page alone |
+//! | | none of these | read-around: the largest window with the page in its middle, the last quarter asynchronous |
+//! | a marked page that a fault finds | random reads are advised on the mapping | no window |
+//! | | otherwise | as if a read of as many pages as the largest window found the page |
 //!
 //! The following rules complete the table:
 //!
 //! - "The request" is the part of a read that starts at the page about which the policy is consulted.
 //! - The limit is normally the size of the largest window. If `io_pages` ([`FileState::set_io_pages`]) and
-//!   the request are both larger than this window, the limit is the smaller of the two.
+//!   the request are both larger than the largest window, the limit is the smaller of `io_pages` and the
+//!   request.
 //! - `sizes.rs` defines the initial size and the next larger size. Both depend on the limit.
 //! - The end of a window that a marked page triggers is rounded down to a multiple of 4 pages, or of 2
-//!   pages if the limit is not a multiple of 4. If the limit is odd, the end is not rounded.
-//! - The next page in sequence is the page that contains the next byte after the last read. If the last
-//!   read ended inside a page, this is the same page. If it ended at the end of a page, it is the following
-//!   page.
+//!   pages if the limit is not a multiple of 4. The end is not rounded if the limit is odd, or if the
+//!   rounded window would be empty.
+//! - The next page in sequence contains the byte after the last read. If the last read ended inside a page,
+//!   it is that page. If the last read ended at the end of a page, it is the following page.
 //! - A window that extends past the end of the file is shortened. Its asynchronous part keeps its size, so
 //!   the marker moves to a lower page. If the asynchronous part is larger than the shortened window, no page
 //!   is marked.
-//! - If random reads are advised on the file, the table does not apply to misses of reads: the request is
-//!   read, up to the largest window or `io_pages`, whichever is more.
-//! - If the largest window of a file has 0 pages, a missing page is read alone.
+//! - If random reads are advised on the file, the rows for a page that a read misses do not apply. Instead,
+//!   the request is read, up to the largest window or `io_pages`, whichever is more.
+//! - If the largest window of a file has 0 pages, a missing page is read alone, and a marked page starts no
+//!   window.
 //!
 //! The policy does not detect thrashing, backward reads or strided reads.
 //!
@@ -54,17 +60,17 @@
 //!   unless the page was part of the working set before it was reclaimed. Therefore read-around hardly
 //!   ever ends in Linux. Here, the caller chooses whether to report the repeated fault.
 //! - A marker is always removed before the policy is consulted. Linux keeps the marker if the largest
-//!   window has 0 pages, or if a fault finds it and random reads are advised on the mapping.
+//!   window has 0 pages, or if a fault finds the marker and random reads are advised on the mapping.
 //! - If the device is congested, a marked page starts no window. Because its marker is already removed, the
-//!   next window starts only when a page is missing. Linux no longer checks the device. Instead, it checks
-//!   whether the control group of the reader is congested. If so, Linux also starts no window for a marked
-//!   page, and it reads a missing page without other pages.
+//!   next window starts only when a page is missing. Linux 6.18 does not check the device. Instead, it
+//!   checks whether the control group of the reader is congested. If so, Linux starts no window for a
+//!   marked page, and it reads a missing page alone.
 //!
 //! Cost: a decision about the marked page of the stored window takes a few comparisons. A decision about
-//! a missing page that does not continue the last read checks resident pages before it, at most as many as
-//! the limit. A decision about any other marked page checks the pages after it, also at most as many as the
-//! limit. A hit without a marker costs nothing, with one exception: while the misses of faults exceed the
-//! hits, the policy is consulted about each hit of a fault.
+//! a missing page that does not continue the last read checks the pages before the missing page, at most as
+//! many as the limit. A decision about another marked page checks the pages after the marked page, at most
+//! as many as the limit. A hit without a marker costs nothing, with one exception: while the misses of
+//! faults exceed the hits, the policy is consulted about each hit of a fault.
 //!
 //! Tunables: `max_pages` of [`FileState`] is the largest window. `io_pages` is the largest request of
 //! the device, in pages; the default is `max_pages`. Linux uses `max_sectors_kb` of the device.
@@ -86,7 +92,7 @@ pub struct Modern;
 /// Read-around stops when the misses of faults exceed the hits by more than this number.
 const LOTS_OF_MISSES: u16 = 100;
 
-/// The upper limit of the number of misses minus hits.
+/// The upper limit of the count of misses minus hits.
 const MAX_MISSES: u16 = 10 * LOTS_OF_MISSES;
 
 impl Policy for Modern {
@@ -139,7 +145,7 @@ fn previous_position(state: &FileState) -> u64 {
     state.previous.0.saturating_add(next)
 }
 
-/// Returns the window for a missing page. The request needs `request_pages` pages from that page on.
+/// Returns the window for a missing page. The request consists of `request_pages` pages from that page on.
 fn synchronous(
     state: &mut FileState,
     read: &Read,
@@ -182,7 +188,7 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
         return None;
     }
     let folio = resident.folio(read.index);
-    // For a read, the request is counted from the first page of the folio; for a fault, from the
+    // The request of a read begins at the first page of the folio. The request of a fault begins at the
     // faulted page.
     let (index, request_pages) = if read.by_fault {
         (read.index, state.max_pages())
@@ -218,8 +224,8 @@ fn first_ahead(window: Window) -> PageIndex {
     window.start.plus((window.size - window.async_size).into())
 }
 
-/// Stores and returns a window that does not follow the stored window: the first window of a stream, or a
-/// read-around window.
+/// Stores and returns a window that a missing page opens: the first window of a stream, or a read-around
+/// window.
 fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) -> Window {
     state.modern.growth.restart();
     state.modern.in_folios = true;
@@ -248,8 +254,9 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
     Some(begin(state, PageIndex(start), max_pages, max_pages / 4))
 }
 
-/// Returns the part of the window that is inside the file. The marker of a window that is read in large
-/// folios stays on its page. For other windows, see [`clip_single_pages`].
+/// Returns the part of the window that is inside the file, or `None` if no page of the window is. The marker
+/// of a window that is read in large folios stays on its page. For other windows, see
+/// [`clip_single_pages`].
 fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     if state.modern.in_folios && state.modern.growth.has_large() {
         window.clip(file_pages)
@@ -281,9 +288,9 @@ impl FileState {
         self.modern.growth.largest = order.min(LARGEST_ORDER);
     }
 
-    /// Returns true if the last decision of [`Modern`] returned a window of a stream. Such a window is read
-    /// in large folios, if the page cache supports them. A window that is exactly the rest of the request
-    /// never uses large folios.
+    /// Returns true if the last decision of [`Modern`] returned a window that it also stored. Such a window
+    /// is read in large folios, if the page cache supports them. A window that is exactly the rest of the
+    /// request is not stored, and never uses large folios.
     #[must_use]
     pub fn reads_in_folios(&self) -> bool {
         self.modern.in_folios

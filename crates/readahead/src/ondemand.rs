@@ -2,8 +2,8 @@
 //!
 //! Model: there is one window for each open file, and a marker inside the window takes the place of a second
 //! window. The policy is consulted only on demand: for a missing page, and for a page that carries the marker.
-//! Faults are the exception: so that the policy can count the hits, it is also consulted about each resident
-//! page that a fault accesses.
+//! Faults are the exception: the policy is also consulted about each resident page that a fault accesses, so
+//! that it can count the hits.
 //!
 //! ```text
 //!     |<------------------ readahead size ----------------->|
@@ -23,21 +23,22 @@
 //! | sequential-next | the lookahead index or the readahead index of the last window, except page 0 | starts after the last window, has the next larger size, and is all lookahead |
 //! | random | any other missing page that is not sequential, if the rest of the request is not larger than the largest window | the rest of the request, without a marker; the last window is not changed |
 //! | sequential-first | any other missing page | starts at the page and has the initial size; the pages after the request are lookahead, or the whole window if the request fills it |
-//! | lookahead-clueless | any other marked page, for example one of another stream, or page 0 | starts at the next page and has four times the initial size; as many pages are lookahead as in sequential-first |
+//! | lookahead-clueless | any other marked page, for example one of another stream, or page 0 | starts at the next page and has four times the initial size, at most the size of the largest window; as many pages are lookahead as in sequential-first |
 //!
 //! The rest of the request starts at the page about which the policy is consulted. The initial size depends on
 //! this rest.
 //!
 //! A page is sequential if it is the last page of the last read, or the page after it. Before the first read,
-//! the last page is `u64::MAX`, and the page after it is page 0, because the comparison wraps. So only page 0
-//! is then sequential.
+//! only page 0 is sequential: the stored last page is then `u64::MAX`, and the comparison wraps.
 //!
-//! Pages of a window can be reclaimed before the reader uses them (thrashing). A miss at the start of the next
-//! request is then sequential-first: it opens a window at the missing page, so the pages are read again in
-//! large reads. A miss later in a request is usually *random*, because the page does not follow the last page
-//! of the previous request; the next request is sequential-first. If the marked page was reclaimed, the miss
-//! on it is sequential-next. The new window starts after the last one, so the page itself is read alone. The
-//! rest of its request is *random*, and the next request is sequential-first.
+//! Pages of a window can be reclaimed before the reader uses them (thrashing). The case of the next miss depends
+//! on the missing page:
+//!
+//! - The first page of a request: sequential-first. The pages from there on are read again in large reads.
+//! - A later page of a request: usually *random*, because the page does not follow the last page of the
+//!   previous request. The next request is sequential-first.
+//! - The page that had the marker: sequential-next. The new window starts after the last window, so the page
+//!   itself is read alone. The rest of its request is *random*, and the next request is sequential-first.
 //!
 //! For a fault that misses its page, the policy [reads around](crate#faults) the page.
 //!
@@ -46,12 +47,12 @@
 //!   the first missing page after the marked page, and starts the window there. [`Modern`](crate::Modern) does
 //!   the same.
 //! - As in the 2007 patch, a marked page 0 is lookahead-clueless, never sequential-next: the next window starts
-//!   at page 1. Page 0 is marked if the request for it fills its window. The next window then also contains
-//!   the other pages of that window. Its marker would be on page 1. Since that page was already inserted, no
-//!   page is marked, and the stream has one more miss.
+//!   at page 1. Page 0 is marked if the first request fills its window. The next window then contains the other
+//!   pages of the first window again. The marker of the next window would be on page 1. Since page 1 was already
+//!   inserted, no page is marked, and the stream has one more miss.
 //! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
-//! - On a congested device, only windows for a marked page are deferred, because no reader waits for their
-//!   pages. A window for a missing page is not deferred.
+//! - On a congested device, a marked page opens no window, because no reader waits for the pages of such a
+//!   window. A missing page opens its window as usual.
 //! - If random reads are advised, the largest window has 0 pages. The policy then returns no window, except for
 //!   a fault that misses its page: that page alone.
 //! - A fault on a marked page triggers the next window, as a read does. The caller has already removed the

@@ -66,7 +66,7 @@ impl Read {
 /// requested again.
 ///
 /// For each window, a policy queries at most as many pages as a window can have. The policy `off`
-/// queries no pages, and `ondemand` queries pages only for faults.
+/// queries no pages. The policy `ondemand` queries pages only for faults.
 pub trait Residency {
     /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
@@ -81,7 +81,8 @@ pub trait Residency {
         }
     }
 
-    /// Returns the first page at or after `from` that is not resident, among the next `scan_pages`.
+    /// Returns the first page that is not resident among the `scan_pages` pages from `from` on. Returns
+    /// `None` if all of them are resident.
     fn next_hole(&self, from: PageIndex, scan_pages: u32) -> Option<PageIndex> {
         (0..u64::from(scan_pages))
             .map_while(|step| from.0.checked_add(step))

@@ -1,11 +1,15 @@
 //! Window sizes. All generations of Linux readahead use the same sequence of growing sizes, here called the
 //! ramp.
 
-/// Returns the size of the first window of a stream whose request is `request_pages`.
+/// Returns the size of the first window of a stream, for a request of `request_pages` pages.
 ///
-/// The request is rounded up to a power of two. The rounded number is multiplied by 4 if it is at most 1/32
-/// of `max_pages`, and by 2 if it is larger but at most 1/4 of `max_pages`. If it is larger still, the
-/// window has `max_pages` pages.
+/// The request is first rounded up to a power of two:
+///
+/// | the rounded request is | size of the window |
+/// |---|---|
+/// | at most 1/32 of `max_pages` | 4 times the rounded request |
+/// | at most 1/4 of `max_pages` | twice the rounded request |
+/// | larger | `max_pages` |
 pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
     match request_pages.checked_next_power_of_two() {
         Some(rounded) if rounded <= max_pages / 32 => rounded * 4,

@@ -45,14 +45,15 @@ const FIRST_REQUEST_DIVISOR: u32 = 16;
 pub(crate) struct ModernState {
     /// The largest request that the device accepts, in pages; 0 stands for `max_pages`.
     io_pages: u32,
-    /// The number of faults that missed, minus the number of faults that hit, at least 0.
+    /// The number of faults that missed, minus the number of faults that hit; from 0 to 1000. Misses are
+    /// not counted while sequential or random reads are advised on the mapping.
     pub(crate) mmap_miss: u16,
     /// The advice on faults of a mapping.
     pub(crate) mapping: Advice,
-    /// The size of the stream's folios, which grows with each window.
+    /// The size of the stream's folios, which grows with each window that a marked page triggers.
     pub(crate) growth: Growth,
-    /// Whether the last decision returned a window of the stream. The pages of such a window are read in
-    /// folios of the size in `growth`.
+    /// Whether the last decision stored the window that it returned. The pages of such a window are read
+    /// in folios of at most the size in `growth`.
     pub(crate) in_folios: bool,
 }
 
@@ -133,8 +134,8 @@ impl FileState {
         }
     }
 
-    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. This is for the policies
-    /// in which advice of random reads disables readahead.
+    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Only policies that read
+    /// nothing ahead after this advice call this method.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,
@@ -182,8 +183,8 @@ impl FileState {
     /// Returns the windows to read after the advice `WillNeed` for `pages`, in a file of `file_pages`
     /// pages.
     ///
-    /// As in Linux, only the beginning of the range is read: as many pages as the largest window or
-    /// the largest request of the device, whichever is more.
+    /// As in Linux, only the beginning of the range is read: at most as many pages as the largest window
+    /// or the largest request of the device has, whichever is more.
     pub fn will_need(
         &self,
         pages: Range<u64>,
@@ -213,7 +214,7 @@ impl FileState {
     }
 
     /// Sets the size of the largest request that the device accepts, in pages. If a reader requests more
-    /// pages than the largest window has, a window of [`Modern`](crate::Modern) may have up to this size.
+    /// pages than [`FileState::max_pages`], a window of [`Modern`](crate::Modern) may have up to this size.
     /// 0, the default, stands for [`FileState::max_pages`].
     pub fn set_io_pages(&mut self, io_pages: u32) {
         self.modern.io_pages = io_pages.min(MAX_PAGES_LIMIT);

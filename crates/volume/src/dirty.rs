@@ -118,9 +118,9 @@ pub(crate) struct Dirty {
     /// The space that the mapping of the delayed, expected and converting blocks needs in the worst
     /// case.
     pub(crate) for_mapping: Option<MappingReservation>,
-    /// The blocks that write-back is writing now. A thread that changes them must wait for the end
-    /// of the write-back. It cannot rely on the pins, because write-back may release its pins
-    /// before it ends.
+    /// The blocks that write-back is writing now. A thread that is about to change them must wait
+    /// until the write-back ends. It must not rely on the pins of the pages, because write-back may
+    /// release the pins earlier.
     pub(crate) writing: Option<Range<u64>>,
 }
 

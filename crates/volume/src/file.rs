@@ -43,7 +43,7 @@ pub struct OpenFile {
     _held: Held,
 }
 
-/// A hold, which is a count that prevents the deletion of an inode. Released on drop.
+/// A hold, which prevents the deletion of the inode `ino`. Released on drop.
 #[derive(Debug)]
 struct Held {
     writer: Arc<Writer>,
@@ -88,8 +88,8 @@ impl OpenFile {
         })
     }
 
-    /// Returns the present state of the inode. Fails with `ESTALE` if its number belongs to another
-    /// file.
+    /// Returns the present state of the inode. Fails with `ESTALE` if the inode number now belongs to
+    /// another file.
     fn inode(&self) -> Result<Inode> {
         if self.inodes.live.is_none() {
             return Ok(self.inode);

@@ -127,13 +127,14 @@ pub(crate) struct Segment {
 /// Blocks of content that are newer in memory than on the device, because no checkpoint has written
 /// them to their final location yet. Content is in this state only with `data=journal`.
 ///
-/// They must be found before the device is read. At any time, a checkpoint can write the newer
+/// These blocks must be found before the device is read. At any time, a checkpoint can write the newer
 /// contents to the device and drop them from memory. If that happened between a read of the device
 /// and a later search in memory, the newer contents would be missed in both places.
 #[derive(Debug)]
 pub(crate) struct Newer {
     /// The contents of each block, and the offset of its first byte in the pages.
     blocks: Vec<(usize, Arc<[u8]>)>,
+    /// The end of the bytes that the read fills, relative to the start of the first page.
     end: usize,
 }
 

@@ -2,10 +2,9 @@
 //! changes that are not on the image yet.
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
-//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: a reader takes the attributes of an
-//! inode from the inode cache if they are there. It uses the live inode only to load them, or if it needs a lock.
-//! This module inserts the attributes into the cache. A volume that
-//! is open only for reading has no live inodes.
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: a reader copies the attributes of an
+//! inode from the inode cache if the cache contains them. The reader uses the live inode only to load the
+//! attributes, or to take a lock. A volume that is open only for reading has no live inodes.
 //!
 //! # Two views of an inode
 //! - [`Live::inode`] is the state that the next handle writes. Its size does not include dirty
@@ -28,14 +27,14 @@
 //! ```
 //! If the closure fails, the handle undoes its changes, and nothing is published. The handle also undoes its
 //! changes if the closure needs a block that is not in memory. After the block has been read, the closure is
-//! called again. Therefore the closure must change nothing that the handle does not undo.
+//! called again. Therefore the closure may change only what the handle undoes.
 //!
 //! # Holds
-//! A hold is a reference that prevents the deletion of an inode. The table counts the holds of each inode. Each open
-//! file has a hold, and so has each node that the kernel refers to: they store an inode number, and use it again in
-//! later operations. An inode without
-//! names is deleted when it has no holds. An inode number without a hold may be stale: the inode may have
-//! been deleted, and the number may belong to another file, with another generation.
+//! A hold is a reference that prevents the deletion of an inode. The table counts the holds of each inode.
+//! Each open file has a hold, and so has each node that the kernel refers to. Both store an inode number, and
+//! use the number again in later operations. An inode without names is deleted when it has no holds. An inode
+//! number without a hold may be stale: the inode may have been deleted, and the number may belong to another
+//! file, with another generation.
 //!
 //! # Invariants
 //! 1. For each inode, the inode cache contains either the present state or no entry.
@@ -43,10 +42,11 @@
 //! 3. An inode whose deletion has begun has no holds, and cannot get one.
 //!
 //! # Cost
-//! An inode with holds takes 10 to 20 bytes in this table, and 10 to 20 bytes in the mount's table of nodes; while
-//! the tables grow, it takes more. Therefore the caches give up 64 bytes for it (see [`charged`]). An inode in the table takes about 450 bytes. An
-//! inode is idle if no operation uses it, and it stays in the table only because fsync needs the number of
-//! its last transaction. The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
+//! The count of an inode's holds takes 10 to 20 bytes, and its node in the mount's table takes 10 to 20 bytes.
+//! While these tables grow, they take more. Therefore the caches give up 64 bytes for each inode with holds
+//! (see [`charged`]). An inode in the table of inodes in use takes about 450 bytes. An inode is idle if no
+//! operation uses it, and it stays in that table only because fsync needs the number of its last transaction.
+//! The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
 //!
 //! # Locking
 //! A thread locks `rw`, `writeback` and `map` in this order, before it opens a handle.
@@ -324,8 +324,8 @@ impl Live<'_> {
         Ok(image)
     }
 
-    /// Loads the inode if necessary, and locks the state. An open handle may need this lock, so the device
-    /// is not read while the state is locked.
+    /// Loads the inode if necessary, and locks the state. A thread with an open handle may need this lock,
+    /// so the device is not read while the state is locked.
     pub(crate) fn loaded(&self) -> Result<MutexGuard<'_, LiveState>> {
         let state = self.state();
         if state.image.is_some() {
@@ -457,14 +457,13 @@ impl Live<'_> {
     ) -> Result<R> {
         let fs = &self.inodes.fs;
         let (handle, (inode, changed)) = fs.change(credits, |handle| -> Result<_> {
-            // Load the inode after the handle is opened: write-back can change the inode until
-            // then.
+            // Load the inode only now: until the handle was open, write-back could change the inode.
             let mut inode = self.inode()?;
             let changed = change(handle, &mut inode)?;
             fs.write_inode(handle, &inode)?;
             Ok((inode, changed))
         })?;
-        // Publish before `handle.stop`, for the same reason.
+        // Publish before `handle.stop`: afterwards, write-back can change the inode.
         self.publish(&handle, &inode);
         handle.stop();
         Ok(changed)

@@ -1,8 +1,9 @@
 //! Looks up names in the dentry cache and, after a miss, in the directory.
 //!
-//! An operation that changes names updates the dentry cache while it holds `rw` of the directory
-//! exclusively: a new name becomes a positive dentry, and a removed name becomes a negative dentry.
-//! A lookup that misses the cache inserts its result while it holds the same lock shared.
+//! Locking: an operation that changes names updates the dentry cache while it holds `rw` of the
+//! directory exclusively: a new name becomes a positive dentry, and a removed name becomes a negative
+//! dentry. A lookup that misses the cache inserts its result while it holds `rw` of the directory
+//! shared.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -21,7 +22,8 @@ impl Inodes {
             return Ok(entry_in(dentry));
         }
         self.with_inode(parent, |directory| {
-            // In a part that must not wait, the lookup fails if it would, and is repeated.
+            // A thread that must not wait starts no readahead. If its lookup needs a block that is not
+            // in memory, the lookup fails, and is repeated later without this restriction.
             if self.reads_trees_ahead && !MemoryOnly::is_active() {
                 let mut budget = self.fs.buffers().prefetch_budget();
                 self.fs

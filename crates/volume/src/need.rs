@@ -11,7 +11,8 @@ pub(crate) struct Need {
 }
 
 /// Returns the space that must be reserved for `blocks` of the file. If `reserved` is given, leaves
-/// out the clusters and mapping blocks that its reservations already cover.
+/// out the clusters and mapping blocks for which `reserved` already has reservations. In this case,
+/// no block of `blocks` may have a reservation yet.
 pub(crate) fn need_of(
     fs: &Filesystem,
     inode: &Inode,
@@ -45,7 +46,7 @@ fn count_spans(level: MappingLevel, blocks: &BlockSet, reserved: Option<&Dirty>)
         })
     };
     let mut count = 0;
-    // The span after the last counted span. Two runs may overlap the same span.
+    // The span after the last counted span. Two runs may overlap the same span, which is counted once.
     let mut next = 0;
     for run in blocks.runs_in(first..u64::MAX) {
         let touched =

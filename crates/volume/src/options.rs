@@ -24,20 +24,23 @@ pub struct OpenOptions {
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Whether the readahead policy works exactly as in the kernel that it models. By default, Larder differs
-    /// in two ways:
+    /// Whether the readahead policy works as in the kernel that it models, without two changes by Larder:
     ///
-    /// - Windows are limited so that the windows of all streams fit into the cache. With `true`, only
-    ///   `readahead_max_bytes` limits a window.
-    /// - Concurrent reads through one open file share its readahead state. With `true`, each read with
-    ///   `legacy` or `ondemand` works on a copy of the state, and stores the copy when the read ends.
+    /// | | `false` | `true` |
+    /// |---|---|---|
+    /// | limit of a window | `readahead_max_bytes`, or 1/(3 *n*) of the page cache for *n* active readers, whichever is less | `readahead_max_bytes` |
+    /// | concurrent reads through one open file | work on the same readahead state | with `legacy` and `ondemand`, each read works on a copy of the state, and stores the copy when the read ends |
     ///
     /// Default: false.
     pub readahead_exact: bool,
-    /// Whether to read metadata ahead. If a name is looked up in a directory, all blocks of the directory are
-    /// read. If a directory is listed, the inodes of its entries are read, and then the next directories of a
-    /// walk through a tree. This saves round trips to a device with a long latency. It needs a thread. No
-    /// effect with `read_write`. Default: false.
+    /// Whether to read metadata ahead:
+    ///
+    /// - If a name is looked up in a directory, all blocks of the directory are read.
+    /// - If a directory is listed, the inodes of its entries are read.
+    /// - If the listings form a walk through a tree, the next directories of the walk are read.
+    ///
+    /// This saves round trips to a device with a long latency. A thread of the volume reads ahead for
+    /// listings. No effect with `read_write`. Default: false.
     pub tree_readahead: bool,
     /// Whether to bypass the page cache of the host (`O_DIRECT`). The host then does not keep a
     /// second copy of cached data, and does not read ahead. Default: false.

@@ -14,10 +14,9 @@ pub struct ReadaheadStats {
     /// The policy. It is `off` if the maximum window is 0.
     #[serde(with = "by_name")]
     pub policy: PolicyName,
-    /// The configured maximum window in bytes, rounded to whole pages.
+    /// The configured maximum window in bytes, rounded up to whole pages.
     pub max_bytes: u64,
-    /// Whether the policy works exactly as in the kernel that it models
-    /// ([`readahead_exact`](crate::OpenOptions::readahead_exact)).
+    /// The option [`readahead_exact`](crate::OpenOptions::readahead_exact).
     #[serde(default)]
     pub exact: bool,
     /// The number of windows of which at least one page was read ahead.
@@ -26,7 +25,7 @@ pub struct ReadaheadStats {
     pub pages_ahead: u64,
     /// The number of pages that were read ahead and then used.
     pub pages_used: u64,
-    /// The number of pages that were read ahead and evicted before use.
+    /// The number of pages that were read ahead, and evicted or discarded before use.
     pub pages_wasted: u64,
 }
 
@@ -60,7 +59,7 @@ pub struct DeviceStats {
 /// The state and the statistics of writing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WritingStats {
-    /// The size of the dirty content, which is not on the device yet, in bytes.
+    /// The size of the dirty content (content that is not on the device yet), in bytes.
     pub dirty_bytes: u64,
     /// The size of the metadata that is not at its final location on the device yet, in bytes. This
     /// metadata takes memory in addition to the caches, at most about a quarter of their size.

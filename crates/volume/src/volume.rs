@@ -36,7 +36,7 @@ const PART_ENTRIES: usize = 256;
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
     /// Shared with the open files. Dropped when the volume and all open files are dropped. The drop
-    /// waits until readahead is complete.
+    /// waits until readahead is complete, at most for the timeout of the device.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     /// The readahead of directory trees, if it is enabled.
@@ -145,7 +145,7 @@ impl Volume {
         self.fs().statfs()
     }
 
-    /// Returns the space in bytes that is available to ordinary requests. Unlike [`Volume::statfs`], reads
+    /// Returns the free space, in bytes, that ordinary users may use. Unlike [`Volume::statfs`], reads
     /// nothing from the image. The result may therefore be inexact: it may be based on the free count in the
     /// superblock. Returns 0 if the volume was not opened for writing.
     #[must_use]
@@ -278,8 +278,8 @@ impl Volume {
         self.read(ino, buf, offset_bytes, Keep::All)
     }
 
-    /// Reads like [`Volume::read_at`], for callers that cache the data themselves. The first read
-    /// that returns all of a page also evicts the page from the page cache.
+    /// Reads like [`Volume::read_at`], for callers that cache the data themselves. If the read
+    /// returns all of a page, and the page was not used before, evicts the page from the page cache.
     ///
     /// # Errors
     /// The same as for [`Volume::read_at`].

@@ -1,5 +1,5 @@
-//! Attributes at the limits of size, and attribute blocks at the limit of users, compared with the
-//! kernel's mount.
+//! Attributes of about the maximum size, and attribute blocks with about the maximum number of
+//! users. The results are compared with those of the kernel's mount.
 
 use larder::{Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;

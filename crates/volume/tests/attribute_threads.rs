@@ -1,7 +1,7 @@
 //! Threads that set, remove and read attributes from a small pool, with tiny caches. Each thread
 //! has its own files, which it also deletes, and all threads share some files. At the end, each
-//! attribute is as one of the threads last changed it. No read returns a value that was not set,
-//! and e2fsck confirms every count.
+//! attribute is in the state of the last change by one of the threads. No read returns a value that
+//! was not set, and e2fsck confirms every count.
 
 use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -176,8 +176,8 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
             .unwrap();
         for name in NAMES {
             let found = reading.xattr(ino, name.as_bytes()).unwrap();
-            // The value of a shared file must be the last value of some thread. Other files have
-            // only one thread.
+            // The value must be the last value that one of the threads set. A file that is not shared
+            // has only one thread.
             let mut last = lasts.iter().filter_map(|last| last.get(&(file, name)));
             let is_untouched = last.clone().next().is_none() && found.is_none();
             assert!(
@@ -233,7 +233,7 @@ fn value_set_and_removed_by_two_threads_leaves_no_inode() {
     }
 }
 
-/// A lookup of a capability offers the attribute block that it reads for sharing. Meanwhile,
+/// A lookup of a capability reads an attribute block, and offers the block for sharing. Meanwhile,
 /// another thread frees the block.
 #[test]
 fn block_freed_during_a_search_is_not_shared() {

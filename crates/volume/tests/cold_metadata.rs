@@ -36,7 +36,7 @@ struct Gate {
     reads: usize,
     /// The number of the read to block, from 0.
     blocked: Option<usize>,
-    /// Whether the thread has reached that read, or has ended.
+    /// Whether the thread has reached the read `blocked`, or has ended.
     is_reached: bool,
 }
 
@@ -243,8 +243,8 @@ fn image((arguments, size): (&str, &str)) -> Vec<u8> {
     device.to_bytes()
 }
 
-/// Blocks read `number` of `change`. Meanwhile, another thread changes other files and commits.
-/// Returns whether `change` made that many reads.
+/// Blocks read `number` of `change`, counted from 0. Meanwhile, another thread changes other files
+/// and commits. Returns false if `change` ended without a read of this number.
 fn is_blocked(base: &[u8], (name, change): (&str, Change), number: usize) -> bool {
     let device = GatedDevice::new(base.to_vec());
     let volume = open(Arc::clone(&device) as _, CACHE_BYTES);

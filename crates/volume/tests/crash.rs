@@ -43,8 +43,8 @@ const WIDE: Plan = Plan {
     again_every: 0,
 };
 
-/// The number of workloads of the wide run on each layout. A rare operation occurs in one of ten to
-/// one of a hundred workloads.
+/// The number of workloads of the wide run on each layout. A rare operation occurs in one of 10 to
+/// 100 workloads.
 const BREADTH: usize = 60;
 
 /// Some hundred states of one workload.
@@ -56,7 +56,7 @@ const SHORT: Plan = Plan {
     again_every: 40,
 };
 
-/// All boundaries.
+/// Cuts after every change of the device.
 const FULL: Plan = Plan {
     cuts: Cuts::Every(1),
     reorderings: 3,
@@ -65,7 +65,7 @@ const FULL: Plan = Plan {
     again_every: 8,
 };
 
-/// All boundaries of a short sequence, with all checks.
+/// Cuts after every change of the device, with all checks in every state. For a short sequence.
 const EVERYTHING: Plan = Plan {
     cuts: Cuts::Every(1),
     reorderings: 3,

@@ -74,7 +74,8 @@ fn dump(bytes: &[u8]) -> String {
     on_file(bytes, superblock).expect("dumpe2fs")
 }
 
-/// Calls `delete` to remove the last reference to the file, and compares the result with `errors`.
+/// Calls `delete` to remove the last reference to the file, and checks that the effect is the one that
+/// `errors` specifies.
 fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volume)) {
     let what = format!("{what}, {errors:?}");
     let (volume, device) = open(image(is_orphan), errors);

@@ -2,8 +2,8 @@
 //! run panics, and no operation fails with an error other than `EIO`, `ENOSPC` or `EROFS`.
 //! Afterwards, the file system can be recovered, and contains all durable changes.
 //!
-//! With `LARDER_CRASH=full` (`make crash`), every call of a device in memory fails in turn, and otherwise
-//! some of the calls. Some calls also fail on files, with each back end.
+//! With `LARDER_CRASH=full` (`make crash`), every call to a device in memory fails in turn. Without it, only
+//! some of the calls fail. On files, some of the calls fail with each back end.
 
 use larder_block::BlockDevice;
 use larder_instruments::{FaultyDevice, OverlayDevice};
@@ -103,7 +103,7 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     }
 }
 
-/// Fails about `count` of the calls of the workload, one in each run.
+/// Runs the workload about `count` times. In each run, another call of the device fails.
 fn survive_on(layout: &Layout, medium: Medium, seed: Seed, operations: &[Operation], count: u64) {
     let name = layout.name;
     let (_, image, calls) = fail_at(layout, medium, operations, u64::MAX)

@@ -172,8 +172,8 @@ impl Fixture {
         ImageFile::new(&self.device).unwrap().check().unwrap();
     }
 
-    /// Writes `len` bytes 'B', and checks that only a part fits. Returns the number of bytes
-    /// written.
+    /// Writes the byte 'B' `len` times, and checks that only a part fits. Returns the number of
+    /// bytes written.
     fn write_too_much(&mut self, name: &'static str, offset: usize, len: usize) -> usize {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let written = self.volume.write_at(ino, &vec![b'B'; len], offset as u64);
@@ -243,7 +243,7 @@ fn large_write_writes_what_fits_and_failed_writes_extend_no_file() {
         );
         assert_eq!(fixture.write_too_much("t", written, len), 0, "{name}");
         fixture.make("u", Vec::new());
-        // At most, content fits that needs no block for its mapping.
+        // Only content that needs no block for its mapping can still fit.
         let more = fixture.write_too_much("u", 0, 2 << 20);
         assert!(more <= 4096 * 4, "{name}: {more}");
         fixture.check("large writes");

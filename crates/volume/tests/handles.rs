@@ -1,5 +1,5 @@
-//! Open files, and inode numbers that are kept, while their files lose their names: a handle never
-//! refers to another file, and the number of a deleted file is stale.
+//! Open files and inode numbers whose files lose their names: an open file never refers to another
+//! file, and the number of a deleted file is stale.
 
 use larder::{
     Advice, ChangedBy, Clock, Fallocate, FileKind, Ino, Make, NewFile, OpenFile, OpenOptions,

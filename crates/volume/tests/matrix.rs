@@ -1,5 +1,5 @@
-//! Every configuration of the matrix: a walk of the volume finds the same as the kernel's mount, in
-//! both directions.
+//! Every configuration of the matrix: a walk of the volume finds everything that the kernel's mount
+//! has, and nothing else.
 
 use larder::{FileKind, Ino, OpenOptions, Volume};
 use larder_testkit::image::recipe;
@@ -33,7 +33,7 @@ fn open_with(image: &Image, options: &OpenOptions) -> Volume {
         .unwrap_or_else(|error| panic!("{}: {error}", image.path().display()))
 }
 
-/// Compares the volume's walk of the image with its oracle's.
+/// Compares a walk of the volume with a walk of the image by its oracle.
 fn check_walk(name: &str) {
     let recipe = named(name);
     if skipped(recipe) {

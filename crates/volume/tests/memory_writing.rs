@@ -62,7 +62,7 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
     println!(
         "{inodes} inodes in use, caches of {CACHE_BYTES} bytes: resident memory grew by {growth} bytes at most"
     );
-    // The page cache shrinks to make space for inodes in use, by at most a quarter of the caches.
+    // The page cache shrinks to make space for held inodes, by at most a quarter of the caches.
     let inodes_bytes = (u64::from(inodes) * INODE_BYTES).saturating_sub(CACHE_BYTES / 4);
     let bound = CACHE_BYTES / 4 * 5 + inodes_bytes + SPARE_BYTES;
     assert!(

@@ -1,4 +1,4 @@
-//! Reads of a device that delivers in pieces, such as from a server.
+//! Reads of a device that delivers content in pieces, as a server does.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PIECE_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).unwrap();
-/// The length of the reads of the kernel.
+/// The length of the kernel's reads.
 const READ_BYTES: usize = 128 << 10;
 const FILE_BYTES: usize = 6 << 20;
 

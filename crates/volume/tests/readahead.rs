@@ -369,7 +369,7 @@ fn file_without_content_cannot_be_opened() {
     assert!(matches!(advised, Err(Error::IsDirectory(Ino::ROOT))));
 }
 
-/// Returns the pages of the device reads, in order of offset.
+/// Returns the number of pages of each device read, in order of offset.
 fn sizes(mut reads: Vec<ReadRecord>) -> Vec<u64> {
     reads.sort_by_key(|read| read.offset_bytes);
     reads
@@ -412,8 +412,9 @@ fn exact_policy_ignores_how_many_streams_share_the_cache() {
 }
 
 /// One reader begins a read, and waits for a page. Meanwhile, another reader reads sequentially
-/// through the same open file. With an exact policy, the first reader then overwrites the readahead
-/// state with its own copy, so that the next sequential read does not continue the windows.
+/// through the same open file. With `readahead_exact`, the first reader then overwrites the
+/// readahead state with its own copy, so that the next sequential read does not continue the
+/// windows.
 #[test]
 fn exact_policy_stores_the_state_of_the_reader_that_ends_last() {
     if tools_are_missing() {

@@ -1,6 +1,6 @@
-//! Attributes that files share, set through a volume. With every variant of the cache, they take no
-//! more blocks than with perfect sharing. dumpe2fs counts the blocks. Then e2fsck and the kernel's
-//! mount check the image.
+//! Attributes that files share, set through a volume. With every variant of the cache except `off`,
+//! the attributes take as many blocks as with perfect sharing. dumpe2fs counts the blocks. Then
+//! e2fsck and the kernel's mount check the image.
 
 use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
 use larder_instruments::OverlayDevice;

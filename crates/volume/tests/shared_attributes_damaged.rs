@@ -245,8 +245,8 @@ fn damaged_attribute_block_leaves_neighbours_intact() {
     }
 }
 
-/// A hash only selects candidates: a block with a false hash, that of other contents, is not shared
-/// for these contents.
+/// A hash only selects candidates. If a block has the hash of other contents, a file with those
+/// other contents does not share the block.
 #[test]
 fn block_with_equal_hash_and_other_content_is_not_shared() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {

@@ -23,7 +23,7 @@ fn options(cache_size_bytes: u64, readahead: &str) -> OpenOptions {
     options
 }
 
-/// Reads `len` bytes at `start` and checks each.
+/// Reads the bytes of the file from `start` on into `buf`, and checks each byte.
 fn check_bytes(volume: &Volume, ino: Ino, start: u64, buf: &mut [u8], expected: &mut [u8]) {
     let read = volume.read_at(ino, buf, start).unwrap();
     assert_eq!(read, buf.len(), "read at {start}");

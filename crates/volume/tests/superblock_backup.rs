@@ -90,8 +90,8 @@ fn apply(device: &OverlayDevice, change: &ChangeRecord) {
     }
 }
 
-/// Returns the changes of the device while a volume is opened, a file is made durable, another one
-/// is created, the label is set, and the volume is closed.
+/// Returns the changes of the device while a volume is opened, a file is made durable, the label is
+/// set, another file is made durable, and the volume is closed.
 fn workload(base: &OverlayDevice) -> Vec<ChangeRecord> {
     let device = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
     let volume = open(Arc::clone(&device) as _, true).expect("a volume");

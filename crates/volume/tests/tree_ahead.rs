@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 4096;
 const DIRECTORIES: usize = 60;
 const FILES: usize = 5;
 
-/// The directories that are read ahead after the first step of a walk.
+/// The number of directories that are read ahead after the first step of a walk.
 const FIRST_WINDOW: u64 = 16;
 
 /// Returns an image with [`DIRECTORIES`] directories, each with [`FILES`] files and a directory, or `None` without
@@ -98,7 +98,7 @@ fn directories_of_a_walk_are_read_before_they_are_listed() {
     list(&volume, dirs[0]);
     wait(&volume, |stats| stats.directories_ahead >= FIRST_WINDOW);
     assert_eq!(stats(&volume).directories_used, 0);
-    // The first one that was read ahead is below the directory that was listed.
+    // The first directory that was read ahead is below the directory that was listed.
     let below = directories(&list(&volume, dirs[0]))[0];
     list(&volume, below);
     for &dir in &dirs[1..16] {
@@ -116,7 +116,8 @@ fn single_listings_read_no_directory_ahead() {
         list(&volume, Ino::ROOT);
     }
     list(&volume, dirs[0]);
-    // The thread handles listings in order, so it has handled all of those of the root by then.
+    // The thread handles listings in order. If this one has an effect, all listings of the root have
+    // been handled.
     wait(&volume, |stats| stats.directories_ahead > 0);
     let stats = stats(&volume);
     assert_eq!(

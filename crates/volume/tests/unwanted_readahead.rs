@@ -73,7 +73,8 @@ fn open(image: &Arc<MemoryDevice>, wants_readahead: bool) -> (Volume, Arc<Counte
     });
     let mut options = OpenOptions::default();
     options.tree_readahead = true;
-    // This wraps the device.
+    // With a timeout, the volume wraps the device. The wrapper must also report that the device wants
+    // no readahead.
     options.device_timeout = Some(Duration::from_mins(1));
     let shared: Arc<dyn BlockDevice> = device.clone();
     (Volume::open_device(shared, &options).unwrap(), device)
@@ -118,7 +119,7 @@ fn directories_ahead(volume: &Volume) -> u64 {
     volume.counts().tree_readahead.unwrap().directories_ahead
 }
 
-/// Without the check, the volume that wants no readahead reads directories ahead in most of the rounds.
+/// If the volume did not check whether its device wants readahead, the test would fail in most of the rounds.
 #[test]
 fn directories_of_a_walk_are_not_read_ahead() {
     let Some(image) = image() else { return };

@@ -26,7 +26,7 @@ pub(crate) struct State {
     cached_pages: u32,
     /// Whether readahead is switched off because the file is cached. (`RA_FLAG_INCACHE`)
     is_cached: bool,
-    /// Whether a page was missing at its lookup. The next window will then be smaller. (`RA_FLAG_MISS`)
+    /// Whether a page was missing at its lookup. If so, the next ahead window is smaller. (`RA_FLAG_MISS`)
     has_missed: bool,
 }
 
@@ -73,7 +73,7 @@ impl State {
             self.cached_pages = 0;
             return;
         }
-        // The size of the stored window is counted, which includes pages past the end of the file.
+        // Count the size of the stored window, which includes pages past the end of the file.
         let whole = [self.current, self.ahead]
             .into_iter()
             .find(|whole| whole.start == window.start && whole.size > 0);
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Returns the size of the window after the current window.
+    /// Returns the size of the next ahead window.
     fn next_size(&mut self, max_pages: u32) -> u32 {
         if std::mem::take(&mut self.has_missed) {
             let less = self.current.size.saturating_sub(2);
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// A decision in progress: the input, and the windows that it has opened.
+/// A decision in progress: its input, and the windows that it has opened.
 pub(super) struct Decision<'a> {
     pub(super) state: &'a mut State,
     pub(super) read: &'a Read,
@@ -165,9 +165,9 @@ impl Decision<'_> {
         }
     }
 
-    /// Opens the ahead window. On a congested device, opens it only if `forced` is true, or if the request
-    /// reaches its pages, because then the reader waits for these pages. Returns false if the window was
-    /// not opened, or if readahead was switched off.
+    /// Opens the ahead window. On a congested device, opens the window only if `forced` is true, or if the
+    /// request reaches the window, because then the reader waits for pages of the window. Returns false if
+    /// the window was not opened, or if readahead was switched off.
     fn look_ahead(&mut self, forced: bool) -> bool {
         let start = self.state.current.end();
         let size = self.state.next_size(self.max_pages);
@@ -180,8 +180,9 @@ impl Decision<'_> {
         self.add_window(self.state.ahead)
     }
 
-    /// Adds the part of the window `whole` that is inside the file to the windows to return. Returns false
-    /// if all its pages were resident, and readahead was switched off for that reason.
+    /// Adds the part of the window `whole` that is inside the file to the windows to return. Instead, counts
+    /// the pages of `whole` as resident if no page is inside the file, or if that switches readahead off.
+    /// Returns false if readahead was switched off.
     fn add_window(&mut self, whole: Window) -> bool {
         match whole.clip(self.read.file_pages) {
             Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),

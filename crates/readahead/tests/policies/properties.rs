@@ -142,9 +142,9 @@ proptest! {
     }
 
     /// A sequential reader under `ondemand` stalls for the first window. From the start of a file,
-    /// it stalls once more if the first request fills that window: the marker is on page 0, and the
-    /// window that it opens begins with page 1, which is resident and so gets no marker. From
-    /// inside a file, the second request of the reader opens the first window.
+    /// it stalls once more if the first request fills that window: the marker is then on page 0, and
+    /// the next window begins with page 1. That page is resident, so it gets no marker. From inside
+    /// a file, the second request of the reader opens the first window.
     #[test]
     fn sequential_reader_under_ondemand_stalls_at_most_once_after_the_first_window(
         start in any_start(),

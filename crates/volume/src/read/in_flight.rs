@@ -1,7 +1,7 @@
 //! Counts the pages in flight: the pages whose requests to the device are not complete.
 //!
-//! Locking: a thread locks `ending` to wait until the count is 0, or to notify such threads after
-//! it has changed the count to 0.
+//! Locking: a thread locks `ending` to wait until the count is 0. A thread that has changed the count
+//! to 0 also locks `ending`, to notify the waiting threads.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Reads content through the page cache.
 //!
-//! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock.
+//! Model: `filemap_read`. A cached page is pinned, copied and released, normally without a lock.
+//! [`stream`] names the policies for which a hit takes a lock.
 //! [`streamed_file`] handles misses and readahead markers.
 
 mod in_flight;
@@ -49,8 +50,7 @@ pub(crate) enum Keep {
 }
 
 impl Reader {
-    /// Creates a reader. No window has more than `limits.max_pages`, unless [`Advice::Sequential`]
-    /// doubles the limit.
+    /// Creates a reader, whose readahead windows are limited by `limits`.
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
@@ -92,7 +92,8 @@ impl Reader {
         }
     }
 
-    /// Returns the readahead driver: the one of the streams, unless the device does not want readahead.
+    /// Returns the readahead driver. Its policy is that of the streams or, if the device does not want
+    /// readahead, `off`.
     fn driver(&self) -> Driver {
         if self.filler.device.wants_readahead() {
             self.streams.driver()
@@ -101,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// Returns the file of `inode` for the readahead driver, with the readahead state `stream`.
+    /// Returns the file of `inode`, as the readahead driver uses it through `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
         StreamedFile::new(
             inode,
@@ -128,8 +129,8 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
-        // For `pages_touched` and `pages_inside`, a length of 0 means the whole file. For this
-        // function, it means an empty range.
+        // For this function, a length of 0 means an empty range. For `pages_touched` and
+        // `pages_inside`, it would mean a range to the end of the file.
         if len_bytes == 0 || inode.has_inline_data() {
             return;
         }
@@ -172,8 +173,8 @@ impl Reader {
         Ok(buf.len())
     }
 
-    /// Copies cached pages into `buf` up to the first page that is not cached, and reads everything
-    /// after that without the cache.
+    /// Copies cached pages into `buf` up to the first page that is not cached. Reads everything after
+    /// that from the device into `buf` or, if this is not possible, page by page through the cache.
     fn read_past_cache(
         &self,
         inode: &Inode,
@@ -209,8 +210,8 @@ impl Reader {
     /// newer content.
     ///
     /// # Errors
-    /// The device did not answer within its timeout. The caller must then not try another read,
-    /// because it would wait as long again.
+    /// The device did not answer within its timeout. The caller must then not try another read, which
+    /// would wait as long again.
     fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> Result<bool> {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
         let is_dirty =

@@ -23,9 +23,9 @@
 //! is handled like the answer to a request for which no reader waits.
 //!
 //! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
-//! the request completes. Therefore no block of the file is freed while it is read. Readahead does not wait
-//! for this lock, because the wait could deadlock. The thread that starts readahead may have a page pinned,
-//! and a thread that holds the lock exclusively may be waiting until the page is unpinned.
+//! the request completes. Therefore no block is freed while a request reads it. Readahead does not wait for
+//! this lock, because the wait could deadlock: the thread that starts readahead may have a page pinned, and
+//! a thread that holds the lock exclusively may be waiting until that page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
 use crate::Result;
@@ -88,9 +88,9 @@ enum Handover {
     /// The reader waits, and the request is not complete.
     Expected,
     Answered(Answer),
-    /// The reader has stopped waiting. When the request completes, it handles the answer itself. Until then,
-    /// its pages count as in flight, so that a drop of [`Runs`] waits for them. A waiting reader borrows the
-    /// [`Runs`], so its request need not be counted.
+    /// The reader has stopped waiting. When the request completes, its callback handles the answer. Until
+    /// then, the pages of the request count as in flight, so that a drop of [`Runs`] waits for them. While
+    /// the reader waits, it borrows the [`Runs`], so the pages need not be counted.
     Left(Counted),
 }
 
@@ -154,8 +154,8 @@ impl Runs {
 
     /// Starts to read consecutive pages from page `first` on. Does not wait for the pages, unless
     /// [`BlockDevice::submit`](larder_block::BlockDevice::submit) performs the requests itself. May wait for
-    /// reads of the mapping, but not for a thread that is changing the mapping: in this case, reads nothing
-    /// and drops the pages. Also drops them if the mapping of page `first` cannot be read.
+    /// reads of the mapping. If another thread is changing the mapping, or if the mapping of page `first`
+    /// cannot be read, reads nothing and drops the pages.
     pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
         match self.divided(inode, first, pages, priority, false) {
             Ok(Some((reads, parts))) => reads.start(parts),
@@ -165,8 +165,9 @@ impl Runs {
     }
 
     /// Reads consecutive pages from page `first` on, and waits for page `first`. Passes this page to
-    /// `complete`, and returns the result of `complete`. The other pages may complete later. Also waits for a
-    /// thread that is changing the mapping of the file. Therefore the caller must not have a page pinned.
+    /// `complete`, and returns the result of `complete`. The other pages may complete later. If another
+    /// thread is changing the mapping of the file, first waits for that thread. Therefore the caller must not
+    /// have a page pinned.
     pub(super) fn read<R>(
         &self,
         inode: &Inode,
@@ -318,9 +319,9 @@ impl PageReads {
         if !requests.is_empty() {
             device.submit(requests);
         }
-        // `counted` is dropped last. Once no page is counted, another thread may drop the volume. If this
-        // thread still had its reference to the device then, the image would stay open after the volume was
-        // dropped, until this thread closed it.
+        // `counted` is dropped last. Once no page is counted, another thread may finish the drop of the
+        // volume. If this thread still had its reference to the device then, the image would stay open for a
+        // moment after that drop.
         drop(device);
         drop(counted);
     }

@@ -49,8 +49,8 @@ pub(crate) struct StreamRef<'s> {
 impl StreamRef<'_> {
     /// Records the end of a read for the next readahead decision, without taking the lock. Does
     /// nothing if the state of the stream belongs to another file. If another file takes over the
-    /// stream during this call, the end may be recorded for that file. Its next readahead decision
-    /// may then be wrong, which affects only performance.
+    /// stream during this call, the end may be recorded for that file. The next readahead decision
+    /// for that file may then be wrong, which affects only performance.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {
             self.stream.end.store(end.packed(), Relaxed);
@@ -88,8 +88,9 @@ impl End {
 pub(crate) struct Limits {
     /// The configured maximum size of a window, in pages.
     pub(crate) max_pages: u32,
-    /// Whether the policy works exactly as in the kernel that it models: without the limit for many
-    /// streams, and on copies of the state if that kernel used copies.
+    /// The option [`readahead_exact`](crate::OpenOptions::readahead_exact): windows are not limited
+    /// further if there are many streams, and reads work on copies of the state if the modelled
+    /// kernel used copies.
     pub(crate) is_exact: bool,
     pub(crate) page_bytes: u32,
 }
@@ -105,12 +106,13 @@ pub(crate) struct Streams {
     driver: Driver,
     /// The state of a stream before its first read, also used to reset a stream.
     initial: FileState,
-    /// The limit of windows for many streams, or `None` with [`Limits::is_exact`].
+    /// The limit of windows that depends on the number of streams. `None` with [`Limits::is_exact`].
     shares: Option<Shares>,
-    /// The device, which can [limit](BlockDevice::window_bytes) the windows, too.
+    /// The device. Its [window](BlockDevice::window_bytes) is another limit of the windows.
     device: Arc<dyn BlockDevice>,
     page_bytes: u32,
-    /// Whether a read works on a copy of the state of its stream, which it stores when it ends.
+    /// Whether each read works on a copy of the state of its stream, and stores the copy when the read
+    /// ends.
     copies_state: bool,
     /// The number of windows for which pages were read ahead.
     windows: AtomicU64,
@@ -190,7 +192,7 @@ impl Streams {
         *self.lock(of) = copy;
     }
 
-    /// Returns whether the policy works exactly as in the kernel that it models.
+    /// Returns [`Limits::is_exact`].
     pub(crate) fn is_exact(&self) -> bool {
         self.shares.is_none()
     }
@@ -217,9 +219,11 @@ impl Streams {
         self.windows.load(Relaxed)
     }
 
-    /// Locks the state of the stream, and brings it up to date: resets it if another file used the
-    /// stream last, and otherwise copies the end of the last read into it. Then applies the current
-    /// limit of windows.
+    /// Locks the state of the stream, and updates the state:
+    ///
+    /// - If another file used the stream last, resets the state. Otherwise, copies the end of the
+    ///   last read to the state.
+    /// - Sets the current limit of windows.
     pub(crate) fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();

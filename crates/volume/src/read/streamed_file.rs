@@ -3,12 +3,13 @@
 //!
 //! Model: `page_cache_ra_unbounded`. A window is the range of pages that one readahead decision
 //! reads. After a miss, the reader itself reads pages of the window, from the missing page up to
-//! the first page that is already cached. If the request extends into the next window, the reader
-//! continues up to the end of the request. It reads at most [`BATCH_PAGES`].
+//! the first page that is already cached. If the policy returns a second window, and the request
+//! extends into it, the reader continues up to the end of the request. It reads at most
+//! [`BATCH_PAGES`].
 //!
-//! The other pages of both windows are requested from the device before the reader waits. If the
-//! pages that the reader reads itself are in several places of the device, the reader waits only
-//! for the first place.
+//! The other pages of the windows are requested from the device before the reader waits. If the
+//! pages that the reader reads itself consist of several parts (see [`runs`](super::runs)), the
+//! reader waits only for the part with the missing page.
 //!
 //! ```text
 //!   request:                 |-----------|
@@ -17,9 +18,9 @@
 //!   read by:                 |     reader      |    device ...        |
 //! ```
 //!
-//! Therefore the reader also waits for pages after its request, which are part of the same device
-//! read. A separate read of these pages was tried and rejected: for each miss, it costs a second
-//! device read and, on a disk, a second seek.
+//! Therefore the reader also waits for pages after its request, if they are in the same device read.
+//! A separate read of these pages was tried and rejected: for each miss, it costs a second device
+//! read and, on a disk, a second seek.
 //!
 //! Locking: a reader never waits for a page while it has other pages locked. Therefore no two
 //! readers can wait for each other.
@@ -143,9 +144,9 @@ impl<'r> StreamedFile<'r> {
         start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
-    /// Extends `own` with the pages of `pages` that directly follow it, up to the first page that
-    /// cannot be inserted, for example because it is already cached. Returns the first page of
-    /// `pages` that is not in `own`.
+    /// Extends `own` with the pages of `pages` that directly follow `own`, up to the first page that
+    /// cannot be inserted, for example because that page is already cached. Returns the first page
+    /// of `pages` that is not in `own`.
     fn extend_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
         if !pages.contains(&self.own.indexes().end) {
             return self.own.indexes().end.clamp(pages.start, pages.end);

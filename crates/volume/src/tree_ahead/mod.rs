@@ -8,9 +8,9 @@
 //! - when a listing begins, the inodes of its entries, because a program usually requests their attributes;
 //! - when the listings form a walk, the next directories, several in one *batch*.
 //!
-//! A batch has three phases: the thread reads the inodes of the directories, then their blocks, then the inodes of
-//! their entries. The requests of a phase are in flight at once, so a phase takes one round trip for any number of
-//! directories. The directory that a program begins to list is a batch of its own.
+//! A batch has three phases: the thread reads the inodes of the directories, then the blocks of the directories, and
+//! then the inodes of the entries. The requests of a phase are in flight at once, so a phase takes one round trip for
+//! any number of directories. The directory that a program begins to list is a batch of its own.
 //!
 //! The blocks that are read ahead are stored in the buffer cache. A volume that is open for writing, or was opened
 //! without the option [`tree_readahead`](crate::OpenOptions::tree_readahead), has no such thread. While the device
@@ -18,9 +18,9 @@
 //!
 //! # Limits
 //! The three phases of a batch together prefetch at most an eighth of the cache. Beyond this, the thread reads the
-//! inodes and the blocks of the directories one after another, and does not read the inodes of their entries. A batch
-//! examines at most [`MAX_ENTRIES`] entries. Of directories that no program has listed yet, only those of at most
-//! [`MAX_AHEAD_BYTES`] are read.
+//! inodes and the blocks of the directories one after another, and does not read the inodes of the entries. A batch
+//! examines at most [`MAX_ENTRIES`] entries. A directory is not read if it is larger than [`MAX_LISTED_BYTES`] or, if
+//! no program has listed it yet, larger than [`MAX_AHEAD_BYTES`].
 //!
 //! # Locking
 //! The lock of the queue is not held while anything is read.
@@ -40,17 +40,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use walk::{Walk, Walks};
 
-/// The maximum number of listings that wait for the thread. Older ones are dropped.
+/// The maximum number of listings that wait for the thread. If there are more, the oldest is dropped.
 const MAX_LISTINGS: usize = 1024;
 /// The maximum number of entries whose inodes are read ahead in a batch.
 const MAX_ENTRIES: usize = 1 << 16;
-/// The maximum size of a directory that is read ahead.
+/// The maximum size of a directory that is read before a program lists it.
 const MAX_AHEAD_BYTES: u64 = 1 << 20;
-/// The maximum size of a directory whose entries' inodes are read ahead when it is listed.
+/// The maximum size of a directory that is read, with the inodes of its entries, when a program lists it.
 const MAX_LISTED_BYTES: u64 = 16 << 20;
 
-/// The readahead of directory trees of a volume. Dropping it waits until the thread ends, which may have to wait for
-/// the device.
+/// The readahead of directory trees of a volume. Dropping this value waits until the thread ends. The thread may have
+/// to wait for the device first.
 #[derive(Debug)]
 pub(crate) struct TreeReadahead {
     shared: Arc<Shared>,
@@ -176,8 +176,8 @@ impl Shared {
         queue.is_ending || !queue.listings.is_empty()
     }
 
-    /// Reads the inodes and the blocks of those of `dirs` that have at most `max_bytes`, and starts to read the inodes
-    /// of their entries. Adds their subdirectories to `walk`.
+    /// Reads the inodes of `dirs`, and the blocks of those directories that have at most `max_bytes`. Starts to read
+    /// the inodes of the entries. Adds the subdirectories to `walk`.
     fn read(&self, walk: &mut Walk, dirs: &[Ino], max_bytes: u64) {
         let fs = &self.inodes.fs;
         let mut budget = fs.buffers().prefetch_budget();

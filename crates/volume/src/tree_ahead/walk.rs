@@ -2,22 +2,23 @@
 //!
 //! # Model
 //! On-demand readahead, with directories instead of pages. A program that walks a tree lists a directory, and
-//! then its subdirectories in the order of the entries. After each subdirectory, it lists all directories below
-//! it. Therefore the *place* of a directory is the list of its ancestors' positions and its own position, each
-//! among the subdirectories of the parent. Places are ordered lexicographically.
+//! then its subdirectories in the order of the entries. After each subdirectory, the program lists all directories
+//! below that subdirectory. The *place* of a directory is its path from the first directory of the walk, as
+//! positions among subdirectories. For example, place `[2, 0]` is the first subdirectory of the third
+//! subdirectory. The program lists the directories in the lexicographical order of their places.
 //!
 //! The *window* is the maximum number of directories after the last listed one that are read ahead. If a listed
-//! directory was read ahead, the window becomes four times as large. Otherwise it is set to [`FIRST_WINDOW`]. If
-//! a program lists a directory that is not part of a walk, a new walk begins. Its window is 0, so that a program
-//! that lists a single directory causes no readahead of other directories. If a program lists the same directory
-//! twice in succession, the second listing has no effect.
+//! directory was read ahead, the window becomes four times as large, up to [`MAX_WINDOW`]. Otherwise it is set to
+//! [`FIRST_WINDOW`]. If a program lists a directory that is not part of a walk, a new walk begins. Its window is
+//! 0, so that a program that lists a single directory causes no readahead of other directories. If a program
+//! lists the same directory twice in succession, the second listing has no effect.
 //!
 //! A volume records the most recent [`MAX_WALKS`] walks.
 //!
 //! # Limits
-//! A walk records at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. If the limit is reached, the
-//! directories before the last listed one are removed. In a damaged image, a directory can be its own descendant, or
-//! have several parents. Such a directory has the place where it was first found.
+//! A walk records at most [`MAX_KNOWN`] directories, at most [`MAX_DEPTH`] levels deep. If there would be more
+//! directories, those before the last listed one are removed. In a damaged image, a directory can be its own
+//! descendant, or have several parents. Such a directory has the place where it was first found.
 
 use larder_ext4::Ino;
 use std::collections::hash_map::Entry;
@@ -35,8 +36,7 @@ const MAX_KNOWN: usize = 1 << 16;
 /// The maximum depth of a recorded directory below the first directory of the walk.
 const MAX_DEPTH: usize = 64;
 
-/// For each directory on the way from the first directory of the walk, its position among the subdirectories of its
-/// parent. Empty for the first directory.
+/// The place of a directory, as the [module](self) defines it. Empty for the first directory of the walk.
 type Place = Vec<u32>;
 
 /// The walks of a volume, the most recent one first.
@@ -132,7 +132,7 @@ impl Walk {
         }
     }
 
-    /// Returns the directories that must be read ahead now. They count as read ahead.
+    /// Returns the directories that must be read ahead now. From now on, they count as read ahead.
     pub fn next(&mut self) -> Vec<Ino> {
         // Wait until half of the window was listed, so that several directories are read together.
         if self.ahead.len() * 2 > self.window {

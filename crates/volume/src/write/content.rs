@@ -38,8 +38,8 @@ impl Volume {
     }
 
     /// Returns the maximum free space, in bytes, that a write of `bytes` of content in whole pages can need.
-    /// In the worst case, each page is in a hole of its own. It then needs a cluster, and without extents
-    /// also a block for the mapping.
+    /// In the worst case, each page is in a hole of its own. Each page then needs a cluster and, without
+    /// extents, also a block for the mapping.
     #[must_use]
     pub fn space_for_pages(&self, bytes: u64) -> u64 {
         let superblock = self.fs().superblock();
@@ -54,8 +54,9 @@ impl Volume {
     }
 
     /// Sets aside `bytes` of the free space for [`Volume::write_accepted_at`]. Any other operation fails with
-    /// `ENOSPC` if it would leave less free space than this, unless it only needs space to map content whose
-    /// blocks are already allocated. The value replaces that of an earlier call.
+    /// `ENOSPC` if it would leave less than `bytes` of free space. The exception is an operation that needs
+    /// space only to map content whose blocks are already allocated. The value replaces that of an earlier
+    /// call.
     ///
     /// # Errors
     /// `EROFS`.

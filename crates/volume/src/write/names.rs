@@ -255,7 +255,8 @@ pub(super) fn add_subdirectory(dir: &mut Inode) {
     }
 }
 
-/// Subtracts one subdirectory of `dir` from its link count.
+/// Subtracts one subdirectory of `dir` from its link count. Keeps a count of 2, which means no
+/// subdirectories, and [`UNCOUNTED_LINKS`].
 pub(super) fn remove_subdirectory(dir: &mut Inode) {
     if dir.links() > 2 {
         dir.set_links(dir.links() - 1);

@@ -3,11 +3,11 @@
 //! Model: `vfs_rename` and `ext4_rename2`.
 //!
 //! # Locking
-//! The volume has one lock for renames. It is held when a directory moves, and when any file moves
+//! The volume has one lock for renames. A rename takes it if a directory moves, or if any file moves
 //! from one directory to another, so that the ancestors of a directory do not change during the
-//! rename. Then `rw` of both directories, of the moved inode and of the inode that has the new name
-//! is locked, in the order of the inode numbers. Both names are looked up before these locks are
-//! taken, and again while they are held. If a result differs, the operation starts again.
+//! rename. The rename then locks `rw` of both directories, of the moved inode, and of the inode that
+//! has the new name, in the order of the inode numbers. It looks up both names before it takes these
+//! locks, and again while it holds them. If a result differs, the rename starts again.
 
 use super::names::{
     NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_project,

@@ -35,8 +35,8 @@ impl Writer {
         let kept_bytes = size_bytes.min(inode.size_bytes());
         if !kept_bytes.is_multiple_of(self.inodes.block_bytes()) {
             // The operation sets the rest of a block to zero in the page cache, and may then have
-            // to wait for a device write. The change of the page cannot be undone, so check before
-            // it.
+            // to wait for a device write. The change of the page cannot be undone, so check whether
+            // this thread may wait before the change.
             MemoryOnly::check_may_wait()?;
         }
         if size_bytes >= inode.size_bytes() {

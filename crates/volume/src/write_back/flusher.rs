@@ -28,8 +28,8 @@ enum Action {
     Commit,
     /// Write back all files, because too many blocks are dirty.
     WriteBack,
-    /// Commit the transaction if it is old or nearly full, and checkpoint if the log or the memory
-    /// for dirty metadata is short.
+    /// Commit the transaction if it is old or nearly full. Checkpoint if more than half of the log, or
+    /// of the memory for dirty metadata, is used.
     Check,
 }
 

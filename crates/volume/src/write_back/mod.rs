@@ -45,8 +45,8 @@ use wakeup::{FlusherSignal, FlusherWakeup};
 /// The maximum number of pages in one batch. The limit is lower if the page cache is small.
 const BATCH_PAGES: u32 = 1024;
 
-/// The maximum number of files that are locked and written back together. A batch contains at most
-/// these files.
+/// The maximum number of files that are locked and written back together. All pages of a batch belong
+/// to these files.
 const BATCH_FILES: usize = 64;
 
 /// The maximum number of bytes in one device write.
@@ -105,6 +105,7 @@ struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
+    /// The size of the file on the image after the batch is mapped.
     size_bytes: u64,
 }
 
@@ -132,8 +133,8 @@ impl WriteBack {
         }
     }
 
-    /// Must be called before a write. Returns the argument for [`WriteBack::balance_dirty`] after
-    /// the write.
+    /// Decides how a writer will limit the number of dirty blocks. The writer must call this before the
+    /// write, and pass the result to [`WriteBack::balance_dirty`] after the write.
     ///
     /// # Errors
     /// [`WouldWait`](larder_ext4::Error::WouldWait) if this thread must not wait and so many blocks
@@ -377,8 +378,8 @@ impl WriteBack {
     }
 
     /// Assigns device blocks to `runs`. If an earlier piece has claimed the cluster that contains a
-    /// block, the block cannot be assigned until that claim is mapped. In this case, stops before
-    /// the block, and also returns it.
+    /// block, no device block can be assigned to that block until the claim is mapped. In this case,
+    /// stops before that block, and also returns its number.
     fn place_runs(
         &self,
         live: &Live<'_>,

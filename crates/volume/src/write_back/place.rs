@@ -152,8 +152,8 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
 }
 
 /// Returns the upper limit for the end of a piece that starts with block `at`. If content is
-/// written through the journal, the limit is `JOURNAL_BLOCKS` blocks after `at`, or the end of the
-/// cluster there. The limit does not divide a cluster, because a claim in a cluster must be mapped
+/// written through the journal, the limit is `JOURNAL_BLOCKS` blocks after `at`, rounded up to the end
+/// of a cluster. The limit does not divide a cluster, because a claim in a cluster must be mapped
 /// before the next claim in the same cluster.
 fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     if !inodes.fs.journals_content() {

@@ -13,9 +13,9 @@ use larder_ext4::{Error as Ext4, Filesystem, MemoryOnly};
 /// there is. The limit ends the operation even if each commit releases some blocks.
 const MAX_TRIES: u32 = 32;
 
-/// Calls `run`. While `run` fails for lack of blocks or inodes, and a commit releases some, calls
-/// it again. After an error, a new call of `run` must be able to repeat or to continue the work.
-/// The caller must not have a handle open.
+/// Calls `run`. If `run` fails for lack of blocks or inodes, and a commit releases freed blocks, calls
+/// `run` again, at most [`MAX_TRIES`] times in total. After an error, a new call of `run` must be able
+/// to repeat or to continue the work. The caller must not have a handle open.
 pub(crate) fn retry_after_commit<R>(
     fs: &Filesystem,
     mut run: impl FnMut() -> Result<R>,

@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::time::Instant;
 
-/// The last request to the flusher that it has not taken yet.
+/// The last request that the flusher has not taken yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FlusherSignal {
     #[default]
