@@ -119,10 +119,10 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Creates the streams. The limit of windows is `limits.max_pages` pages. Unless
-    /// `limits.is_exact`, the limit is lower while many streams share the cache of `cache_pages`
-    /// pages, or if `device` is busy with shorter windows. [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size
-    /// of a device read, in pages. See [`FileState::set_io_pages`] for its effect on windows.
+    /// Creates the streams. The limit of windows is `limits.max_pages` pages. Unless `limits.is_exact`, the limit is
+    /// lower in two cases: many streams share the cache of `cache_pages` pages, or shorter windows keep `device` busy.
+    /// [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size of a device read, in
+    /// pages. See [`FileState::set_io_pages`] for its effect on windows.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         limits: Limits,
