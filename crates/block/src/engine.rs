@@ -292,7 +292,8 @@ impl Kind {
         })
     }
 
-    /// Returns a ring for the current thread.
+    /// Returns a ring for the current thread, or `None` if the engine uses threads or no ring can be
+    /// created.
     fn ring(&self) -> Option<Ring> {
         let Self::IoUring { file, rings, .. } = self else {
             return None;

@@ -6,12 +6,12 @@
 //! begins with the magic number of the journal is stored there with its first four bytes set to
 //! zero. The redirect then records the original bytes.
 //!
-//! Invariants: redirects are sorted by home, and each home occurs once. Homes and sources are
-//! inside the device. A source is read without translation, even if it is the home of another
-//! redirect: there are no chains.
+//! Invariants: redirects are sorted by home, and each home occurs once. Sources are inside the
+//! device. A source is read without translation, even if it is the home of another redirect: there
+//! are no chains.
 //!
-//! Cost: 24 bytes for each redirect. A read that contains no redirected block costs one binary
-//! search and is passed on whole.
+//! Cost: 24 bytes for each redirect. A read that contains no redirected block costs two binary
+//! searches and is passed on whole.
 
 use crate::{
     BackEnd, BlockDevice, Priority, Request, Result, check_range, divided, perform_blocking,

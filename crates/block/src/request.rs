@@ -267,7 +267,7 @@ impl Request {
         });
         if catch_unwind(done).is_err() {
             let offset_bytes = self.offset_bytes;
-            tracing::error!(offset_bytes, "the end of a device request panicked");
+            tracing::error!(offset_bytes, "the completion of a device request panicked");
         }
         if let Some(countdown) = self.countdown.take() {
             countdown.count();

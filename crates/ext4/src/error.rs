@@ -78,10 +78,10 @@ pub enum Error {
     /// No free inodes. Errno: `ENOSPC`.
     #[error("no inodes left in the file system")]
     NoInodes,
-    /// An operation changes more blocks than a transaction may contain. Errno: `ENOSPC`.
+    /// An operation changes more blocks than its handle or a transaction may change. Errno: `ENOSPC`.
     #[error("the journal is too small for this operation")]
     HandleTooLarge,
-    /// Writing is not supported on a file system with this feature. Errno: `EROFS`.
+    /// The file system cannot be opened for writing, for the given reason. Errno: `EROFS`.
     #[error("cannot be mounted for writing: {0}; mount it read-only (-o ro)")]
     NotWritable(String),
     /// The file system is, or may be, mounted elsewhere. Errno: `EBUSY`.

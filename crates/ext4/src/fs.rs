@@ -1,9 +1,8 @@
 //! A file system: its superblock, and access to its metadata through the buffer cache.
 //!
-//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. On a read-only file system,
-//! nothing in this structure changes or is locked, except for the results of statfs(2), which are
-//! computed once. All other state is in the buffer cache, and in the caches of the layers above
-//! this crate.
+//! Model: the kernel's `ext4_sb_info`. On a read-only file system, nothing in this structure
+//! changes or is locked, except for the results of statfs(2), which are computed once. All other
+//! state is in the buffer cache, and in the caches of the layers above this crate.
 
 use crate::dir::RoomHints;
 use crate::error::Place;
@@ -179,9 +178,9 @@ impl Filesystem {
         }
     }
 
-    /// Returns the contents of a block like [`Filesystem::metadata_block`]. Within an attempt
-    /// ([`crate::needs`]) or a [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is
-    /// not in memory.
+    /// Returns the contents of a block like [`Filesystem::metadata_block`], but does not check that
+    /// the block is inside the file system. Within an attempt ([`crate::needs`]) or a
+    /// [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is not in memory.
     pub(crate) fn read_block(
         &self,
         block: FsBlock,

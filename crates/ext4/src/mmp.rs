@@ -6,11 +6,17 @@
 //! acquired the file system therefore detects this at its next update.
 //!
 //! # Protocol
-//! ```text
-//! clean --------------------------> write own number, wait, still there? --> mounted
-//! a number --> wait, still the same? --^      |                          |
-//! e2fsck's, or it changed --> refuse          +--> another: refuse       +-- each interval: next
-//! ```
+//! 1. A host that wants to mount the file system reads the sequence number in the block:
+//!    - *clean*: the host continues with step 2.
+//!    - the number of e2fsck: the mount is refused.
+//!    - any other number: the host waits. If the block has changed meanwhile, another host is
+//!      active, and the mount is refused.
+//! 2. The host writes a random number of its own, and waits. If the block then contains another
+//!    number, the mount is refused.
+//! 3. While the file system is mounted, the host writes the next number at each interval. If the
+//!    block no longer has the contents that the host wrote last, another host has acquired the file
+//!    system.
+//! 4. After unmounting, the host writes *clean*.
 
 use crate::error::{DamageAt, Place};
 use crate::ondisk::checksum::Crc32c;

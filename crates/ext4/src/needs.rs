@@ -103,7 +103,8 @@ impl Filesystem {
     /// missing.
     ///
     /// `run` must not store any conclusion that it draws from
-    /// [`Error::NotInMemory`](crate::Error::NotInMemory). Its result must not be used to read blocks.
+    /// [`Error::NotInMemory`](crate::Error::NotInMemory). If it returns the guard of a lock, the caller
+    /// must not read blocks from the device while it holds this guard.
     pub fn without_waiting<R>(&self, mut run: impl FnMut() -> R) -> R {
         if attempt::is_attempt() {
             return run();

@@ -8,7 +8,8 @@
 //! space that is reserved for content that is not written yet. It includes space that was freed but
 //! not committed.
 //!
-//! Cost: all group descriptors are read once for each file system.
+//! Cost: the first call reads all group descriptors. On a file system that is open for writing,
+//! later calls read them again if one of them could not be used.
 
 use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
@@ -23,8 +24,9 @@ const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 const GROUPS_AHEAD: u32 = 4096;
 
 impl Filesystem {
-    /// Returns the results of statfs(2). If group descriptors are damaged or cannot be read, the
-    /// free counts of the superblock are used.
+    /// Returns the results of statfs(2). The free counts are the sums of the group descriptors. If
+    /// descriptors are damaged or cannot be read, the free counts are based on those of the
+    /// superblock.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
         let counted = *self.statfs.get_or_init(|| self.count_statfs());
@@ -101,7 +103,7 @@ impl Filesystem {
     }
 
     /// Returns the number of blocks of the metadata that mke2fs created: superblocks, descriptors,
-    /// bitmaps, inode tables and the journal.
+    /// bitmaps, inode tables and the journal. Returns 0 if there are too many groups to count.
     fn overhead_blocks(&self) -> u64 {
         let sb = self.superblock();
         if sb.overhead_clusters != 0 {

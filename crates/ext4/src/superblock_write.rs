@@ -85,7 +85,7 @@ impl Filesystem {
         if let Some(edited) = edited {
             return edited;
         }
-        // A cached clean block has the old contents. The new contents replace it, and stay dirty
+        // A cached clean block has the old contents. The new contents replace them, and stay dirty
         // until the old block can be dropped.
         let mut contents = self.metadata_block_unchecked(block, NO_INO)?.to_vec();
         if let Some(place) = contents.get_mut(start..start + SUPERBLOCK_BYTES) {
@@ -122,10 +122,11 @@ impl Filesystem {
         })
     }
 
-    /// Marks the image as cleanly unmounted. Everything must already be written. The superblock
-    /// then states that no recovery is needed. If the file system was valid when it was opened, it
-    /// is marked as valid. If the orphan file is empty, it is marked as having no orphans. It
-    /// contains the given free counts.
+    /// Marks the image as cleanly unmounted. Everything must already be written. Afterwards, the
+    /// superblock contains the given free counts, and states that
+    /// - no recovery is needed;
+    /// - the file system is valid, if it was valid when it was opened;
+    /// - the orphan file has no orphans, if the file is empty.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].

@@ -9,7 +9,7 @@ use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
 
-/// The maximum length in bytes of a target, including a terminating zero byte that is not stored.
+/// The maximum length of a target, in bytes.
 const PATH_MAX_BYTES: u64 = 4096;
 
 impl Filesystem {

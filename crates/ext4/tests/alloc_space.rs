@@ -106,8 +106,8 @@ fn space_claimed_to_the_last_block_and_freed_is_unchanged() {
         assert_eq!(blocks(&left), for_mappings, "{arguments}");
         assert!(fs.commit_freed(since).unwrap());
         assert!(fs.claim(Goal::default(), 1, None).is_ok());
-        // A caller that was refused space before that commit must try again, even if it commits
-        // only now.
+        // A caller that was refused space before that commit must try again, although it calls
+        // `commit_freed` only now.
         assert!(fs.commit_freed(since).unwrap());
         let since = fs.releases();
         assert!(!fs.commit_freed(since).unwrap());

@@ -26,7 +26,7 @@ fn directory_with_a_damaged_block_is_listed_without_it() {
         let dir = resolve(&fs, &path);
         let block = dir_block(&fs, &dir, 4);
         let mut bytes = image.bytes();
-        // The length of the first record: an error both with and without checksums.
+        // A wrong length of the first record is an error both with and without checksums.
         bytes[usize::try_from(block).unwrap() * 1024 + 4] ^= 1;
         let fs = open_bytes(bytes);
         let place = format!("block {block} of inode {}", dir.ino());

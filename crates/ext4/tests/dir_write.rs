@@ -104,7 +104,7 @@ fn long_name(number: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn directory_with_names_of_255_bytes_grows_levels_until_it_is_full() {
-    // A leaf holds three names: two levels of nodes are full at about 50,000 names, and one at 400.
+    // A leaf holds three names. One level of nodes is full at about 400 names, two levels at 50,000.
     for (arguments, count, levels) in [
         ("-t ext4 -b 1024 -N 100 -O large_dir", 50_000, 2),
         ("-t ext4 -b 1024 -N 100 -O ^metadata_csum", 3_000, 1),

@@ -189,8 +189,8 @@ fn file_changed_back_and_forth_counts_only_its_present_share() {
     }
 }
 
-/// Blocks that were shared before the mount are not counted as its shares. When a file leaves one, the
-/// saved space does not fall below 0.
+/// Blocks that were shared before the mount are not counted as shares of the mount. When a file stops
+/// using such a block, the saved space does not fall below 0.
 #[test]
 fn block_shared_before_the_mount_counts_no_savings() {
     if needs() {

@@ -36,8 +36,8 @@ fn contents_with_one_hash_are_distinguished() {
     }
 }
 
-/// Of all contents with the same hash, 16 are compared. So if 32 are set one by one, and then again
-/// for other files in the same order, few are shared.
+/// New contents are compared with at most 16 contents that have the same hash. So if 32 contents are
+/// set one by one, and then again for other files in the same order, few are shared.
 #[test]
 fn contents_with_one_hash_are_compared_with_few_others() {
     const MAX_COMPARED: u64 = 16;

@@ -31,7 +31,7 @@ fn block_with_1024_users_is_not_shared_until_one_leaves() {
         assert_ne!(second, first, "the 1,025th user");
         assert_eq!(set_value(1025), second);
 
-        // The file that leaves makes room for one more user. The second block then has no users.
+        // The second block loses both of its users, and the first block one of its 1,024.
         for at in [1024, 1025, 7] {
             remove(fs, files[at], b"user.a").expect("removed");
         }

@@ -31,8 +31,8 @@ impl Filesystem {
         self.change_bits(handle, run, true)
     }
 
-    /// Marks the given blocks as used, except for those that are already marked. Fast commits that
-    /// are being replayed map these blocks.
+    /// Marks the given blocks as used, except for those that are already marked. The replay of fast
+    /// commits calls this function for the blocks that they map.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the blocks are outside the file system, or the image is damaged.

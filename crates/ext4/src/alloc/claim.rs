@@ -1,5 +1,5 @@
-//! Claims and reservations: free space that only one owner may use, recorded in memory only.
-//! Dropping a claim or a reservation returns the space to other owners.
+//! Claims and reservations: free space that only one owner may use, recorded in memory only. When
+//! a claim or a reservation is dropped, others can use its space.
 
 use super::run::Run;
 use super::space::Space;

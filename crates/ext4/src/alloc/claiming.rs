@@ -84,9 +84,9 @@ impl Filesystem {
         Ok(MappingReservation::new(Arc::clone(space), clusters))
     }
 
-    /// Claims a run of at least one and at most `want` free blocks; whole clusters with bigalloc.
-    /// If `reservation` still has clusters, the claim uses only these, and is limited to their
-    /// number.
+    /// Claims a run of at least one and at most `want` free blocks. With bigalloc, claims whole
+    /// clusters, and rounds `want` up. If `reservation` still has clusters, the claim uses only
+    /// these, and is limited to their number.
     ///
     /// # Errors
     /// [`Error::NoSpace`] if no block can be claimed, even if [`Filesystem::commit_freed`] would
@@ -178,8 +178,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the goal for the first blocks of `inode`: the first or second group of the flexible
-    /// group that contains the inode.
+    /// Returns the goal for the first blocks of `inode`: the start of the first or second group of
+    /// the flexible group that contains the inode.
     #[must_use]
     pub fn home_goal(&self, inode: &Inode) -> FsBlock {
         let sb = self.superblock();

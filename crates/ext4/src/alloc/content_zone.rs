@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 impl Filesystem {
     /// Returns whether content may be written to these blocks. They must be in the file system, and
-    /// must not contain a superblock, descriptors, a bitmap, or a part of an inode table or of the
-    /// journal. A group with a damaged descriptor is not checked. The file system must be open for
-    /// writing.
+    /// must not contain a superblock, descriptors, a bitmap, the block of multiple-mount protection,
+    /// or a part of an inode table or of the journal. The blocks of a group whose metadata cannot be
+    /// located, for example because its descriptor is damaged, are not checked. The file system must
+    /// be open for writing.
     #[must_use]
     pub fn may_hold_content(&self, start: FsBlock, blocks: u64) -> bool {
         if blocks == 0 || !self.superblock().contains_blocks(start, blocks) {

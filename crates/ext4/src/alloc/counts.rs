@@ -4,18 +4,17 @@
 use crate::ondisk::features::Incompat;
 use crate::ondisk::superblock::{State, Superblock};
 
-/// The maximum number of clusters that are kept back for metadata. On a small file system, the
-/// number is a fiftieth of all clusters.
+/// The maximum number of clusters that are kept back for metadata.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
 /// Of the clusters that are kept back for metadata, one in this many is reserved for changes of mappings.
-/// With these clusters, holes can be punched, and content can be written to allocated blocks, however full
-/// the file system is.
+/// With these clusters, holes can be punched, and content can be written to allocated blocks, even if the
+/// file system is full.
 const REMAPPING_PART: u64 = 4;
 
-/// Returns the number of clusters that are kept back for the metadata of reserved content: 4,096,
-/// or a fiftieth of a smaller file system. As in the kernel, returns 0 if content is not mapped by
-/// extents.
+/// Returns the number of clusters that are kept back for the metadata of reserved content: a
+/// fiftieth of all clusters, at most 4,096. As in the kernel, returns 0 if the file system does not
+/// have the feature `extents`.
 pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
     if !sb.incompat.contains(Incompat::EXTENTS) {
         return 0;

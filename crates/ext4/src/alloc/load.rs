@@ -209,7 +209,7 @@ impl Filesystem {
         Ok(blocks)
     }
 
-    /// Returns the blocks of the journal, or an empty list if the journal's inode cannot be read.
+    /// Returns the blocks of the journal, or an empty list if the journal's mapping cannot be read.
     fn journal_runs(&self) -> Result<&[Range<u64>]> {
         let journal = &self.allocator().journal;
         if let Some(runs) = journal.get() {

@@ -20,7 +20,7 @@
 //!
 //! Freed blocks count as free, but cannot be claimed until the transaction that freed them is
 //! committed. An operation that fails with [`Error::NoSpace`] must therefore call
-//! [`Filesystem::commit_freed`] and try again.
+//! [`Filesystem::commit_freed`]. If that function returns true, the operation must be tried again.
 //!
 //! # Credits
 //! Allocating the blocks of a claim, or freeing a run, changes two blocks for each group that the
@@ -65,8 +65,8 @@ pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 /// The inode number in errors about bitmaps and descriptors, which belong to no inode.
 const NO_INO: Ino = Ino(0);
 
-/// Returns an error if the allocator cannot manage the file system. The reason is that the image is
-/// shorter than the superblock states, or that a search of all groups would take too long.
+/// Returns an error if the allocator cannot manage the file system: the image is shorter than the
+/// superblock states, or has so many groups that a search of all of them would take too long.
 ///
 /// # Errors
 /// [`Error::NotWritable`].
@@ -89,36 +89,37 @@ pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<
 /// The preferred location of an allocation, and its purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
-    /// The block at which the search for free blocks starts.
+    /// The block at which the search for free blocks starts, unless `is_stream` determines another
+    /// block.
     pub near: FsBlock,
-    /// Whether the file is large and written sequentially. Such files are allocated apart from
-    /// small files.
+    /// Whether the file is large. The first allocation for a large file starts where an earlier
+    /// allocation for a large file ended, if there was one. Large files are therefore stored apart
+    /// from small files. The allocator remembers four such places; the inode number selects one.
     pub is_stream: bool,
     /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
     /// more blocks than it needs are set aside until [`Filesystem::release_preallocation`].
     pub ino: Ino,
-    /// The number of blocks that the file already has; 0 if this is the first allocation. If
-    /// not 0, `near` must be the block at which the new blocks would be contiguous with the blocks
-    /// that the file has.
+    /// The number of blocks that the file already has; 0 for the first allocation. If not 0, `near`
+    /// must be the block at which the new blocks would be contiguous with the file's blocks.
     pub file_blocks: u64,
     /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,
 }
 
 impl Filesystem {
-    /// Returns the number of committed transactions whose freed blocks can now be claimed. An
-    /// operation that may run out of space calls this function before it starts, and passes the
-    /// result to [`Filesystem::commit_freed`].
+    /// Returns how many committed transactions have made freed blocks claimable since the file system
+    /// was opened. An operation that may run out of space calls this function before it starts, and
+    /// passes the result to [`Filesystem::commit_freed`].
     #[must_use]
     pub fn releases(&self) -> u64 {
         let writer = self.writer.as_ref();
         writer.map_or(0, |_| self.allocator().releases())
     }
 
-    /// Commits the running transaction if there are freed blocks that a commit makes claimable.
-    /// Returns whether an operation that failed with [`Error::NoSpace`] may succeed now: this
-    /// commit, or another commit since [`Filesystem::releases`] returned `since`, has made freed
-    /// blocks available. Must not be called while the thread has an open handle.
+    /// Commits the running transaction if freed blocks cannot be claimed yet. Returns true if an
+    /// operation that failed with [`Error::NoSpace`] must be tried again: this commit, or another
+    /// commit since [`Filesystem::releases`] returned `since`, has made freed blocks claimable. Must
+    /// not be called while the thread has an open handle.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], or the error of the commit.
@@ -144,10 +145,14 @@ impl Filesystem {
         Ok((blocks, inodes))
     }
 
-    /// Returns the number of blocks that ordinary requests may use. Reads nothing from the device,
-    /// so the number may be inexact. On a clean image, it is based on the count in the superblock
-    /// while at least an eighth of the space is available. Returns 0 if the file system was not
-    /// opened for writing.
+    /// Returns the number of blocks that ordinary requests may use; 0 if the file system was not
+    /// opened for writing. Reads nothing from the device.
+    ///
+    /// If the image was clean when it was opened, and at least an eighth of its space was available,
+    /// the number is at first based on the free count in the superblock, which may be wrong.
+    /// [`Filesystem::statfs`] replaces this count with the sum of the group descriptors, and so does
+    /// a reservation that would leave less than an eighth. In all other cases, the sum is already
+    /// computed when the file system is opened.
     #[must_use]
     pub fn available_blocks(&self) -> u64 {
         self.space().map_or(0, |space| {
@@ -157,7 +162,9 @@ impl Filesystem {
 
     /// Returns the number of free blocks that are neither claimed nor reserved, the number of these
     /// blocks that ordinary users may use, and the number of free inodes; `None` if the file system
-    /// was not opened for writing. Must not be called while the thread has an open handle.
+    /// was not opened for writing. If the counts in memory are still based on the superblock, first
+    /// replaces them with the sums of the group descriptors. If that fails, returns the counts in
+    /// memory. Must not be called while the thread has an open handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
         self.writer.as_ref()?;
         let space = self.allocator();

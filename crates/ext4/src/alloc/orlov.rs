@@ -41,7 +41,8 @@ impl Filesystem {
     }
 
     /// Returns the flexible group with the fewest directories and, among those, the most free
-    /// inodes. Compares all groups, or a sample at equal distances.
+    /// inodes. Compares all flexible groups, or a sample at equal distances, and skips those without
+    /// free inodes or without free clusters.
     fn emptiest_flex_group(&self, home: GroupNo) -> Option<GroupNo> {
         let (size, count) = self.flex_geometry();
         let step = count.div_ceil(FLEX_GROUPS_COMPARED);

@@ -5,13 +5,14 @@
 //!
 //! 1. The clusters at the goal. A file that grows uses the free clusters there, even if they are
 //!    fewer than wanted.
-//! 2. The goal's group: the first run at or after the goal that is long enough. Many small
-//!    allocations with the same goal (the files of a directory) are therefore packed.
+//! 2. The goal's group: the first run at or after the goal that is long enough, or else the first
+//!    such run before the goal. Many small allocations with the same goal (the files of a
+//!    directory) are therefore packed.
 //! 3. The first run that is long enough in the goal's flexible group, then in the [`GROUPS_NEAR`]
 //!    groups from the goal's group on, and then in all groups. The search of all groups starts at
 //!    the group where the last such search succeeded, and wraps at the end of the file system.
-//! 4. The longest run seen, if [`SEARCHES_MAX`] groups were searched unsuccessfully, or the
-//!    summaries of [`GROUPS_COMPARED`] groups were compared.
+//! 4. The longest run seen. This step follows after [`SEARCHES_MAX`] unsuccessful searches of
+//!    groups, or after [`GROUPS_COMPARED`] summaries, or when no group is left.
 //! 5. Any free cluster. If no cluster is free, the clusters that are set aside for other files are
 //!    released, and the search starts again after the current discard has ended.
 //!

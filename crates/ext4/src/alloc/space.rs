@@ -13,9 +13,12 @@
 //! # Invariants
 //! 1. A bit of a group's map is set if and only if the bitmap marks the cluster as used or the cluster is
 //!    held.
-//! 2. A cluster is *held* while its bit must be set, whatever the bitmap says. The cluster is then claimed,
-//!    set aside for a file that grows ([`super::window`]), being discarded, allocated or freed by an open
-//!    handle, or freed by a transaction that is not committed.
+//! 2. A cluster is *held* while its bit must be set, whatever the bitmap says:
+//!    - while the cluster is claimed;
+//!    - while it is set aside for a file that grows ([`super::window`]);
+//!    - while it is being discarded;
+//!    - after an open handle allocated or freed it;
+//!    - after a transaction freed it, until the transaction is committed.
 //! 3. `held` is the number of held clusters of a group. If it is 0, the map may be dropped; it is loaded
 //!    again from the bitmap when it is needed.
 //! 4. While a handle changes a group's bitmap, `held` of the group is not 0. Therefore no map is loaded from

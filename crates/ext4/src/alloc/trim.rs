@@ -6,12 +6,13 @@ use crate::{Error, Filesystem, GroupNo, Result};
 use std::ops::Range;
 
 impl Filesystem {
-    /// Discards free space in `bytes` of the file system, in runs of at least `min_bytes`, and
-    /// returns the number of bytes discarded. Blocks that an uncommitted transaction freed are not
-    /// discarded.
+    /// Discards the free space in the range `bytes` of the file system, in runs of at least
+    /// `min_bytes`, and returns the number of bytes discarded. Blocks that an uncommitted
+    /// transaction freed are not discarded.
     ///
     /// # Errors
-    /// [`Error::DeviceCannot`] if the device cannot discard, or the device's error.
+    /// [`Error::ReadOnly`], [`Error::DeviceCannot`] if the device cannot discard, or the device's
+    /// error.
     pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
         let space = self.space()?;
         let geometry = &space.geometry;
@@ -53,7 +54,7 @@ impl Filesystem {
     ) -> Result<u64> {
         let mut at = bits.start;
         let mut discarded = 0;
-        // Only one run at a time is held while it is discarded. An allocation that finds no other
+        // The thread holds one run at a time, and discards it. An allocation that finds no other
         // space waits until this run is released.
         loop {
             let _alone = space.trimming.lock();

@@ -48,7 +48,8 @@ const MAX_NAME_BYTES: usize = 255;
 /// The order of a listing.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By hash if the file system is writable and supports hash trees, otherwise by position.
+    /// By hash if the file system is writable and the directory has, or may get, a hash tree;
+    /// otherwise by position.
     ForUsers,
     /// By position, even if the directory is indexed.
     Blocks,

@@ -1,8 +1,8 @@
 //! Insertion of names into a hash tree, which splits full leaves and nodes.
 //!
-//! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`. One difference: if a
-//! leaf has no contiguous space for the new name, but at least a quarter of it would still be free,
-//! it is compacted instead of split.
+//! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`. One difference: a
+//! leaf without contiguous space for the new name is compacted instead of split, if at least a
+//! quarter of the leaf is still free after the insertion.
 //!
 //! ```text
 //! leaf full                      -> split by hash at the middle of its bytes

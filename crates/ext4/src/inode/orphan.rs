@@ -8,12 +8,12 @@
 //! contains the number of the next orphan instead of its time of deletion.
 //!
 //! # State
-//! All orphans are also cached in memory, so that neither the list nor the file need be searched.
-//! If a handle is undone, its changes of this cache are undone too.
+//! All orphans are also cached in memory, so that no change searches the list or the file. If a
+//! handle is undone, its changes of this cache are undone too.
 //!
 //! # Locking
-//! The lock of the cache is taken while a handle is open, and held only for the duration of a
-//! change.
+//! A change takes the lock of the cache while its handle is open, and holds the lock only for the
+//! duration of the change.
 
 use super::known_orphans::{Known, Neighbours, OrphanChange, Slot};
 use crate::error::{DamageAt, Place};

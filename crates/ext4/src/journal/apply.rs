@@ -7,16 +7,23 @@
 //! Afterwards, the fast commits are invalid, because their transaction number has been used.
 //!
 //! The replay uses the blocks and inode numbers that the fast commits recorded, even if the bitmaps
-//! already mark them as used. An interrupted replay of the kernel may have marked them. Except
-//! for directories, the blocks inside the file system are marked as used before the replay
-//! allocates other blocks, for mappings and directories. They are marked again at the end, in case the replay freed one of them.
+//! already mark them as used. An interrupted replay of the kernel may have marked them.
 //!
-//! If fast commits map parts of a file to blocks outside the file system, these ranges are added to
-//! the file's mapping, so that reading them fails. Changes of an inode that does not exist, and
-//! names in a directory that does not exist, are ignored with a warning. If any other change cannot
-//! be applied to the image, the whole replay is refused, and changes nothing. For example, the
-//! logged inode and the inode on the image have different types, or the log is too small. e2fsck can apply such changes, because it
-//! rebuilds bitmaps and counts.
+//! The replay also allocates blocks of its own, for mappings and for directories. Before that, it
+//! marks the recorded blocks of files as used, if they are inside the file system. At the end, it
+//! marks them again, in case it freed one of them meanwhile.
+//!
+//! These logged changes cannot be applied as they are:
+//!
+//! | change | treatment |
+//! |---|---|
+//! | mapping of a range to blocks outside the file system | added to the file's mapping; reading the range fails |
+//! | change of an inode, or of the names in a directory, that does not exist | ignored with a warning |
+//! | any other change, such as that of a file type | the whole replay is refused, and changes nothing |
+//!
+//! The replay is also refused if its changes do not fit into the log.
+//!
+//! e2fsck can apply changes that Larder refuses, because it rebuilds bitmaps and counts.
 //!
 //! # Directories
 //! Fast commits log the changed names of a directory, but not its blocks. Therefore the replay
@@ -69,7 +76,7 @@ impl Apply<'_> {
     fn delete(&mut self, ino: Ino) -> Result<()> {
         let mut inode = match self.fs.inode(ino) {
             Ok(inode) => inode,
-            // The file was created and deleted between two transactions.
+            // Fast commits created the file and deleted it again.
             Err(Error::StaleInode(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -148,10 +155,12 @@ impl Apply<'_> {
             return Err(refused(ino, "extended attributes in a block"));
         }
         let is_directory = inode.is_directory();
-        // An interrupted replay may already have marked the number as used.
+        // Changes nothing if the number is already marked as used, which an interrupted replay of
+        // the kernel may have done.
         let handle = &mut self.handle;
         self.fs.allocate_inode_number(handle, ino, is_directory)?;
-        // Attributes and inline content are stored in the inode, after its fixed fields.
+        // All bytes are stored now, because `write_inode` will store only the fixed fields. The
+        // bytes after these fields contain attributes and inline content.
         self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
             place.copy_from_slice(&bytes);
             fs.set_inode_checksum(ino, place);
@@ -266,8 +275,9 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Maps the file blocks from `start` up to `end` to the blocks from `physical` on. If a
-    /// block is already mapped there, changes only whether it is written. Other mappings are replaced.
+    /// Maps the file blocks from `start` up to `end` to the blocks from `physical` on. If a file
+    /// block is already mapped to the right block, changes only whether it is written. Other mappings
+    /// are replaced.
     fn map(
         &mut self,
         inode: &mut Inode,

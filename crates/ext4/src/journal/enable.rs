@@ -47,9 +47,9 @@ fn check_writable(sb: &Superblock) -> Result<()> {
 
 impl Filesystem {
     /// Makes the file system writable, after replaying the journal onto the image. From then until
-    /// [`Filesystem::close`], the superblock states that recovery is needed. The file system must
-    /// have been created without an overlay, and `device` must be the device that the buffer cache
-    /// reads.
+    /// [`Filesystem::close`], the superblock marks the image as in use
+    /// ([`Filesystem::mark_opened`]). The file system must have been created without an overlay, and
+    /// `device` must be the device that the buffer cache reads.
     ///
     /// # Errors
     /// [`Error::NotWritable`] if Larder does not support writing to this file system;

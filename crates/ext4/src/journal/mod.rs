@@ -126,7 +126,7 @@ pub struct Recovery {
 
 /// Recovers the journal of the file system on `device` in memory.
 ///
-/// As in the kernel, the journal is not read unless the superblock has the feature `needs_recovery`.
+/// As in the kernel, the journal is read only if the superblock has the feature `needs_recovery`.
 ///
 /// # Errors
 /// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;

@@ -20,8 +20,7 @@
 //! earlier, which may cost a flush, and has no other effect.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
-//! freed. It reuses an inode number that the running transaction freed only if no other number is
-//! free.
+//! freed. It prefers all other free inode numbers to those that the running transaction freed.
 //!
 //! # Cost
 //! Each class that has blocks costs a flush: most transactions need two or three flushes.

@@ -158,9 +158,9 @@ impl Overlay {
         names.map(|(name, entry)| (&**name, *entry))
     }
 
-    /// Records that the inode `ino` was logged. `raw` holds its first bytes. Their link count
-    /// includes all earlier changes of subdirectories, so the recorded number of subdirectories is
-    /// removed.
+    /// Records that the inode `ino` was logged. `raw` holds the first bytes of the inode. The link
+    /// count in `raw` includes all earlier changes of subdirectories, so the recorded number of
+    /// subdirectories is removed.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());
         self.subdirectories.remove(&ino);

@@ -94,8 +94,8 @@ impl Progress {
     /// Stops all writing because of `reason`. Returns false if writing had already stopped.
     pub(super) fn fail(&self, reason: &str) -> bool {
         let is_first = self.failure.set(reason.into()).is_ok();
-        // The lock ensures that no thread checks for a failure before this point but starts to wait
-        // only after the notification.
+        // A thread checks for a failure and starts to wait while it holds this lock. So a thread that
+        // did not find the failure already waits, and is notified.
         let state = self.state.lock();
         self.changed.notify_all();
         drop(state);

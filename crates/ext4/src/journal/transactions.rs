@@ -85,11 +85,10 @@ impl Filesystem {
     /// [`Filesystem::change`].
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed;
-    /// [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks; [`Error::WouldWait`]
-    /// in a [`MemoryOnly`] part, in which the thread must not wait: either a block was missing or a
-    /// wait was refused earlier in the part, or this function would have to wait for a commit or a
-    /// checkpoint.
+    /// - [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed.
+    /// - [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks.
+    /// - [`Error::WouldWait`] in a [`MemoryOnly`] part, in two cases: the part has already missed
+    ///   something, or this function would have to wait for a commit or a checkpoint.
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         let writer = self.writer()?;
         if MemoryOnly::has_missed() {

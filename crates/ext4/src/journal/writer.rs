@@ -13,11 +13,12 @@
 //! # Locking
 //! ```text
 //!   turn (commit, checkpoint, flush) -> running -> logged
-//! ``` A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but
-//! it is part of the lock order. A thread that has a turn may lock `running` and `logged`. A thread
-//! that holds one of these locks must not wait for a turn. An open handle holds `running`, and so
-//! does a commit while it collects the contents of the blocks. Both hold it for microseconds, so a
-//! thread that finds `running` locked spins for about that long before it sleeps.
+//! ```
+//! A turn is the exclusive right to commit, to checkpoint or to flush. It is not a mutex, but it is
+//! part of the lock order. A thread that has a turn may lock `running` and `logged`. A thread that
+//! holds one of these locks must not wait for a turn. An open handle holds `running`, and so does a
+//! commit while it collects the contents of the blocks. Both hold it for microseconds, so a thread
+//! that finds `running` locked spins for about that long before it sleeps.
 
 use super::checkpoint::Logged;
 use super::guard::Guard;
@@ -44,8 +45,8 @@ const LOG_PART: u32 = 4;
 /// for dirty metadata.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
-/// The bound on dirty metadata never limits a transaction to fewer metadata blocks than this. It is
-/// about a quarter of the smallest journal, and enough for the largest handle.
+/// The bound on dirty metadata never limits a transaction to fewer metadata blocks than this. This
+/// number is about a quarter of the smallest journal, and enough for the largest handle.
 const MIN_TRANSACTION_BLOCKS: u64 = 256;
 
 /// The state that a file system has only while it is open for writing.

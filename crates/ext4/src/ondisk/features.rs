@@ -70,7 +70,7 @@ bitflags! {
         const CSUM_SEED = 0x2000;
         /// Directories over 2 GiB, or with an index of three levels.
         const LARGE_DIR = 0x4000;
-        /// Small files and directories are stored in the inode.
+        /// Small files and directories may be stored in the inode.
         const INLINE_DATA = 0x8000;
         /// Encrypted inodes.
         const ENCRYPT = 0x1_0000;
@@ -115,7 +115,7 @@ bitflags! {
         const SHARED_BLOCKS = 0x4000;
         /// Files with a Merkle tree after their content.
         const VERITY = 0x8000;
-        /// The orphan file is not empty.
+        /// The orphan file may contain orphans.
         const ORPHAN_PRESENT = 0x1_0000;
     }
 }

@@ -65,8 +65,8 @@ pub struct DescriptorPlace {
 
 impl DescriptorPlace {
     /// Returns the location of the descriptor of `group`. Without `meta_bg`, all descriptors follow
-    /// the superblock. With `meta_bg`, a block of descriptors is at the start of the first group
-    /// that it describes.
+    /// the superblock. With `meta_bg`, this applies only to the first `first_meta_bg` blocks of
+    /// descriptors. Each further block is at the start of the first group that it describes.
     #[must_use]
     pub fn of(sb: &Superblock, group: GroupNo) -> Self {
         let size_bytes = u32::from(sb.descriptor_size_bytes);

@@ -73,9 +73,10 @@ impl Attributes {
             .saturating_sub(total_bytes(&self.in_inode))
     }
 
-    /// Adds `new`, whose name must not exist yet, to the inode, or to the block if it does not fit
-    /// into the inode. Returns false and changes nothing if it fits into neither. Inline data is
-    /// stored only in the inode.
+    /// Adds `new`, whose name must not exist yet, to the inode, or to the block if `new` does not fit
+    /// into the inode. If it fits into neither, places all attributes again, the largest first.
+    /// Returns false, and changes nothing, if they do not fit. Inline data is stored only in the
+    /// inode.
     #[must_use]
     pub fn add(&mut self, new: StoredXattr) -> bool {
         let size_bytes = new.space_bytes();

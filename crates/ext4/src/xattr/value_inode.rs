@@ -24,7 +24,7 @@ use crate::{
 
 impl Filesystem {
     /// Returns a value inode that holds `value`, and the checksum of the value. If no existing
-    /// inode holds the value, creates an inode for `owner`, which has no references yet.
+    /// inode holds the value, creates a value inode for `owner`. The new inode has no references yet.
     pub(super) fn provide_value_inode(
         &self,
         handle: &mut Handle<'_>,

@@ -44,7 +44,8 @@ pub struct JournalSuperblock {
     pub first: u32,
     /// The block after the last block of the log.
     pub end: u32,
-    /// The number of the first transaction in the log.
+    /// The number of the first transaction in the log, or of the next transaction if the log is
+    /// empty.
     pub sequence: Tid,
     /// The block at which the first transaction starts; 0 if the log is empty.
     pub start: u32,

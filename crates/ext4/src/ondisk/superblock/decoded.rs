@@ -45,7 +45,7 @@ pub struct Superblock {
     /// The number of free inodes in the superblock. It may be less current than the counts in the
     /// group descriptors.
     pub free_inodes_count: u32,
-    /// The first block of group 0: 1 with blocks of 1 KiB, otherwise 0.
+    /// The first block of group 0: usually 1 with blocks of 1 KiB, otherwise 0.
     pub first_data_block: u32,
     /// The binary logarithm of the block size in bytes: 10 to 16.
     pub block_size_log2: u8,
