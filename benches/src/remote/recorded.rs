@@ -33,7 +33,7 @@ named! {
 /// One recorded read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Read {
-    /// The number of the file in [`Start::files`].
+    /// The number of the file in [`Recorded::files`].
     file: u32,
     offset_bytes: u64,
     len_bytes: u64,
