@@ -82,7 +82,7 @@ pub trait BlockDevice: Debug + Send + Sync {
         Instant::now().checked_add(self.timeout()?)
     }
 
-    /// Raises the priority of requests for these bytes to [`Priority::Demand`](crate::Priority::Demand), because a
+    /// Raises the priority of requests for these bytes to [`Priority::Demand`], because a
     /// thread now waits for them. Has no effect on requests that the device has started.
     ///
     /// The default implementation does nothing.
