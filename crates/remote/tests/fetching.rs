@@ -129,7 +129,9 @@ fn sequential_read_transfers_each_unit_once_in_long_requests() {
     }
     let ranges = image.take_ranges();
     let bytes = total_bytes(&ranges);
-    assert!((LARGE_BYTES - UNIT..=LARGE_BYTES + UNIT).contains(&bytes));
+    // The file has at most two extents, which start and end inside units.
+    let expected = LARGE_BYTES - UNIT..=LARGE_BYTES + 2 * UNIT;
+    assert!(expected.contains(&bytes), "{bytes}: {ranges:?}");
     assert!(ranges.len() <= LARGE_BYTES >> 20, "{ranges:?}");
 }
 

@@ -443,19 +443,19 @@ impl PartPages {
     }
 }
 
-/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, a part
-/// of several pages is within a piece.
+/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, the pages of a
+/// part end in the same piece. So only the first page of a part can need two pieces.
 fn divide(
     segments: &[Segment],
     page_bytes: usize,
     count: usize,
     piece_bytes: Option<NonZeroU64>,
 ) -> Vec<Part> {
-    let is_start_of_piece = |places: &VecDeque<Place>| {
-        let first = places.front().zip(piece_bytes);
-        first.is_some_and(|(place, piece_bytes)| {
-            place.offset_bytes.is_multiple_of(piece_bytes.get())
-        })
+    // The piece that contains the last byte of `places`.
+    let last_piece = |places: &VecDeque<Place>| {
+        let last = places.back()?;
+        let end_bytes = last.offset_bytes + last.bytes.len() as u64;
+        Some((end_bytes - 1) / piece_bytes?)
     };
     let mut parts: Vec<Part> = Vec::new();
     let mut rest = segments;
@@ -479,10 +479,12 @@ fn divide(
                 })
             });
         let places: VecDeque<_> = places.collect();
-        let is_added = !is_start_of_piece(&places)
-            && parts
-                .last_mut()
-                .is_some_and(|part| part.extend(&places, page_bytes));
+        let piece = last_piece(&places);
+        let is_added = parts.last_mut().is_some_and(|part| {
+            let last = last_piece(&part.places);
+            let is_same = piece.is_none() || last.is_none() || piece == last;
+            is_same && part.extend(&places, page_bytes)
+        });
         if !is_added {
             parts.push(Part { pages: 1, places });
         }
@@ -553,6 +555,21 @@ mod tests {
             part(2, []),
         ];
         assert_eq!(divide(&segments, 4096, 6, NonZeroU64::new(8192)), expected);
+    }
+
+    #[test]
+    fn page_in_two_pieces_is_the_first_of_its_part() {
+        let segments = [segment(0..16_384, Some(5120))];
+        let expected = [part(3, [(0..12_288, 5120)]), part(1, [(0..4096, 17_408)])];
+        let expected_small = [part(1, [(0..4096, 5120)]), part(3, [(0..12_288, 9216)])];
+        assert_eq!(
+            divide(&segments, 4096, 4, NonZeroU64::new(20_480)),
+            expected
+        );
+        assert_eq!(
+            divide(&segments, 4096, 4, NonZeroU64::new(12_288)),
+            expected_small
+        );
     }
 
     #[test]
