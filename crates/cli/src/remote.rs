@@ -32,14 +32,14 @@ const CACHE: &str = "cache";
 const PROFILE: &str = "profile";
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
-/// The option whose value is a file with a URL.
+/// The option whose value names a file that contains a URL.
 const URL_FILE: &str = "--url-file";
 /// The heading of the arguments in the help.
 const HEADING: &str = "Images at URLs";
 /// The maximum length of a file with a URL, in bytes.
 const MAX_URL_BYTES: u64 = 64 << 10;
 
-/// Which server has an image, and what is expected of it.
+/// The options for images at URLs: how to access the server, the disk cache and profiles.
 // Each argument has the heading: `next_help_heading` would also apply to the arguments that follow these.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemoteArgs {
@@ -243,8 +243,8 @@ impl From<RemoteFailure> for Failure {
     }
 }
 
-/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL or
-/// the subcommand `cache`, replaces this process by larder-remote instead.
+/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL,
+/// `--url-file` or the subcommand `cache`, replaces this process by larder-remote instead.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
