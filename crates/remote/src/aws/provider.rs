@@ -36,7 +36,7 @@ pub(super) struct Provider {
 #[derive(Default)]
 struct Kept {
     temporary: Option<Temporary>,
-    /// The last failure, until a time.
+    /// The last failure, and the time until which it is returned without another query.
     failure: Option<(Failure, Instant)>,
 }
 

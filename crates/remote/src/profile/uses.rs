@@ -24,7 +24,7 @@ pub(crate) struct Uses {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The units that were not fetched yet, or not read yet.
+    /// The units that are being fetched, and those that have arrived and were not read yet.
     units: HashMap<u64, Unit>,
     /// The units of the profile, as long as it is followed.
     listed: HashSet<u64>,
@@ -84,7 +84,7 @@ impl Uses {
                 self.count_used(len);
             }
             Some(unit @ Unit::Expected) => *unit = Unit::Unused(len),
-            // It is in a gap between units of the profile, and was in memory already.
+            // The unit was not claimed, because it was in memory or in flight already.
             Some(Unit::Unused(_)) | None => {}
         }
     }
