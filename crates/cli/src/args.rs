@@ -99,12 +99,12 @@ wins. If a flag contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as the Linux version that
-        it models. Only readahead_max= then limits a window. With
+        it models: only readahead_max= limits a window, and with
         legacy and ondemand, each read works on a copy of the
-        readahead state of its file. By default, windows are smaller
-        if there are many readers, so that the windows of all readers
-        fit into the cache, and concurrent reads of a file share its
-        state. Use this option with direct_io.
+        readahead state of its open file. By default, windows are
+        smaller if there are many readers, so that the windows of all
+        readers fit into the cache, and concurrent reads of one open
+        file share its state. Use this option with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -155,8 +155,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         next commit or fsync(2) [default: async]
   writeback_cache, nowriteback_cache
         writeback_cache: the kernel collects writes before it sends
-        them to larder. This is faster for small writes, but errors
-        such as ENOSPC are reported by close(2) or fsync(2).
+        them to larder. Small writes are then faster, but errors such
+        as ENOSPC are reported by close(2) or fsync(2).
         nowriteback_cache: the kernel sends each write at once.
         [default: writeback_cache if larder can set aside space for
         the writes and sync is not set, otherwise nowriteback_cache;
@@ -443,8 +443,8 @@ Examples:
 
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
 blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
-created (each with seconds and nanoseconds); flags, generation, project_id,
-xattrs (names only). Device files also have rdev_major and rdev_minor, and
+created (each with seconds and nanoseconds; created is null if the image does
+not store it); flags, generation, project_id, xattrs (names only). Device files also have rdev_major and rdev_minor, and
 symbolic links have target.")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
@@ -529,8 +529,9 @@ JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
 cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
 clean, missing_bytes (at the end of a truncated image), superblock_repair (the
 damage of the primary superblock, and the backup that was used instead; null if
-it is not damaged), journal {state, ...}. If the image is mounted: mounts
-[{mountpoint, transport (if known)}].")]
+it is not damaged), journal {state (none, clean, external, recovered or
+ignored); if recovered, also transactions, blocks and fast_commits}. If the
+image is mounted: mounts [{mountpoint, transport (if known)}].")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
