@@ -444,8 +444,8 @@ Examples:
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
 blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
 created (each with seconds and nanoseconds; created is null if the image does
-not store it); flags, generation, project_id, xattrs (names only). Device files also have rdev_major and rdev_minor, and
-symbolic links have target.")]
+not store it); flags, generation, project_id, xattrs (names only). Device files
+also have rdev_major and rdev_minor, and symbolic links have target.")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
