@@ -259,7 +259,7 @@ impl<'c> Attempts<'c> {
     /// Pauses after an attempt that failed with `failure`.
     ///
     /// # Errors
-    /// If no further attempt is to be made: it could not succeed, or the pause would last until the deadline.
+    /// If no further attempt is made, because it could not succeed, or because the deadline would pass before it.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         self.counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {

@@ -10,8 +10,8 @@
 //! in the middle of a run, the delivered units stay, and the next attempt requests only the rest.
 //!
 //! Other tasks can claim absent units, too ([`Units::claim`]), and deliver them from any source. A
-//! [profile](crate::profile) claims many units in advance. A read waits for such units for [`PATIENCE`] in total.
-//! It then requests all units that it still needs.
+//! [profile](crate::profile) claims many units in advance. If a read still waits for such a unit when [`PATIENCE`]
+//! has passed since the read began, the read requests all units that it still needs.
 
 use crate::Result;
 use crate::claims::Claims;
