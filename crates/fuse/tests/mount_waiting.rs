@@ -60,8 +60,9 @@ fn image_folder() -> TempDir {
     folder
 }
 
-/// A read-write mount of an image with the files `content`, `hot`, `cold/file` and `cold/other` and the directory `warm`, on a
-/// device that can be stopped. The content of `content`, the directory `cold` and the bitmaps are not in memory.
+/// A read-write mount of an image on a device that can be stopped. The image has the files `content`, `hot`, `cold/file`
+/// and `cold/other`, and the directory `warm`. The content of `content`, the directory `cold` and the bitmaps are not
+/// in memory.
 struct Fixture {
     mounted: Mounted,
     device: Arc<GatedDevice>,
@@ -530,7 +531,7 @@ fn requests_that_wait_do_not_delay_requests_that_are_answered_from_memory() {
     }
     // The test runs in a thread of its own, so that the processors of other tests are not restricted.
     thread::spawn(|| {
-        // The number of requests that wait is the number of receivers.
+        // As many requests will wait as there are receivers.
         let fixture = Fixture::with(MountOptions {
             threads: NonZeroUsize::new(2),
             ..MountOptions::default()
