@@ -174,7 +174,7 @@ fn open(
 fn cannot_write(path: &Path, why: &profile::Error) -> RemoteFailure {
     let hint = match why {
         profile::Error::NoVersion => "use the profile itself with --profile",
-        _ => "name a file in a directory that you can write",
+        _ => "name a file in a directory to which you can write",
     };
     RemoteFailure {
         message: format!("cannot write {}: {why}", path.display()),
