@@ -251,7 +251,7 @@ struct FirstReplies {
 }
 
 /// Requests the start of `object`, and the profile of `options`, if there is one. Both are requested at once.
-/// `last` is the version that the disk cache knows: if there is one, only one byte is requested.
+/// `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
 ///
 /// # Errors
 /// If a request fails, if the object is not acceptable, or if the profile does not belong to it.

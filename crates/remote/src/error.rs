@@ -69,7 +69,9 @@ pub enum Error {
         expected: ContentDigest,
     },
     /// The disk cache does not have what is needed, and no request may be sent.
-    #[error("the disk cache does not have the requested data, and requests are not allowed (offline)")]
+    #[error(
+        "the disk cache does not have the requested data, and requests are not allowed (offline)"
+    )]
     NotCached,
     /// A profile or a pack cannot be used.
     #[error("profile {name}: {why}")]

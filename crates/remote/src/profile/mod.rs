@@ -16,7 +16,8 @@
 //!
 //! # Demand before prefetch
 //! Units are prefetched in the background, in the order of their first use as far as large requests allow it. A
-//! read that needs a unit of the profile waits for it, but only for a short time. It then requests the unit itself.
+//! read that needs a unit of the profile waits for the unit, but only for a short time. Then the read requests the unit
+//! itself.
 //!
 //! # Trust
 //! Profiles and packs are hostile input. Their parsers have limits, and no content causes a panic. The bytes of a

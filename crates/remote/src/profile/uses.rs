@@ -34,11 +34,11 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// It is being fetched, and was not read yet.
+    /// The unit is being fetched, and was not read yet.
     Expected,
-    /// It is being fetched, and a read waits for it or has waited for it.
+    /// The unit is being fetched, and a read waits for it or has waited for it.
     Wanted,
-    /// It has arrived, with this length in bytes, and was not read yet.
+    /// The unit has arrived, with this length in bytes, and was not read yet.
     Unused(u64),
 }
 
