@@ -555,10 +555,11 @@ Examples:
 larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key. 'links/hit' is
 the mean number of links for a lookup that hits, and 'links/miss' is the mean
-number for a lookup that misses. Pages in red-black trees (-o
-tables=larder+page=rbtree) have no buckets. For these pages, the two columns
-show the tree nodes that a lookup visits, the column 'longest' shows the depth
-of the deepest page, and the histogram shows depths instead of chain lengths.
+number for a lookup that misses. Pages in red-black trees
+(-o tables=larder+page=rbtree) have no buckets. For these pages, the two
+columns show the tree nodes that a lookup visits, the column 'longest' shows
+the depth of the deepest page, and the histogram shows depths instead of chain
+lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
