@@ -122,9 +122,9 @@ impl Known {
         units.collect()
     }
 
-    /// Finds the units `numbers`, which must be in ascending order. Claims the absent units for the caller, which must complete or
-    /// release each of them. A claimed unit is added to the run of the previous claimed units if `joins`
-    /// returns true for this run and the unit.
+    /// Finds the units `numbers`, which must be in ascending order. Claims the absent units for the caller, which
+    /// must complete or release each of them. A claimed unit is added to the run of the previous claimed units if
+    /// `joins` returns true for this run and the unit.
     pub(crate) fn find_or_claim(
         &self,
         numbers: impl Iterator<Item = u64>,
