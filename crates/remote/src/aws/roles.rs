@@ -27,7 +27,7 @@ pub(super) struct Role {
     pub(super) name: String,
     /// The service, in errors.
     service: &'static str,
-    /// The error until the service has answered for the first time. `None` for a service that must exist.
+    /// The error of a failed query, as long as the service has never answered. `None` for a service that must exist.
     absent: Option<Error>,
     has_answered: AtomicBool,
 }
