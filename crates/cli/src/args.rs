@@ -478,8 +478,9 @@ pub(crate) struct CatArgs {
 /// existing file is unchanged.
 ///
 /// A regular file that is copied out of an image does not replace DEST if DEST is a device, a FIFO
-/// or a symbolic link to a file, such as /dev/stdout. Instead, its content is written to the
-/// device, the FIFO or the target of the link. If such a copy fails, that file may be incomplete.
+/// or a symbolic link to a file, such as /dev/stdout. Instead, the content of the file is written to
+/// the device, the FIFO or the target of the link. If such a copy fails, the written content may be
+/// incomplete.
 ///
 /// Names and links in the image never make the command write outside DEST.
 #[derive(Debug, Args)]

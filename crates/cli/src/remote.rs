@@ -85,7 +85,8 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     /// Refuse the image unless its content has this SHA-256
     ///
     /// To check the content, larder reads the whole image once. The result is recorded in the disk
-    /// cache, and is valid until the image is replaced.
+    /// cache, and is valid until the image is replaced. Without a disk cache, each command reads the
+    /// whole image.
     #[arg(long, value_name = "HEX", help_heading = HEADING)]
     pub sha256: Option<String>,
     /// Prefetch the parts of the image that FILE lists
