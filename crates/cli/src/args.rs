@@ -98,20 +98,21 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
-        apply the readahead policy exactly as in the Linux version
-        that it models: windows are limited only by readahead_max=,
-        and with legacy and ondemand, each read works on its own copy
-        of the readahead state. Without this option, windows are also
-        limited so that those of all readers together fit into the
-        cache, and concurrent reads of an open file share one state.
-        Use with direct_io.
+        apply the readahead policy exactly as the Linux version that
+        it models: only readahead_max= limits a window, and with
+        legacy and ondemand, each read works on a copy of the
+        readahead state of its open file. By default, windows are
+        smaller if there are many readers, so that the windows of all
+        readers fit into the cache, and concurrent reads of one open
+        file share its state. Use this option with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
   ro, rw
         ro: mount read-only (several mounts can share the image);
-        rw: mount read-write (requires exclusive access); fails if the
-        image cannot be written
+        rw: mount read-write (requires exclusive access); the mount
+        fails if the image cannot be written. mount(8) always passes
+        rw, so with mount -t larder, rw has no effect.
         [default: rw; if the image cannot be written, ro with a
         warning; ro for an image at a URL]
   commit=SECONDS
@@ -154,8 +155,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         next commit or fsync(2) [default: async]
   writeback_cache, nowriteback_cache
         writeback_cache: the kernel collects writes before it sends
-        them to larder. This is faster for small writes, but errors
-        such as ENOSPC are reported by close(2) or fsync(2).
+        them to larder. Small writes are then faster, but errors such
+        as ENOSPC are reported by close(2) or fsync(2).
         nowriteback_cache: the kernel sends each write at once.
         [default: writeback_cache if larder can set aside space for
         the writes and sync is not set, otherwise nowriteback_cache;
@@ -310,9 +311,9 @@ pub(crate) struct MountArgs {
         long_help = "\
 How the kernel passes requests to larder [default: auto]
 
-uring: through io_uring. It is faster for walks of directory trees, and slower for reads of large \
-files. On a read-write mount by a user other than root, it is also slower for many small requests. \
-It needs Linux 6.14 or later, and root must enable it:
+uring: through io_uring. Compared with dev, walks of directory trees are faster, and reads of large \
+files are slower. If a user other than root mounts read-write, creating many files, as tar -x does, \
+is also slower. uring needs Linux 6.14 or later, and root must enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
 auto: through io_uring if it is available and --threads is not 1, otherwise through /dev/fuse."
@@ -333,7 +334,7 @@ auto: through io_uring if it is available and --threads is not 1, otherwise thro
     /// Mount on a directory that is not empty
     #[arg(long)]
     pub nonempty: bool,
-    /// Source that mount(8) shows [default: the image's path]
+    /// Source that mount(8) shows [default: the image's path or URL]
     #[arg(long, value_name = "NAME")]
     pub fsname: Option<OsString>,
     /// Type that mount(8) shows: fuse.NAME [default: larder]
@@ -394,18 +395,23 @@ pub(crate) struct UmountArgs {
     pub lazy: bool,
 }
 
-/// List a directory of an image
+/// List a directory or a file of an image
+///
+/// If PATH ends in a symbolic link, the command lists the target of the link. With --long or --json,
+/// it lists the link itself, unless PATH ends in a slash.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder ls disk.img                  the root directory
   larder ls -la disk.img /etc
+  larder ls -l disk.img /etc/fstab    a single file
   larder ls --json disk.img /home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the attributes of a file cannot be read, its entry
 has only name. If a name is not valid UTF-8, its entry also has name_hex, the
-bytes of the name in hexadecimal.")]
+bytes of the name in hexadecimal. If path is not a directory, there is one
+entry, whose name is path.")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -437,9 +443,9 @@ Examples:
 
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
 blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
-created (each with seconds and nanoseconds); flags, generation, project_id,
-xattrs (names only). Device files also have rdev_major and rdev_minor, and
-symbolic links have target.")]
+created (each with seconds and nanoseconds; created is null if the image does
+not store it); flags, generation, project_id, xattrs (names only). Device files
+also have rdev_major and rdev_minor, and symbolic links have target.")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -464,15 +470,17 @@ pub(crate) struct CatArgs {
 /// Copy files out of an image, or into one
 ///
 /// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A
-/// copy into an image also keeps owners and device files. A copy out of an image keeps owners and
-/// device files only if root runs the command.
+/// copy into an image also keeps owners and device files. A copy out of an image keeps them only if
+/// root runs the command. For other users, each device file causes an error, and all copies belong to
+/// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
 ///
 /// A regular file that is copied out of an image does not replace DEST if DEST is a device, a FIFO
-/// or a symbolic link to a file, such as /dev/stdout. Instead, its content is written to the
-/// device, the FIFO or the target of the link. If such a copy fails, that file may be incomplete.
+/// or a symbolic link to a file, such as /dev/stdout. Instead, the content of the file is written to
+/// the device, the FIFO or the target of the link. If such a copy fails, the written content may be
+/// incomplete.
 ///
 /// Names and links in the image never make the command write outside DEST.
 #[derive(Debug, Args)]
@@ -501,6 +509,9 @@ pub(crate) struct CpArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
     /// Copy directories with their content
+    ///
+    /// With -r, a symbolic link that is named as a source is copied as a link. Without -r, the file
+    /// to which the link leads is copied.
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
     /// The image or files to copy from, then the destination, as shown in Usage
@@ -519,8 +530,9 @@ JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
 cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
 clean, missing_bytes (at the end of a truncated image), superblock_repair (the
 damage of the primary superblock, and the backup that was used instead; null if
-it is not damaged), journal {state, ...}. If the image is mounted: mounts
-[{mountpoint, transport (if known)}].")]
+it is not damaged), journal {state (none, clean, external, recovered or
+ignored); if recovered, also transactions, blocks and fast_commits}. If the
+image is mounted: mounts [{mountpoint, transport (if known)}].")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -542,12 +554,13 @@ Examples:
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
 larder mount --help explains the tables of the caches (-o tables=). A link is
-an entry of a hash chain that a lookup compares with its key: 'links/hit' is
-the mean number for a lookup that hits, 'links/miss' is the mean for a lookup
-that misses. Pages in red-black trees (-o tables=larder+page=rbtree) have no
-buckets: for these pages, the two columns show the tree nodes that a lookup
-visits, the column 'longest' is the depth of the deepest page, and the
-histogram shows depths instead of chain lengths.
+an entry of a hash chain that a lookup compares with its key. 'links/hit' is
+the mean number of links for a lookup that hits, and 'links/miss' is the mean
+number for a lookup that misses. Pages in red-black trees
+(-o tables=larder+page=rbtree) have no buckets. For these pages, the two
+columns show the tree nodes that a lookup visits, the column 'longest' shows
+the depth of the deepest page, and the histogram shows depths instead of chain
+lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
@@ -559,16 +572,18 @@ JSON:
     windows (batches of pages that were read ahead), pages_ahead (read
     before they were requested), pages_used, pages_wasted (evicted
     before use)}
-  tree_readahead, only for an image at a URL {directories_ahead (read before they
-    were listed), directories_used}
+  tree_readahead, only for an image at a URL {directories_ahead (read before
+    they were listed), directories_used}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
     ahead_bytes (the part of fetched_bytes that no program waited for),
-    profile_bytes (fetched for a profile or read from a pack; not in ahead_bytes),
-    profile_used_bytes (those of profile_bytes that were read), memory_bytes and
-    disk_bytes (read from memory and from the disk cache, instead of the server),
-    busy_ns (time in which requests were in flight), latency_p50_us, latency_p99_us (of requests; upper bounds), last_failure}
+    profile_bytes (fetched for a profile or read from a pack; not in
+    ahead_bytes), profile_used_bytes (the part of profile_bytes that was read),
+    memory_bytes and disk_bytes (read from memory and from the disk cache,
+    instead of the server), busy_ns (time in which requests were in flight),
+    latency_p50_us and latency_p99_us (until the head of a reply arrives; upper
+    bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

@@ -22,7 +22,7 @@ const USAGE_FAILED: u8 = 1;
 #[derive(Debug, Parser)]
 #[command(name = NAME, version)]
 struct HelperArgs {
-    /// Image file or block device
+    /// Image file, block device or URL
     image: PathBuf,
     /// Directory to mount on
     mountpoint: PathBuf,

@@ -92,7 +92,8 @@ const NO_BARRIER: &str =
 /// The default of `readahead_max` for an image at a URL: the product of the bandwidth and the delay of a fast link,
 /// with 10 Gbit/s and 27 ms.
 const REMOTE_READAHEAD_BYTES: u64 = 32 << 20;
-/// Readahead of an image at a URL may take this part of the memory for all caches, as a divisor.
+/// The default of `readahead_max` for an image at a URL is at most the memory for all caches, divided by this
+/// number.
 const REMOTE_READAHEAD_DIVISOR: u64 = 8;
 
 /// The default of `threads` for an image at a URL. A thread waits for a reply most of the time, so there must be

@@ -1,5 +1,6 @@
 //! Opens images for all commands. If a server that was unmounted still uses the image, the functions wait
-//! until the server ends. [`open_or_fall_back`] opens an image read-only if the image cannot be written.
+//! until the server ends, at most [`TIMEOUT`]. [`open_or_fall_back`] opens an image read-only if the image cannot
+//! be written.
 
 use crate::args::ImageArgs;
 use crate::failure::{self, Access};
@@ -19,12 +20,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The parts of an image at a URL that are kept in memory may take this part of the memory for all caches, as a
-/// divisor.
+/// The parts of an image at a URL are kept in the memory for all caches divided by this number, but in at most
+/// [`MAX_UNITS_BYTES`].
 const UNITS_DIVISOR: u64 = 8;
-/// The maximum memory for these parts.
 const MAX_UNITS_BYTES: u64 = 32 << 20;
-/// The divisor and the maximum with a profile, whose parts may have to stay in memory until they are needed.
+/// The divisor and the maximum if there is a profile. Its parts may have to stay in memory until they are needed.
 const PROFILE_DIVISOR: u64 = 4;
 const MAX_PROFILE_BYTES: u64 = 128 << 20;
 
@@ -126,8 +126,8 @@ fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failu
     failure::of_image(image, access, error)
 }
 
-/// Opens `image`. If a server that was unmounted still writes to the image, waits until the server ends, at
-/// most [`TIMEOUT`].
+/// Opens `image`. If a process of larder has locked the image, and the image is not mounted, waits until the image
+/// is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a command.
 fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
     let start = Instant::now();
     let mut has_noted = false;

@@ -32,14 +32,14 @@ const CACHE: &str = "cache";
 const PROFILE: &str = "profile";
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
-/// The option whose value is a file with a URL.
+/// The option whose value names a file that contains a URL.
 const URL_FILE: &str = "--url-file";
 /// The heading of the arguments in the help.
 const HEADING: &str = "Images at URLs";
 /// The maximum length of a file with a URL, in bytes.
 const MAX_URL_BYTES: u64 = 64 << 10;
 
-/// Which server has an image, and what is expected of it.
+/// The options for images at URLs: how to access the server, the disk cache and profiles.
 // Each argument has the heading: `next_help_heading` would also apply to the arguments that follow these.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemoteArgs {
@@ -58,7 +58,8 @@ pub struct RemoteArgs {
         long_help = "\
 Accept an object without a strong ETag
 
-larder then detects a replaced object only if its length or its time of modification has changed."
+larder then detects a replaced object only if its length or its time of modification has changed. The disk cache \
+does not store an object without a strong ETag."
     )]
     pub allow_unversioned: bool,
     /// The directory of the disk cache, unless it is the default.
@@ -67,12 +68,12 @@ larder then detects a replaced object only if its length or its time of modifica
         long,
         value_name = "DIR",
         help_heading = HEADING,
-        help = "Directory of the disk cache [default: ~/.cache/larder]",
+        help = "Directory of the disk cache [default: $XDG_CACHE_HOME/larder]",
         long_help = "\
-Directory of the disk cache [default: ~/.cache/larder]
+Directory of the disk cache [default: $XDG_CACHE_HOME/larder]
 
-In DIR, larder stores the parts of images that it has read from a server. If XDG_CACHE_HOME is set, the default is \
-$XDG_CACHE_HOME/larder."
+In DIR, larder stores the parts of images that it has read from a server. If XDG_CACHE_HOME is not set, the default is \
+~/.cache/larder."
     )]
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of the disk cache; 0 disables it [default: 10G]
@@ -83,22 +84,23 @@ $XDG_CACHE_HOME/larder."
     pub offline: bool,
     /// Refuse the image unless its content has this SHA-256
     ///
-    /// All of the image is read once. The disk cache remembers the result, as long as the image is not
-    /// replaced.
+    /// To check the content, larder reads the whole image once. The result is recorded in the disk
+    /// cache, and is valid until the image is replaced. Without a disk cache, each command reads the
+    /// whole image.
     #[arg(long, value_name = "HEX", help_heading = HEADING)]
     pub sha256: Option<String>,
     /// Prefetch the parts of the image that FILE lists
     ///
     /// FILE is a file or a URL: a profile that --profile-record has written, or a pack that larder
-    /// profile pack has made from a profile. It must belong to the same version of the image. The parts
-    /// are fetched at once, before they are needed.
+    /// profile pack has made from a profile. FILE must belong to the same version of the image. larder
+    /// requests the parts as soon as the image is opened, before a program reads them.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile: Option<PathBuf>,
-    /// Record to a profile which parts of the image are read
+    /// Record a profile: which parts of the image are read
     ///
-    /// FILE is written when the image is unmounted, or when the command succeeds. It replaces an
-    /// existing file. While larder records, it does not read ahead, so that the profile lists only
-    /// what is needed. This makes reads slower.
+    /// larder mount writes FILE when the image is unmounted. Other commands write FILE when they
+    /// succeed. An existing file is replaced. During the recording, larder does not read ahead. Reads
+    /// are therefore slower, but the profile lists few parts that no program has read.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile_record: Option<PathBuf>,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
@@ -242,8 +244,8 @@ impl From<RemoteFailure> for Failure {
     }
 }
 
-/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL or
-/// the subcommand `cache`, replaces this process by larder-remote instead.
+/// Replaces each URL among `args` by its label. If this process has no clients (`images`), and `args` contain a URL,
+/// `--url-file` or the subcommand `cache`, replaces this process by larder-remote instead.
 pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,

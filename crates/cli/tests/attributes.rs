@@ -15,8 +15,9 @@ use support::{
 
 /// The number of files with the same attribute.
 const FILES: usize = 40;
-/// Too large for an inode, and too large for a block.
+/// A value that is too large for an inode.
 const IN_A_BLOCK: &[u8] = &[7; 300];
+/// A value that is too large for a block.
 const IN_AN_INODE: &[u8] = &[8; 5000];
 
 /// Returns a fixture whose image can store values in inodes, and a mount point.

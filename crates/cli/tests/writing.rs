@@ -84,7 +84,7 @@ fn second_mount_of_a_written_image_is_refused_and_names_the_first() {
     }
     umount(User::Same, &mountpoint.0);
     drop(server);
-    // Readers share the image. While it is mounted by readers, no program can open it for writing.
+    // Readers share the image. While they have mounted it, no program can open the image for writing.
     mount(User::Same, &fixture, &mountpoint.0, "ro");
     mount(User::Same, &fixture, &second.0, "ro");
     let put = command("larder", User::Same)
@@ -330,7 +330,7 @@ fn journal_cannot_be_changed_through_a_name() {
         fs::remove_file(&path),
     ] {
         let error = result.unwrap_err();
-        // The errno is `EUCLEAN`. If the kernel had collected the write, it replaces this by `EIO`.
+        // The errno is `EUCLEAN`, or `EIO` if the kernel has collected the write.
         assert!(matches!(error.raw_os_error(), Some(117 | 5)), "{error}");
     }
     umount(User::Same, &mountpoint.0);

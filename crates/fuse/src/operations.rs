@@ -211,8 +211,8 @@ impl Operations {
     /// only at the end of the file.
     ///
     /// Without direct I/O, the kernel caches the pages that it reads, so Larder does not keep them. If a
-    /// request is larger than the default readahead of Linux, the kernel's limit was raised. The kernel
-    /// then reads far enough ahead, so Larder does not read ahead, except with
+    /// request is larger than the default readahead of Linux, either the kernel's limit was raised, or the
+    /// program reads with `O_DIRECT`. Larder does not read ahead for such a request, except with
     /// [`MountOptions::reads_ahead_for_all`].
     pub(crate) fn read(
         &self,

@@ -25,8 +25,8 @@ impl Transport {
 
 /// Whether the kernel collects written data before it sends the data to the server.
 ///
-/// This is faster for programs that write a few bytes at a time. But a full image is reported by close(2) or
-/// fsync(2) instead of write(2), and each file that is removed or renamed costs one more request.
+/// Collecting makes programs faster that write a few bytes at a time. But a full image is reported by close(2) or
+/// fsync(2) instead of write(2), and each removal or rename of a file needs one more request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteBack {
     /// If the kernel has a strict limit on the unwritten data of the mount, and at most an eighth of the available
@@ -105,7 +105,7 @@ pub struct MountOptions {
     pub kernel_readahead_bytes: u64,
     /// Whether Larder reads ahead also for requests that are larger than
     /// [`MountOptions::KERNEL_READAHEAD_BYTES`]. By default, it passes them to the device as they are, because the
-    /// kernel reads ahead itself. This is useful if Larder should read further ahead than the kernel. Default: false.
+    /// kernel reads ahead itself. Set this option if Larder should read further ahead than the kernel. Default: false.
     pub reads_ahead_for_all: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Threads for requests that wait for the device, such as reads that are not answered from memory, and syncs.
+//! Threads for requests that would wait, for example for the device: reads that cannot be answered from memory, and
+//! syncs.
 //!
 //! Such a request is passed to a worker, so that the thread that received it can receive the next one. If
 //! no idle worker is left, a new one starts, up to a maximum. A worker that is idle for [`IDLE_TIME`] ends.
@@ -54,7 +55,7 @@ impl Workers {
         }
     }
 
-    /// Passes `job` to a worker. If there are no workers and none can be started, runs it on this thread.
+    /// Passes `job` to a worker. If there are no workers and none can be started, runs `job` on this thread.
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(Box::new(job));

@@ -30,7 +30,8 @@ const SET_ASIDE_FACTOR: u64 = 2;
 /// The space that is set aside is at most the available space divided by this number.
 const SET_ASIDE_PART: u64 = 8;
 
-/// Decides whether the kernel collects written data of the mount `entry`. If so, sets aside space.
+/// Decides whether the kernel collects written data of the mount `entry`. If so, sets aside space. With
+/// [`WriteBack::On`], the kernel collects the data even if too little space can be set aside.
 pub(crate) fn choose(volume: &Volume, entry: &MountEntry, options: &MountOptions) -> bool {
     if !options.read_write || options.direct_io || options.write_back == WriteBack::Off {
         return false;

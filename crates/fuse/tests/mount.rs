@@ -62,7 +62,7 @@ fn as_other_user(args: &[&std::ffi::OsStr]) -> Output {
         .unwrap()
 }
 
-/// Lists, examines and reads all files, and looks up a missing one.
+/// Lists, examines and reads all files, and looks up a missing one. Returns the number of files.
 fn visit(directory: &Path) -> u64 {
     let mut files = 0;
     assert!(!directory.join("absent").exists());

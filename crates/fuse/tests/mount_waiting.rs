@@ -60,8 +60,9 @@ fn image_folder() -> TempDir {
     folder
 }
 
-/// A read-write mount of an image with the files `content`, `hot`, `cold/file` and `cold/other` and the directory `warm`, on a
-/// device that can be stopped. The content of `content`, the directory `cold` and the bitmaps are not in memory.
+/// A read-write mount of an image on a device that can be stopped. The image has the files `content`, `hot`, `cold/file`
+/// and `cold/other`, and the directory `warm`. The content of `content`, the directory `cold` and the bitmaps are not
+/// in memory.
 struct Fixture {
     mounted: Mounted,
     device: Arc<GatedDevice>,

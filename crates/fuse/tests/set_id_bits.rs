@@ -72,13 +72,15 @@ const EMPTY_CHOWN: &str = "chown without user and group";
 
 const MODES: [u32; 7] = [0o666, 0o2666, 0o2676, 0o4666, 0o6666, 0o6777, 0o2664];
 
-/// A change of the open file in the first argument; the second one has content to copy.
+/// A change of [`Files::file`].
 type Change = fn(&Files) -> rustix::io::Result<()>;
 
 /// The files for a change, opened by root.
 struct Files {
     file: File,
+    /// The same file, opened with `O_DIRECT`.
     direct: File,
+    /// A file with content to copy.
     source: File,
 }
 

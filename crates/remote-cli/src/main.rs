@@ -20,7 +20,7 @@ const CACHE_BYTES: u64 = 10 << 30;
 /// The clients of `larder-remote`.
 #[derive(Debug, Default)]
 struct Images {
-    /// The recording of the image that was opened.
+    /// The recording of the image that was opened with `--profile-record`.
     recorder: Mutex<Option<Arc<Recorder>>>,
 }
 
@@ -130,7 +130,7 @@ fn digest(text: &str) -> Result<ContentDigest, RemoteFailure> {
     })
 }
 
-/// Shows on the terminal which part of the content was checked.
+/// Shows on the terminal how much of the content was checked.
 fn show_progress(done_bytes: u64, total_bytes: u64) {
     let mib = |bytes: u64| bytes >> 20;
     let end = if done_bytes == total_bytes { "\n" } else { "" };
@@ -174,7 +174,7 @@ fn open(
 fn cannot_write(path: &Path, why: &profile::Error) -> RemoteFailure {
     let hint = match why {
         profile::Error::NoVersion => "use the profile itself with --profile",
-        _ => "name a file in a directory that you can write",
+        _ => "name a file in a directory to which you can write",
     };
     RemoteFailure {
         message: format!("cannot write {}: {why}", path.display()),
@@ -186,7 +186,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the disk cache in `directory`, or in the default directory, unless it does not exist.
+/// Returns the disk cache in `directory`, or in the default directory. Returns `None` if the directory does not exist.
 fn existing_cache(directory: Option<&Path>) -> Result<Option<CacheDir>, RemoteFailure> {
     let directory: PathBuf = match directory {
         Some(directory) => directory.to_owned(),

@@ -259,7 +259,7 @@ fn servers_with_the_same_bucket_do_not_share_cached_units() {
     assert_eq!(variable(&second), "jello\n");
     drop(fixture.server.take_requests());
     assert_eq!(profile(&first), "hello\n");
-    // The place in which an endpoint is configured does not matter.
+    // The content is cached, although the endpoint is now configured in another place.
     let requests = fixture.server.take_requests();
     assert!(
         requests

@@ -66,15 +66,15 @@ impl Claims {
         }
     }
 
-    /// Stores the units in `stores`, too, when they are delivered.
+    /// Sets the place where the units are stored when they are delivered, or `None` if they are not to be stored.
     pub(crate) fn stored_in(self, stores: Option<&Arc<Stores>>) -> Self {
         let mut claims = self;
         claims.stores = stores.map(Arc::clone);
         claims
     }
 
-    /// Delivers a unit. Does nothing if the unit is not claimed, or if `bytes` does not have the length of the
-    /// unit. Returns whether the unit was delivered. Must be called on a thread of the runtime.
+    /// Delivers a unit. Returns false, without an effect, if the unit is not claimed, or if `bytes` does not have
+    /// the length of the unit. Must be called on a thread of the runtime.
     pub(crate) fn deliver(&mut self, number: u64, bytes: Bytes) -> bool {
         if bytes.len() != self.known.unit_len(number) {
             return false;

@@ -128,8 +128,8 @@ impl Latencies {
         self.0[range.min(LATENCY_RANGES - 1)].fetch_add(1, Relaxed);
     }
 
-    /// Returns an upper bound of the latency that `percent` percent of the requests did not exceed, or `None`
-    /// without requests. It is at most twice the latency itself.
+    /// Returns an upper bound of the latency that `percent` percent of the requests did not exceed. The bound is
+    /// at most twice this latency. Returns `None` if no request was counted.
     fn percentile(&self, percent: u64) -> Option<Duration> {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();

@@ -61,7 +61,7 @@ pub struct RemoteOptions {
     pub cache: Option<CacheOptions>,
     /// Whether only the disk cache is read, and no request is sent. Default: false.
     pub offline: bool,
-    /// A profile or a pack, whose units are fetched at once. Default: none.
+    /// A profile or a pack, whose units are fetched in advance. Default: none.
     pub profile: Option<Location>,
     /// The SHA-256 that the content must have. All of the image is read when it is opened, unless the disk cache
     /// has a record of an earlier check. Default: the content is not checked.
@@ -207,7 +207,8 @@ impl RemoteDevice {
         self.runtime.as_ref().expect("the device is not dropped")
     }
 
-    /// Returns a range of the device, which is read, as a range of the object.
+    /// Converts a range of the device to a range of the object. Records the range for the profile, because the
+    /// caller reads it.
     fn in_object(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
         let start = self.offset_bytes + offset_bytes;
         let range_bytes = start..start + len_bytes;
@@ -250,7 +251,7 @@ struct FirstReplies {
 }
 
 /// Requests the start of `object`, and the profile of `options`, if there is one. Both are requested at once.
-/// `last` is the version that the disk cache knows: if there is one, only one byte is requested.
+/// `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
 ///
 /// # Errors
 /// If a request fails, if the object is not acceptable, or if the profile does not belong to it.

@@ -55,7 +55,7 @@ pub enum Error {
     #[error("the server does not answer range requests")]
     NoRanges,
     /// The server does not say which version it sends.
-    #[error("the server sends no strong ETag, so that a change of the object could not be noticed")]
+    #[error("the server sends no strong ETag, so a change of the object could not be detected")]
     NoVersion,
     /// The object is not the one that was opened.
     #[error("the object was replaced or removed after it was opened")]
@@ -69,7 +69,9 @@ pub enum Error {
         expected: ContentDigest,
     },
     /// The disk cache does not have what is needed, and no request may be sent.
-    #[error("the disk cache does not have it, and requests are not allowed (offline)")]
+    #[error(
+        "the disk cache does not have the requested data, and requests are not allowed (offline)"
+    )]
     NotCached,
     /// A profile or a pack cannot be used.
     #[error("profile {name}: {why}")]
@@ -82,8 +84,8 @@ pub enum Error {
     /// The disk cache cannot be used.
     #[error("{0}")]
     Cache(String),
-    /// The last attempt failed, and no time is left for another.
-    #[error("no success within {0:?}; the last attempt: {1}")]
+    /// The last attempt failed. No time is left for another attempt, or another attempt would fail, too.
+    #[error("no request was successful (time limit: {0:?}); the last failure: {1}")]
     Deadline(Duration, Failure),
 }
 

@@ -1,10 +1,15 @@
 //! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
 //!
-//! Model: demand before prefetch, as in a disk's queue. All requests share [`REQUESTS`] permits. A request in
-//! the background first needs one of [`BACKGROUND_REQUESTS`] further permits. So background requests never
-//! take all permits, and some remain for requests that a thread waits for. If a thread begins to wait for a
-//! request in the background, the request no longer needs the further permit. The time limit begins when a
-//! request has its permits: the requests before it have time limits of their own.
+//! # Permits
+//! Demand comes before prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] permits, and
+//! keeps the permit until the read ends. A read in the background first waits for one of [`BACKGROUND_REQUESTS`]
+//! further permits. So background reads never take all permits, and some remain for reads that a thread waits
+//! for. If a thread begins to wait for a read in the background, the read no longer needs the further permit. The
+//! requests that open an object, and those that load a profile or a pack from a server, need no permit.
+//!
+//! # Time limit
+//! The time limit of a read begins when the read has its permits, because the reads before it have time limits of
+//! their own. It begins again whenever a piece arrives.
 
 use crate::counters::Counters;
 use crate::error::Failure;
@@ -20,11 +25,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The maximum number of requests in flight.
+/// The maximum number of reads of a [`Fetcher`] that have a permit. Each has at most one request in flight.
 const REQUESTS: usize = 128;
-/// The maximum number of requests in flight that no thread waits for.
+/// The number of further permits, for reads in the background.
 const BACKGROUND_REQUESTS: usize = 96;
-/// The pause after the first failed attempt. Each later pause is twice as long, up to [`MAX_PAUSE`].
+/// The maximum pause after the first failed attempt since the last success. Each further pause is twice as long,
+/// up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// If a server replies to this number of attempts with the whole object, it does not support ranges.
@@ -92,9 +98,9 @@ impl Fetcher {
         &self.version
     }
 
-    /// Reads `range`, which must be inside the object, in pieces of `piece_bytes`; the last can be shorter.
-    /// Passes each piece to `deliver`, in order, as soon as it has arrived. If an attempt fails, the next one
-    /// requests only the bytes that were not delivered.
+    /// Reads `range`, which must be inside the object, in pieces of `piece_bytes`; the last piece can be shorter.
+    /// Passes each piece to `deliver`, in order, as soon as the piece has arrived. If an attempt fails, the next
+    /// attempt requests only the bytes that were not delivered.
     pub(crate) async fn read(
         &self,
         range: Range<u64>,
@@ -121,7 +127,7 @@ impl Fetcher {
         read
     }
 
-    /// Waits for the permits of a request.
+    /// Waits for the permits of a read.
     async fn permits(
         &self,
         urgency: &Urgency,
@@ -152,7 +158,7 @@ impl Fetcher {
         }
     }
 
-    /// Requests `rest`, once. Removes what was delivered from `rest`.
+    /// Requests `rest`, once. Removes the bytes that were delivered from the start of `rest`.
     async fn attempt(
         &self,
         attempts: &mut Attempts<'_>,
@@ -196,15 +202,17 @@ async fn first(
     }
 }
 
-/// The attempts to read a range.
+/// The attempts to read a range. Each piece that arrives is a success. After a success, the time limit, the pauses
+/// and the count of failed attempts begin again.
 pub(crate) struct Attempts<'c> {
     counters: &'c Counters,
+    /// The maximum time without a success.
     deadline: Duration,
-    /// The start of the first attempt, or of the first one after the last success.
+    /// The time of the last success. If there was none, the time at which this was created.
     start: Instant,
-    /// The number of attempts since `start` that failed.
+    /// The number of attempts that have failed since `start`.
     failed: u32,
-    /// The pause after the next failure.
+    /// The maximum pause after the next failure.
     pause: Duration,
 }
 
@@ -230,7 +238,7 @@ impl<'c> Attempts<'c> {
         Ok(head)
     }
 
-    /// Awaits a step of an attempt, but not longer than the deadline allows.
+    /// Awaits a step of an attempt, at most until the deadline has passed since the last success.
     pub(crate) async fn in_time<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
@@ -241,16 +249,16 @@ impl<'c> Attempts<'c> {
         step.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Records that `piece` was read, and restarts the deadline.
+    /// Records that `piece` was read: a success.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
         self.counters.count_fetched(piece.len() as u64);
         *self = Self::new(self.counters, self.deadline);
     }
 
-    /// Pauses after an attempt that failed.
+    /// Pauses after an attempt that failed with `failure`.
     ///
     /// # Errors
-    /// If no further attempt is to be made.
+    /// If no further attempt is made, because it could not succeed, or because the deadline would pass before it.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         self.counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {
@@ -269,7 +277,7 @@ impl<'c> Attempts<'c> {
     }
 }
 
-/// Returns whether another attempt may succeed, after `attempts` that failed.
+/// Returns whether another attempt may succeed after `attempts` attempts, the last of which failed with `failure`.
 fn may_pass(failure: &Failure, attempts: u32) -> bool {
     match failure {
         Failure::NotPartial => attempts < WHOLE_ATTEMPTS,

@@ -66,7 +66,7 @@ struct State {
 enum Unit {
     InFlight(Receiver, Arc<Urgency>),
     InMemory(Bytes),
-    /// The unit could not be read. It is absent from this time on.
+    /// The unit could not be read. From this time on, the unit is absent.
     Failed(Error, Instant),
 }
 
@@ -122,9 +122,9 @@ impl Known {
         units.collect()
     }
 
-    /// Finds the units `numbers`, which ascend. Claims the absent units for the caller, which must complete or
-    /// release each of them. A claimed unit is added to the run of the previous claimed units if `joins`
-    /// returns true for this run and the unit.
+    /// Finds the units `numbers`, which must be in ascending order. Claims the absent units for the caller, which
+    /// must complete or release each of them. A claimed unit is added to the run of the previous claimed units if
+    /// `joins` returns true for this run and the unit.
     pub(crate) fn find_or_claim(
         &self,
         numbers: impl Iterator<Item = u64>,

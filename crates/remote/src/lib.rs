@@ -21,8 +21,8 @@
 //!
 //! # Failures
 //! After a temporary failure (a broken connection, a stall, a short or wrong reply, 5xx, 429), a request is
-//! repeated with growing pauses, until a deadline. After the deadline, the read fails with `EIO`. The
-//! statistics contain the reason.
+//! repeated with growing pauses. If nothing arrives until the deadline, the read fails with `EIO`. Each unit that
+//! arrives restarts the deadline. The statistics contain the reason of the last failure.
 //!
 //! # Secrets
 //! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither.

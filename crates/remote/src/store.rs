@@ -28,8 +28,8 @@ pub(crate) struct Opened {
     /// The path of the object on the server.
     pub(crate) path: Path,
     /// The identity of the server, among servers that have buckets of the same name: the endpoint and, for
-    /// Azure, the account. It does not depend on the place of the configuration. Empty for a web server, which
-    /// its URL identifies.
+    /// Azure, the account. The identity is the same whether an option, a variable or a file has set them. Empty
+    /// for a web server, which its URL identifies.
     pub(crate) server: String,
     /// The name of the user on the server. Empty if it is not known.
     pub(crate) user: String,

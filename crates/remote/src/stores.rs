@@ -69,7 +69,7 @@ impl Stores {
     fn run(&self) {
         while let Some(unit) = self.next() {
             if let Err(error) = self.disk.write_unit(unit.number, &unit.bytes) {
-                tracing::warn!("what is read from now on is not cached on disk: {error}");
+                tracing::warn!("data that is read from now on is not cached on disk: {error}");
             }
         }
     }

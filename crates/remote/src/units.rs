@@ -1,15 +1,17 @@
 //! The units of an image: finds them in memory, in flight or in the disk cache, and fetches the others.
 //!
 //! # Model
+//! A unit is in memory, in flight, or absent ([`Known`]). An absent unit can be in the disk cache.
+//!
 //! [`Units::read`] looks for its units in memory and in flight, and [claims](Claims) the absent ones. It divides
-//! them into runs of at most 32 adjacent units. The units of a run are either all in the disk cache, or all not.
+//! these into runs of at most 32 adjacent units. The units of a run are either all in the disk cache, or all not.
 //! A run in the disk cache is read from there, on a thread that may block. For each other run, one request is
 //! sent to the server. Each unit of a run is delivered as soon as its bytes have arrived. If the request fails
 //! in the middle of a run, the delivered units stay, and the next attempt requests only the rest.
 //!
 //! Other tasks can claim absent units, too ([`Units::claim`]), and deliver them from any source. A
-//! [profile](crate::profile) claims many units at once. A read that has waited for such a unit for [`PATIENCE`]
-//! requests it again.
+//! [profile](crate::profile) claims many units in advance. If a read still waits for such a unit when [`PATIENCE`]
+//! has passed since the read began, the read requests all units that it still needs.
 
 use crate::Result;
 use crate::claims::Claims;
@@ -29,12 +31,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-/// The maximum length of a request to the server, in units. Longer runs are divided, so that they are
-/// transferred over several connections.
+/// The maximum length of a run of [`Units::read`], in units. Each run is one request. A longer read is divided, so
+/// that it is transferred over several connections. The requests for a profile can be longer.
 const MAX_RUN_UNITS: u64 = 32;
 
-/// The time that a read waits for a unit that is fetched for a profile. The request for it may have to transfer
-/// many other units first.
+/// The time, from the start of a read, for which the read waits for units that are fetched for a profile. The
+/// request for such a unit may have to transfer many other units first.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The units of an image.
@@ -103,22 +105,24 @@ impl Units {
             .is_some_and(|disk| disk.contains_unit(number))
     }
 
-    /// Returns a unit of the disk cache, or `None` if it is absent or damaged.
+    /// Reads a unit from the disk cache. Returns `None` if the disk cache does not have the unit, or if it is
+    /// damaged there.
     fn load(&self, number: u64) -> Option<Bytes> {
         let mut unit = vec![0; self.known.unit_len(number)];
         let is_read = self.disk.as_ref()?.read_unit(number, &mut unit);
         is_read.then(|| unit.into())
     }
 
-    /// Waits until all delivered units are stored in the disk cache, except those for which it has no room.
+    /// Waits until all delivered units are stored in the disk cache, except those for which there was no room in
+    /// the queue or in the cache.
     pub(crate) async fn stored(&self) {
         if let Some(stores) = &self.stores {
             stores.finish().await;
         }
     }
 
-    /// Claims those of the units `numbers` that are absent: neither in memory, nor in flight, nor in the disk
-    /// cache. Returns `None` if none is absent.
+    /// Claims those of the units `numbers` that are absent and not in the disk cache. Returns `None` if there is no
+    /// such unit.
     pub(crate) fn claim(
         &self,
         numbers: impl IntoIterator<Item = u64>,
@@ -135,8 +139,8 @@ impl Units {
         Some(Claims::new(&self.known, self.stores.as_ref(), claimed))
     }
 
-    /// Delivers those of the absent units that are complete in `bytes`, which starts at the start of the
-    /// object. Must be called on a thread of the runtime.
+    /// Delivers the absent units that are complete in `bytes`, the first bytes of the object. Must be called on a
+    /// thread of the runtime.
     pub(crate) fn deliver_first(&self, bytes: &Bytes) {
         let units = (0..).zip(bytes.chunks(usize_of(UNIT_BYTES)));
         let numbers = units.clone().map(|(number, _)| number);
@@ -227,7 +231,8 @@ impl Units {
         }
     }
 
-    /// Requests the units `rest` of `range_bytes`, and adds them to `parts`. Some of them are in flight, too.
+    /// Requests the units `rest` of `range_bytes`, and adds their bytes to `parts`. Some of these units may be in
+    /// flight, too. The units are not kept in memory or on disk, because the tasks that claimed them do that.
     async fn fetch_rest(
         &self,
         rest: Range<u64>,
@@ -245,7 +250,7 @@ impl Units {
         read.await
     }
 
-    /// Finds the units in memory or in flight, and starts to read those that are absent.
+    /// Finds units in memory or in flight, and starts to read the absent units.
     fn find_or_fetch(self: &Arc<Self>, numbers: Range<u64>, priority: Priority) -> Vec<Found> {
         // This precedes the lock, because it may read from the disk.
         let on_disk: HashSet<u64> = numbers
@@ -278,12 +283,12 @@ impl Units {
         found
     }
 
-    /// Raises those fetches of units in `range_bytes` that wait in the background.
+    /// Raises the priority of the fetches of units in `range_bytes` to [`Priority::Demand`].
     pub(crate) fn expedite(&self, range_bytes: &Range<u64>) {
         self.known.expedite(units_of(range_bytes));
     }
 
-    /// Reads the claimed units from the disk cache. Fetches those that are damaged.
+    /// Reads the claimed units from the disk cache. Starts to fetch units that are damaged there.
     fn read_disk(self: Arc<Self>, mut claims: Claims, runtime: &Handle) {
         let numbers: Vec<u64> = claims.numbers().collect();
         for number in numbers {

@@ -160,7 +160,7 @@ fn damaged_unit_is_fetched_again() {
         device.server_counts().unwrap().fetched_bytes,
         1 + UNIT as u64
     );
-    // It was stored again.
+    // The unit was stored again.
     drop(device);
     let device = RemoteDevice::open(&url, &options(folder.path())).unwrap();
     assert_eq!(read(&device, 0, SIZE).unwrap(), content(0));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 const UNIT: usize = 64 << 10;
-/// Several pieces, and a rest.
+/// The size of the image: several pieces, and a rest.
 const SIZE: usize = 100 * UNIT + 99;
 
 fn content(salt: u8) -> Vec<u8> {

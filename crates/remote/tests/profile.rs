@@ -13,12 +13,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const UNIT: usize = 64 << 10;
-/// Not a multiple of a unit.
+/// The size of the image, which is not a multiple of a unit.
 const SIZE: usize = 600 * UNIT + 1234;
-/// The units that the mount reads itself, with its first request.
+/// The number of units that the first request of each mount reads.
 const FIRST_UNITS: usize = 16;
 
-/// Different bytes for each `salt`.
+/// Returns content that is different for each `salt`.
 fn content(salt: u8) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0] ^ salt;
     (0..SIZE).map(byte).collect()
@@ -174,7 +174,7 @@ fn start_with_a_pack_costs_two_requests() {
         assert_eq!(sent, requests);
         let counts = device.server_counts().unwrap();
         assert_eq!(counts.requests, requests as u64);
-        // Unit 0 is in the first reply, too.
+        // Unit 0 is also in the first reply, so the unit in the pack is fetched, but not used.
         assert_eq!(
             counts.profile_used_bytes + UNIT as u64,
             counts.profile_bytes
@@ -361,7 +361,7 @@ fn read_does_not_wait_for_a_prefetch_that_stalls() {
     let profile = fixture.record(&units);
     fixture.server.inject([Fault::None, Fault::Stall]);
     let device = fixture.open_with(&profile).unwrap();
-    // The first half arrives.
+    // The first half of the reply arrives, and then nothing more.
     fixture.check_units(&device, &[100]);
     drop(fixture.server.take_requests());
     fixture.check_units(&device, &[139]);

@@ -8,18 +8,18 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const UNIT: usize = 64 << 10;
-/// Not a multiple of a unit.
+/// The size of the image, which is not a multiple of a unit.
 const SIZE: usize = 100 * UNIT + 1234;
 const ESTALE: i32 = 116;
 const EIO: i32 = 5;
 
-/// Different bytes for each `salt`.
+/// Returns content that is different for each `salt`.
 fn content(salt: u8) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0] ^ salt;
     (0..SIZE).map(byte).collect()
 }
 
-/// Content of 600 units, which do not differ.
+/// Returns content of 600 equal units.
 fn long_content() -> Vec<u8> {
     vec![7; 600 * UNIT]
 }
@@ -168,7 +168,7 @@ fn many_requests_are_in_flight_at_once() {
     }
 }
 
-/// Starts to read the units from `first` on, each alone. The results are dropped.
+/// Starts to read `count` units: `first`, and then every second unit. The results are dropped.
 fn start_reads(device: &RemoteDevice, first: usize, count: usize, priority: Priority) {
     let requests = (first..).step_by(2).take(count).map(|unit| {
         let offset_bytes = (unit * UNIT) as u64;
@@ -196,12 +196,12 @@ fn demand_does_not_wait_in_the_queue_of_the_background() {
     server.inject(vec![Fault::Stall; BACKGROUND]);
     start_reads(&device, 20, BACKGROUND, Priority::Background);
     await_requests(&server, BACKGROUND);
-    // Two more reads wait in the queue.
+    // Two more background reads wait in the queue. A thread then reads the unit of the first.
     let last = 20 + 2 * BACKGROUND;
     start_reads(&device, last, 2, Priority::Background);
     read(&device, last * UNIT, UNIT).unwrap();
     await_requests(&server, 1);
-    // A thread waits for the other one without a read of its own.
+    // A thread begins to wait for the unit of the second, without a read of its own.
     device.expedite(((last + 2) * UNIT) as u64, 1);
     await_requests(&server, 1);
 }
@@ -218,7 +218,7 @@ fn time_limit_begins_after_the_wait_in_the_queue() {
     server.inject(vec![Fault::Stall; 2 * REQUESTS]);
     start_reads(&device, 20, REQUESTS, Priority::Demand);
     await_requests(&server, REQUESTS);
-    // These wait for one time limit, and a read after them for two.
+    // These reads wait in the queue for one time limit. The read after them waits for two.
     start_reads(&device, 20 + 2 * REQUESTS, REQUESTS, Priority::Demand);
     read(&device, (20 + 4 * REQUESTS) * UNIT, UNIT).unwrap();
     assert!(device.server_counts().unwrap().failed > REQUESTS as u64);
@@ -308,7 +308,7 @@ fn replaced_object_is_never_mixed_with_the_old_one() {
         server.inject(fault);
         let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
         assert_eq!(errno(&error), Some(ESTALE));
-        // What was read before belongs to the old version.
+        // The unit that was read before is still that of the old version.
         assert_eq!(read(&device, 40 * UNIT, UNIT).unwrap(), old);
     }
 }

@@ -32,8 +32,17 @@ pub(crate) enum CacheCommand {
 /// The directory of a disk cache.
 #[derive(Debug, Args)]
 pub(crate) struct CacheDirArgs {
-    /// Directory of the disk cache [default: ~/.cache/larder]
-    #[arg(long, value_name = "DIR")]
+    /// The directory, unless it is the default.
+    // The help is separate, because it would need backticks, and would show them.
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Directory of the disk cache [default: $XDG_CACHE_HOME/larder]",
+        long_help = "\
+Directory of the disk cache [default: $XDG_CACHE_HOME/larder]
+
+If XDG_CACHE_HOME is not set, the default is ~/.cache/larder."
+    )]
     pub cache_dir: Option<PathBuf>,
 }
 

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 /// The file becomes visible in the image only when it is complete. If the command fails, the image
 /// is unchanged.
 ///
-/// A new file belongs to you, and has the permissions of the source. If the destination exists, the
-/// new file inherits the owner, permissions, attributes and flags of the old file. Other hard links
-/// of the old file keep the old content.
+/// A new file belongs to you, and has the permissions of the source. For standard input, these are 666
+/// minus the umask. If the destination exists, the new file inherits the owner, permissions,
+/// attributes and flags of the old file. Other hard links of the old file keep the old content.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -34,7 +34,7 @@ Examples:
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct Fuse2fsArgs {
-    /// Image file or block device
+    /// Image file, block device or URL
     pub image: PathBuf,
     /// Directory to mount on
     pub mountpoint: PathBuf,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Pack the parts of an image that a profile lists
 ///
 /// A profile lists the parts of an image at a URL that were read while it was recorded with
-/// larder mount --profile-record. With --profile, the next mount fetches these parts at once.
+/// larder mount --profile-record. A mount with --profile requests these parts as soon as it starts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -35,6 +35,8 @@ JSON, one line for each refresh:
     readahead {windows_s (batches read ahead), pages_ahead_s, pages_used_s,
       pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
+    server, only for an image at a URL {requests_s, failed_s, fetched_bytes_s,
+      memory_bytes_s, disk_bytes_s}
   stats: the object that larder stats --json prints; longest_chain is updated
     less often for the caches other than that of --cache
   histogram: the object that larder stats --histogram CACHE --json prints;

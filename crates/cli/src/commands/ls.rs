@@ -1,4 +1,4 @@
-//! The command `larder ls`: lists a directory of an image.
+//! The command `larder ls`: lists a directory or a file of an image.
 
 use crate::args::LsArgs;
 use crate::failure::of_path;

@@ -9,8 +9,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The maximum time for which an unmount waits until the server no longer listens on its socket. Before that, it
-/// waits until the server has reported the result of closing the volume.
+/// The maximum time for which an unmount waits until the server no longer listens on its socket. This wait begins
+/// after the server has reported the result of closing the volume.
 const SERVER_EXIT: Duration = Duration::from_secs(5);
 
 /// The result of an unmount.

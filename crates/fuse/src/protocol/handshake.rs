@@ -128,7 +128,7 @@ impl Offer {
         self.capabilities & capability::OVER_IO_URING != 0
     }
 
-    /// Accepts, of the offered capabilities, those that a mount with `options` needs and those of `chosen`.
+    /// Accepts the offered capabilities that a mount with `options` needs, and those in `chosen` that are offered.
     pub(crate) fn accept(&self, options: &MountOptions, chosen: Chosen) -> Agreement {
         let mut wanted = ALWAYS;
         let mut want = |capabilities: u64, is_wanted: bool| {

@@ -20,7 +20,8 @@ pub(super) struct Connection(pub(super) OwnedFd);
 pub(super) enum Received {
     /// A request of this length, in bytes.
     Request(usize),
-    /// No request: the request was interrupted or received by another thread, or a signal arrived.
+    /// No request: none is waiting and the connection is non-blocking, the request was interrupted, or a signal
+    /// arrived.
     Nothing,
     /// The volume is unmounted.
     Unmounted,
@@ -70,7 +71,7 @@ impl Connection {
         }
     }
 
-    /// Notifies the kernel that it must drop its cached attributes of a file. The kernel does not wait for anything.
+    /// Notifies the kernel that it must drop its cached attributes of a file. Does not wait for other requests.
     pub(super) fn invalidate_attributes(&self, node: NodeId) {
         // With a negative offset, the kernel drops only attributes and keeps the pages.
         self.invalidate(node, -1);

@@ -27,11 +27,11 @@ pub(crate) enum Outcome {
 /// in this period, the reply is `EINTR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Never: other programs may wait for the same content, or the kernel would not repeat the
-    /// request.
+    /// Never. Other programs may wait for the same content, as for a page of the kernel's cache, or the
+    /// kernel would not send the request again, as for data that it writes back.
     Never,
-    /// Until a worker begins to answer the request. The request changes something, and the kernel must
-    /// know the result.
+    /// Until a worker begins to answer the request. Then the request may have changed something, and the
+    /// kernel must know the result.
     UntilBegun,
     /// Until the request is answered. If a worker has already begun, its answer is
     /// [discarded](Handler::discard).

@@ -12,9 +12,9 @@
 //!
 //! The *watcher* is a thread that decides once per [`TICK`] whether sharing is on. While sharing is off, the watcher
 //! also checks whether a receiver is available. If no receiver waits and no request has started since the last check,
-//! the request in progress probably waits for a device or a lock. The watcher then wakes a parked receiver. If every
-//! receiver except the follower is busy, it wakes the follower instead. If a receiver waits, and no request has started
-//! for [`IDLE_TICKS`] ticks, the watcher makes no checks until the next request starts.
+//! the request in progress probably waits for a device or a lock. The watcher then wakes a parked receiver or, if
+//! every receiver except the follower is busy, the follower. If a receiver waits, and no request has started for
+//! [`IDLE_TICKS`] ticks, the watcher makes no checks until the next request starts.
 //!
 //! If the volume is unmounted, a parked receiver notices this itself, within [`UNMOUNT_CHECK_INTERVAL`].
 //!

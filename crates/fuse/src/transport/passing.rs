@@ -6,17 +6,18 @@
 //! the signal.
 //!
 //! Therefore, if a fatal signal is pending for the thread that waits for a passed request, the server replies with
-//! `EINTR`: the request *ends*. [`Handler::ending`] decides which requests can end. If a worker has already begun to answer a
-//! request that ends, the worker continues, because most waits for a device cannot be interrupted. Its answer is
-//! discarded. Other signals do not end a request, because programs do not expect `EINTR` from operations on a file.
-//! `SA_RESTART` would not help: it does not restart a system call for which the server replied with `EINTR`.
+//! `EINTR`: the request *ends*. [`Handler::ending`] decides which requests can end. If a worker has already begun to
+//! answer a request that ends, the worker continues, because most waits for a device cannot be interrupted. The
+//! answer of the worker is discarded. Other signals do not end a request, because programs do not expect `EINTR` from
+//! operations on a file. `SA_RESTART` would not help: it does not restart a system call for which the server replied
+//! with `EINTR`.
 //!
 //! The kernel's notification of a signal, `INTERRUPT`, is not enough. The kernel sends none for direct reads of a
 //! read-only mount, which are asynchronous. It sends only one for each request, perhaps for a signal that is not
 //! fatal. And if all receivers are busy, the server does not receive it. Therefore the server does not use
-//! `INTERRUPT`. One of its threads checks, once per [`CHECK_INTERVAL`], the requests that were passed before the
-//! previous check. The thread runs while a passed request can end, and stops after [`IDLE_CHECKS`] consecutive checks
-//! that find no such request.
+//! `INTERRUPT`. A thread of the server checks, once per [`CHECK_INTERVAL`], the requests that were passed before the
+//! previous check. The thread starts when a request that can end is passed. It stops after [`IDLE_CHECKS`] consecutive
+//! checks that find no such request.
 //!
 //! # Requests that wait for other requests
 //! The answer to an `LSEEK` waits until the kernel has written back the file's dirty pages. For this, the server must

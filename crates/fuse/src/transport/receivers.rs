@@ -1,12 +1,13 @@
 //! Threads that receive requests from /dev/fuse.
 //!
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait for the
-//! device is [passed](super::passing) to a worker, with two exceptions:
+//! device is [passed](super::passing) to a worker, with these exceptions, in which the receiver itself waits:
 //!
-//! - On a writable mount, a receiver that answers a large request waits for the device itself, if enough other
-//!   receivers stay free. This avoids copying the data.
-//! - On a read-only mount, a receiver waits for the device itself if another receiver is idle, and if the request does
-//!   not end when its program is killed ([`Ending::Never`]). This avoids waking a worker.
+//! - The mount is writable, the request is large, and enough other receivers stay free. Passing the request would copy
+//!   its data.
+//! - The mount is read-only, another receiver is idle, and the request does not end when its program is killed
+//!   ([`Ending::Never`]). This avoids waking a worker.
+//! - The session has no workers.
 //!
 //! # Invariants
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A

@@ -68,7 +68,8 @@ pub(super) struct Requests {
 /// What the answer to a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Only memory, or a write to the device that is too short to be worth waking a worker.
+    /// Only memory. The exception is a `FORGET` of a deleted file: the thread may have to wait while it frees
+    /// the blocks of the file.
     Memory,
     /// Locks, and metadata that may or may not be in memory. The request is tried in a [`MemoryOnly`] part.
     Metadata,
@@ -282,9 +283,9 @@ impl Requests {
         }
     }
 
-    /// Returns whether a write must read from the device first. It must read the inode if the inode is not in
-    /// memory. It must read a page of the file if the page is not cached and the write leaves a part of the page
-    /// unchanged.
+    /// Returns whether a write that changes only a part of a page must read from the device first: the inode, if
+    /// it is not in memory, or a page of the file that is not cached. Returns false for a write of whole pages. If
+    /// such a write needs an inode that is not in memory, its [`MemoryOnly`] part fails.
     fn reads_for_write(&self, node: NodeId, start_bytes: u64, len: usize) -> bool {
         let end_bytes = start_bytes.saturating_add(len as u64);
         if start_bytes.is_multiple_of(PAGE_BYTES) && end_bytes.is_multiple_of(PAGE_BYTES)

@@ -1,5 +1,5 @@
 //! Reads through the page cache, concurrent with writes that bypass it. After a write has completed,
-//! they must return its data, as on the kernel's ext4.
+//! reads must return the data of the write, as on the kernel's ext4.
 
 #[path = "../mounted/mod.rs"]
 mod mounted;
@@ -17,8 +17,8 @@ const ROUNDS: u32 = 1000;
 /// Fewer rounds, because the kernel's writes go to the disk.
 const KERNEL_ROUNDS: u32 = 100;
 
-/// Creates a directory with `image`, `mnt`, and the program that writes and reads; `None` if it cannot
-/// run.
+/// Creates a directory with `image`, `mnt`, and the program that writes and reads. Returns `None` if this
+/// test cannot run here.
 fn folder() -> Option<TempDir> {
     let tools = ["mke2fs", "gcc"].map(Requirement::Tool);
     if skip(&tools) || skip(&[Requirement::LoopMount, Requirement::Fuse]) {

@@ -11,7 +11,7 @@
 //! 5. the role of an instance of EC2, from its metadata service.
 //!
 //! The places 1 to 4 are chosen without a request. The metadata service is queried when the first request is
-//! signed. If it does not answer at once, the error lists all places.
+//! signed. If it does not answer within a second, the error lists all places.
 
 mod process;
 mod profile;

@@ -32,7 +32,8 @@ struct Output {
 }
 
 /// Runs `command` without a shell, and returns the credentials that it prints. Quotes in `command` group
-/// words. The program is killed if this is dropped. What it writes to standard error is neither read nor logged.
+/// words. If the returned future is dropped, the program is killed. The program's standard error is neither read nor
+/// logged.
 ///
 /// # Errors
 /// If the program cannot be run or fails, or if its output is not as expected.
@@ -67,7 +68,7 @@ pub(super) async fn run(command: &str) -> Result<Temporary, Error> {
     parse(&bytes, SystemTime::now())
 }
 
-/// Parses the output of a program at the time `now`. Errors contain nothing of it.
+/// Parses the output of a program at the time `now`. Errors contain no part of the output.
 pub(super) fn parse(bytes: &[u8], now: SystemTime) -> Result<Temporary, Error> {
     let wrong = |why: &str| Error::Credentials(format!("the output of {SOURCE} {why}"));
     let output: Output = serde_json::from_slice(bytes).map_err(|error| {

@@ -20,11 +20,11 @@ pub(crate) struct Profile {
     name: String,
     /// Whether the user has named the profile.
     is_named: bool,
-    /// The folder of the files, unless the user's home is not known.
+    /// The folder `~/.aws`, or `None` if the user's home is not known.
     folder: Option<PathBuf>,
     /// The paths of the files, as errors show them.
     paths: [String; 2],
-    /// Why a file cannot be used.
+    /// For each file that cannot be used, the reason.
     problems: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Profile {
     }
 }
 
-/// Reads a file. Returns why it cannot be used; this text has no content of the file.
+/// Reads a file. If the file cannot be used, returns the reason, which contains no content of the file.
 fn load(path: &Path) -> Result<Ini, String> {
     let mut text = String::new();
     let read = std::fs::File::open(path)

@@ -36,7 +36,7 @@ pub(super) struct Provider {
 #[derive(Default)]
 struct Kept {
     temporary: Option<Temporary>,
-    /// The last failure, until a time.
+    /// The last failure, and the time until which the source is not queried again.
     failure: Option<(Failure, Instant)>,
 }
 
@@ -65,7 +65,8 @@ impl Provider {
 }
 
 impl Kept {
-    /// Returns what is kept, if it is fresh, and otherwise what `source` returns.
+    /// Returns the stored credentials if they are fresh, and otherwise new ones from `source`. If `source` fails,
+    /// returns the stored credentials as long as they are valid.
     async fn get(
         &mut self,
         source: impl Future<Output = Result<Temporary, Failure>>,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The time after which a machine without an answer counts as one without instance metadata.
+/// If the instance metadata service has not answered after this time, the machine counts as one without the service.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A role, and the service that has its credentials.
@@ -27,7 +27,7 @@ pub(super) struct Role {
     pub(super) name: String,
     /// The service, in errors.
     service: &'static str,
-    /// The error if the service has never answered, for a service that not every machine has.
+    /// The error of a failed query, as long as the service has never answered. `None` for a service that must exist.
     absent: Option<Error>,
     has_answered: AtomicBool,
 }

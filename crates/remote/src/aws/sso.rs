@@ -206,7 +206,7 @@ pub(super) fn parse_token(bytes: &[u8], now: SystemTime) -> Option<String> {
     (SystemTime::from(expires) > now).then_some(cached.access_token)
 }
 
-/// Parses a reply of the portal that was received at the time `now`. Errors contain nothing of it.
+/// Parses a reply of the portal that was received at the time `now`. Errors contain no part of the reply.
 pub(super) fn parse_reply(bytes: &[u8], now: SystemTime) -> Result<Temporary, Error> {
     let reply: Reply = serde_json::from_slice(bytes)
         .map_err(|_| Error::Credentials(format!("the reply of {SOURCE} is not as expected")))?;

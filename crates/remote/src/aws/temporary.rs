@@ -5,17 +5,17 @@ use object_store::aws::AwsCredential;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Credentials are renewed this long before they expire, or after half of their life if they live shorter than
-/// twice this time.
+/// Credentials are renewed this long before they expire. If less than twice this time is left, they are renewed after
+/// half of the time that is left.
 const MARGIN: Duration = Duration::from_mins(5);
 
 /// Credentials, and the time until which they are valid.
 #[derive(Clone)]
 pub(super) struct Temporary {
     pub(super) credential: Arc<AwsCredential>,
-    /// `None` if they do not expire.
+    /// The time at which the credentials expire. `None` if they do not expire.
     expires: Option<SystemTime>,
-    /// From this time on, they are to be renewed.
+    /// The time from which on the credentials are to be renewed. `None` if they do not expire.
     renew: Option<SystemTime>,
 }
 
@@ -23,7 +23,7 @@ impl Temporary {
     /// Creates credentials that were received at the time `now`. `source` names where they are from.
     ///
     /// # Errors
-    /// If they cannot be used: they would not be valid in the header of a request, or have expired.
+    /// If the credentials have expired, or are not valid in the header of a request.
     pub(super) fn new(
         source: &str,
         credential: AwsCredential,
@@ -45,12 +45,12 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Returns whether they are valid and need no renewal.
+    /// Returns whether the credentials are valid and need no renewal.
     pub(super) fn is_fresh(&self, now: SystemTime) -> bool {
         self.renew.is_none_or(|renew| now < renew)
     }
 
-    /// Returns whether they are valid.
+    /// Returns whether the credentials are valid.
     pub(super) fn is_valid(&self, now: SystemTime) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }

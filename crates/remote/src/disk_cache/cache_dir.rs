@@ -20,8 +20,9 @@ impl CacheDir {
     /// exist. All cache files in it together may take `max_bytes` on the disk.
     ///
     /// # Errors
-    /// [`Error::OtherOwner`](super::Error::OtherOwner), [`Error::WritableByOthers`](super::Error::WritableByOthers), or [`Error::Directory`](super::Error::Directory), for example if `path` is
-    /// a symbolic link.
+    /// - [`Error::OtherOwner`](super::Error::OtherOwner)
+    /// - [`Error::WritableByOthers`](super::Error::WritableByOthers)
+    /// - [`Error::Directory`](super::Error::Directory), for example if `path` is a symbolic link.
     pub fn open(path: &Path, max_bytes: u64) -> Result<Self> {
         Directory::open(path, max_bytes).map(|directory| Self(Arc::new(directory)))
     }

@@ -17,7 +17,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The name of the file that is locked while files are opened, created, listed or removed.
+/// The name of the file that is locked while files are opened, created, listed or removed, and while records are
+/// written.
 const LOCK_NAME: &str = "lock";
 
 /// The largest size that a stored unit adds to a file: the unit and a page of the map.
@@ -178,8 +179,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// Returns the version of the object of `identity`, whose own version is ignored, that a server has confirmed
-    /// last among those that are cached.
+    /// Returns the version that a server has confirmed last, among the cached versions of the object of
+    /// `identity`. Ignores the version in `identity`.
     pub(super) fn last_version(&self, identity: &Identity<'_>) -> Result<Option<String>> {
         let _lock = self.lock(Wait::Block)?;
         let confirmed = |found: Found| {

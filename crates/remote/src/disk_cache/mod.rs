@@ -43,7 +43,7 @@
 //! Locks are flock(2) locks. They only prevent the loss of cached data; invariant 1 does not depend on them.
 //!
 //! 1. The file `lock` in the directory: locked exclusively while a cache file is opened, created, listed or
-//!    removed, but not while it is read or written.
+//!    removed, and while a record is written. It is not locked while units are read or written.
 //! 2. A cache file: the lock is shared while a [`CachedObject`] is open. A file is removed under an exclusive
 //!    lock, which is requested without waiting, while lock 1 is held. A damaged file is replaced under lock 1
 //!    alone.
@@ -70,8 +70,9 @@
 //!
 //! # Cost
 //!
-//! Opening an object reads 4096 bytes, at any size. To find the last version, 4096 bytes of each file are read. A hit costs two calls of pread(2) and one checksum. The
-//! map takes 26 MB for 100 GiB, if all of it is cached. No memory is needed for units.
+//! Opening an object reads 4096 bytes, whatever the size of the object is. To find the last version, 4096 bytes of
+//! each file in the directory are read. A hit costs two calls of pread(2) and one checksum. The map of a complete
+//! object of 100 GiB takes 26 MB. No memory is needed for units.
 
 mod cache_dir;
 mod directory;

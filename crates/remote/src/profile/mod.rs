@@ -9,14 +9,15 @@
 //!   the next mount: Source --> claims of the units --> few large requests (plan, prefetch), or the pack
 //! ```
 //! A recorder records the reads of the device. During a recording, the caches above the device do not read ahead.
-//! Therefore a profile contains units that were used, and not units that were read ahead.
+//! Therefore few units of a profile are unused, such as units that only the kernel's own readahead has read.
 //!
 //! A profile is bound to one [version](crate::Version) of an object. A profile of another version is refused,
 //! because the files may be in other places of the image.
 //!
 //! # Demand before prefetch
 //! Units are prefetched in the background, in the order of their first use as far as large requests allow it. A
-//! read that needs a unit of the profile waits for it, but only for a short time. It then requests the unit itself.
+//! read that needs a unit of the profile waits for the unit, but only for a short time. Then the read requests the unit
+//! itself.
 //!
 //! # Trust
 //! Profiles and packs are hostile input. Their parsers have limits, and no content causes a panic. The bytes of a

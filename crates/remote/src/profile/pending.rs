@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file that replaces the file at a path when it is complete. It is private to its owner.
+/// A new file, which replaces the file at `path` when the new file is complete. Only its owner can access it.
 #[derive(Debug)]
 pub(super) struct Pending {
     path: PathBuf,

@@ -112,7 +112,8 @@ impl Stream {
         }
     }
 
-    /// Requests what was not read yet, unless the last attempt was successful, and returns the next bytes.
+    /// Returns the next bytes. If this is the first attempt, or the last one failed, first requests all bytes that were
+    /// not read yet.
     async fn attempt(
         &mut self,
         attempts: &mut Attempts<'_>,

@@ -23,7 +23,7 @@ pub(crate) struct Uses {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The units that were not fetched yet, or not read yet.
+    /// The units that are being fetched, and those that have arrived and were not read yet.
     units: HashMap<u64, Unit>,
     /// The units of the profile, as long as it is followed.
     listed: HashSet<u64>,
@@ -33,11 +33,11 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Unit {
-    /// It is being fetched, and was not read yet.
+    /// The unit is being fetched, and was not read yet.
     Expected,
-    /// It is being fetched, and a read waits for it or has waited for it.
+    /// The unit is being fetched, and a read waits for it or has waited for it.
     Wanted,
-    /// It has arrived, with this length in bytes, and was not read yet.
+    /// The unit has arrived, with this length in bytes, and was not read yet.
     Unused(u64),
 }
 
@@ -83,7 +83,7 @@ impl Uses {
                 self.count_used(len);
             }
             Some(unit @ Unit::Expected) => *unit = Unit::Unused(len),
-            // It is in a gap between units of the profile, and was in memory already.
+            // The unit was not claimed, because it was in memory or in flight already.
             Some(Unit::Unused(_)) | None => {}
         }
     }

@@ -10,8 +10,8 @@
 //!    slash.
 //! 2. Below the destination, an existing file is replaced by a complete copy and never written into. Files are
 //!    copied into an existing directory, but not through a symbolic link to a directory. The user chooses the
-//!    destination itself. If it is a device, a FIFO or a symbolic link, the content is written to it, as cp(1)
-//!    does, and a regular file never replaces it.
+//!    destination itself. If the destination is a device, a FIFO or a symbolic link to a file, and the source is
+//!    a regular file, its content is written to the destination, as cp(1) does.
 //! 3. No directory of the image is entered twice, so a loop does not make the copy endless.
 
 mod attributes;

@@ -30,7 +30,8 @@ pub(super) struct TreeCopy<'a> {
     root: BorrowedFd<'a>,
     /// The directories of the image that were entered. No directory is entered twice.
     entered: HashSet<Ino>,
-    /// For each copied file with several hard links, the path of its first copy, relative to `root`.
+    /// For each copied file with several hard links, the path of a copy to which links are created, relative to
+    /// `root`.
     linked: HashMap<Ino, Vec<u8>>,
     /// The buffer for file content.
     buffer: Vec<u8>,

@@ -38,7 +38,7 @@ enum Action {
     Choose(usize),
 }
 
-/// Shows the view until the user leaves it.
+/// Shows the view until the user leaves it, a signal arrives, or `--count` refreshes were shown.
 pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitCode> {
     let (sender, receiver) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
