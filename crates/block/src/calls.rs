@@ -79,7 +79,7 @@ impl FileCalls {
         Ok(())
     }
 
-    /// Writes all of `buf`, so that the byte at index `ahead` of `buf` is at `offset_bytes` of the
+    /// Writes all of `buf`. The byte at index `ahead` of `buf` is written at `offset_bytes` of the
     /// device.
     pub(crate) fn write_direct(&self, buf: &[u8], ahead: usize, offset_bytes: u64) -> Result<()> {
         let failed = |errno| write_error(offset_bytes, (buf.len() - ahead) as u64, errno);

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// Two reads of the same range must return the same bytes unless the range was written in between:
 /// the caches above assume that only they write.
 ///
-/// Written bytes can be read back at once. A write is durable when a [`flush`](BlockDevice::flush) that began
-/// after the write returned has succeeded. If power is lost during a write, any of its 512-byte sectors may
-/// have been written. Writes between two flushes may become durable in any order.
+/// Written bytes can be read back at once. They are durable after a later [`flush`](BlockDevice::flush) has
+/// succeeded, which must begin after the write has returned. If power is lost during a write, any of its
+/// 512-byte sectors may have been written. Writes between two flushes may become durable in any order.
 pub trait BlockDevice: Debug + Send + Sync {
     /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
@@ -98,9 +98,9 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes, priority);
     }
 
-    /// Returns the length of a piece, in bytes, if the device receives long reads piece by piece, such as
-    /// from a server. Requests that end at multiples of this length complete earlier than longer ones. Callers
-    /// divide a long read at these multiples, and [announce](BlockDevice::announce) it.
+    /// Returns the length of a piece, in bytes, if the device receives long reads in pieces, for example from
+    /// a server. Requests that end at multiples of this length complete earlier than longer ones. Callers
+    /// divide a long read at these multiples, and [announce](BlockDevice::announce) it first.
     fn piece_bytes(&self) -> Option<NonZeroU64> {
         None
     }

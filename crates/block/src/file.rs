@@ -35,8 +35,8 @@ pub struct FileDevice {
     engine: Engine<FileCalls>,
     access: Access,
     size_bytes: u64,
-    /// The lock. It is released after the drop of `engine`, which waits for its requests, but only for a
-    /// limited time. `None` if another device holds the lock.
+    /// The lock, which is released after `engine` is dropped. The drop of `engine` waits for the requests in
+    /// flight, but only for a limited time. `None` if another device holds the lock.
     lock: Option<Lock>,
 }
 

@@ -1,8 +1,8 @@
 //! Finds loop devices that are attached to an image. They do not lock the image, so locks do not
 //! show them.
 //!
-//! `/sys/block` contains the path of the file of each loop device. An image is not recognized if it
-//! was deleted, or if its path does not exist in this mount namespace.
+//! `/sys/block` contains the path of each loop device's file. An image is not recognized if it was
+//! deleted, or if its path does not exist in this mount namespace.
 
 use rustix::fs::Stat;
 use std::ffi::OsStr;

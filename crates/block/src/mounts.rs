@@ -18,7 +18,7 @@ pub struct MountEntry {
     pub mountpoint: PathBuf,
     /// File-system type, such as `fuse.larder`.
     pub fs_type: String,
-    /// The source, which is the path of the image for a larder mount unless `fsname` was given.
+    /// The source. For a mount of Larder, this is the path of the image, unless `fsname` was given.
     pub source: OsString,
     /// Options of the file system, such as `user_id=1000`.
     pub super_options: String,

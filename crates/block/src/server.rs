@@ -28,8 +28,8 @@ pub struct ServerCounts {
     /// The time in which at least one request was in flight, in nanoseconds.
     #[serde(default)]
     pub busy_ns: u64,
-    /// An upper bound of the median latency of successful requests, in microseconds: the time until the head
-    /// of the reply has arrived. The bound is at most twice the median.
+    /// An upper bound of the median latency of successful requests, in microseconds. The latency is the time
+    /// until the head of the reply has arrived. The bound is at most twice the median.
     pub latency_p50_us: Option<u64>,
     /// The same for the 99th percentile.
     pub latency_p99_us: Option<u64>,

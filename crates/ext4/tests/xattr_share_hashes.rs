@@ -55,7 +55,7 @@ fn contents_with_one_hash_are_compared_with_few_others() {
     check(&writable, &expected);
 }
 
-/// A hash of 0 marks a block that must not be shared. A hash of 0 in an entry causes it.
+/// A hash of 0 marks a block that must not be shared. It results from an entry with a hash of 0.
 #[test]
 fn contents_without_a_hash_are_not_shared() {
     if needs() {

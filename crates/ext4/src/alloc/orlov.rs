@@ -7,7 +7,8 @@
 //! and blocks.
 //!
 //! # Cost
-//! The descriptors of at most [`FLEX_GROUPS_COMPARED`] flexible groups are read.
+//! The descriptors of the parent's flexible group, and of at most [`FLEX_GROUPS_COMPARED`] others,
+//! are read.
 
 use crate::ondisk::inode::InodeFlags;
 use crate::{Filesystem, GroupNo, Ino, Inode, attempt};

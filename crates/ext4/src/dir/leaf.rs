@@ -55,8 +55,8 @@ impl DirChange<'_, '_> {
     }
 
     /// Appends a block with entries to `dir`. Calls `fill` with the part of the block that holds
-    /// entries, which then consists of one free record. Returns the number of the block in the
-    /// directory.
+    /// entries. Before this call, the part consists of one free record. Returns the number of the
+    /// block in the directory.
     pub(crate) fn append_leaf(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,

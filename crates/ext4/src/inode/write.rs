@@ -6,9 +6,9 @@
 //! part unchanged.
 //!
 //! # Time of deletion
-//! The time of deletion is not written with the other fields. In an orphan, its field contains the
-//! next orphan of the list, which operations on other inodes change. Only [`crate::inode::orphan`]
-//! and [`Filesystem::delete_inode`] write this field.
+//! The time of deletion is not written with the other fields. In an orphan, the field of this time
+//! contains the number of the next orphan of the list, and operations on other inodes may change
+//! that number. Only [`crate::inode::orphan`] and [`Filesystem::delete_inode`] write this field.
 
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};

@@ -71,7 +71,8 @@ pub(super) fn split_at(extents: &mut Vec<Extent>, at: u64) {
     }
 }
 
-/// Returns the part of the last extent that is in `file_blocks`, limited to its last `max` blocks.
+/// Returns the last run that is mapped in `file_blocks`: the part of one extent that is inside this
+/// range, limited to the last `max` blocks.
 pub(super) fn last_in(extents: &[Extent], file_blocks: &Range<u64>, max: u64) -> Option<Extent> {
     let next = extents.partition_point(|extent| extent.file_blocks.start < file_blocks.end);
     let extent = extents.get(next.checked_sub(1)?)?;

@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 bitflags! {
-    /// The parts of a group that are uninitialized. Valid only with a descriptor checksum.
+    /// Which parts of a group are initialized. Valid only with a descriptor checksum.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct GroupFlags: u16 {
         /// No inode is in use; the inode bitmap and table may be garbage.
@@ -50,7 +50,7 @@ pub struct GroupDesc {
     /// Checksum of the inode bitmap, with `metadata_csum`. Only the low half if descriptors have 32
     /// bytes.
     pub inode_bitmap_checksum: u32,
-    /// The uninitialized parts; empty if descriptors have no checksum.
+    /// Which parts are initialized; empty if descriptors have no checksum.
     pub flags: GroupFlags,
 }
 

@@ -39,8 +39,8 @@ pub struct HashVersion {
 impl HashVersion {
     /// Returns the hash version for `version` from the root of an index.
     ///
-    /// `unsigned_names` is the flag of the superblock that makes versions without explicit
-    /// signedness unsigned. Returns `None` for numbers that are not a hash of plain-text names:
+    /// Some versions do not specify whether bytes are signed. For them, `unsigned_names` decides, a
+    /// flag of the superblock. Returns `None` for numbers that are not a hash of plain-text names:
     /// unknown numbers, and `siphash`, which needs a key.
     #[must_use]
     pub fn from_disk(version: u8, unsigned_names: bool) -> Option<Self> {

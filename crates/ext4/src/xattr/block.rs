@@ -252,8 +252,8 @@ impl Filesystem {
     }
 }
 
-/// Whether a change must count the references of an attribute block to value inodes. A value inode
-/// counts each block that refers to it once, not each inode that uses the block.
+/// Whether a change must count the references of an attribute block to value inodes. The reference
+/// count of a value inode includes the blocks that refer to it, but not the users of these blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// Whether the references of the old block end, because the inode was its only user.

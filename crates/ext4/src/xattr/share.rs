@@ -43,10 +43,9 @@ pub(crate) struct Sharing {
 /// The results of sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareCounts {
-    /// The number of times that an existing block or value inode was shared instead of creating a
-    /// new one.
+    /// The number of times that an existing block or value inode was used instead of a new one.
     pub shares: u64,
-    /// The space in bytes that sharing currently saves. It decreases when a user leaves shared
+    /// The space in bytes that sharing currently saves. It decreases when a file stops using shared
     /// contents, but not below 0.
     pub saved_bytes: u64,
 }

@@ -202,8 +202,8 @@ impl Backup {
     }
 }
 
-/// Restores the superblock from `first`, the damaged first superblock, if it differs from `backup`
-/// only in fields that may differ, and otherwise from `backup`.
+/// Restores the superblock. If the damaged first superblock `first` differs from `backup` only in
+/// fields that may differ, restores its checksum. Otherwise, uses the contents of `backup`.
 fn restore(first: &Bytes, backup: &Backup) -> Option<(Superblock, SuperblockRepair)> {
     let damage = damage(first, &backup.superblock);
     let mut bytes = Box::new(match damage {

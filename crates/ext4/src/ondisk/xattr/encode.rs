@@ -175,8 +175,8 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     block.fill(0);
     let mut at = HEADER_BYTES;
     let mut end = block.len();
-    // If an entry has no hash, the hash of the block is 0, which means that the block must not be
-    // shared.
+    // If the hash of an entry is 0, the hash of the block is 0, which means that the block must not
+    // be shared.
     let mut hash_of_all = Some(0_u32);
     for attribute in &*attributes {
         let hash = attribute.hash();
