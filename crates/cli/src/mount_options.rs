@@ -83,6 +83,7 @@ const VALUED: &[&str] = &[
     "cache_disk_size",
     "profile",
     "profile_record",
+    "sha256",
 ];
 
 /// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.
@@ -419,7 +420,7 @@ fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
         Some("continue") => Ok(ErrorsMode::Continue),
         Some("remount-ro") => Ok(ErrorsMode::RemountReadOnly),
         Some("abort" | "panic") => Ok(ErrorsMode::Abort),
-        _ => Err(bad_value("errors", "continue, remount-ro or abort")),
+        _ => Err(bad_value("errors", "continue, remount-ro, abort or panic")),
     }
 }
 

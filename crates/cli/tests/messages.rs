@@ -28,6 +28,7 @@ fn invalid_arguments_exit_with_two() {
     );
     for (option, part) in [
         ("offset", "option offset needs a value"),
+        ("sha256", "option sha256 needs a value"),
         ("offset=abc", "option offset"),
         ("threads=0", "option threads"),
         ("cache_size=4k", "the minimum is 1M"),

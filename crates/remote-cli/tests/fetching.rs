@@ -1,4 +1,4 @@
-//! How many reads of programs are in flight at once on a mount.
+//! How reads become requests to the server: how many are in flight at once on a mount, and how long they are.
 
 #[expect(dead_code, reason = "the other tests need all of it")]
 mod fixture;
@@ -7,7 +7,7 @@ mod larder;
 use fixture::{Fixture, larder_ok, large};
 use larder::Mounted;
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::thread;
 
@@ -49,4 +49,26 @@ fn programs_that_read_at_random_wait_for_one_round_trip_together() {
         .collect();
     assert_eq!((requests.len(), ranges.len()), (READERS, READERS));
     assert!(ranges.iter().all(|(first, last)| last + 1 - first == UNIT));
+}
+
+#[test]
+fn file_is_copied_with_requests_of_more_than_one_mebibyte() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let (url, copy) = (fixture.url(), fixture.path("copy"));
+    larder_ok([
+        "cp".as_ref(),
+        url.as_ref(),
+        "/directory/large".as_ref(),
+        copy.as_os_str(),
+    ]);
+    assert_eq!(fs::read(copy).unwrap(), large());
+    let requests = fixture.server.take_requests();
+    let lengths = requests.iter().map(|request| {
+        let (first, last) = request.range().unwrap();
+        last + 1 - first
+    });
+    let longest = lengths.max().unwrap();
+    assert!(longest > 1 << 20, "{longest}");
 }

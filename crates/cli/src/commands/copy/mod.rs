@@ -24,9 +24,9 @@ mod special;
 mod tree;
 
 use super::image_path::ImagePath;
-use crate::args::CpArgs;
+use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
-use crate::{mount_options, opening};
+use crate::opening;
 use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
@@ -78,11 +78,10 @@ fn outward(
             hint: Some("use larder cat IMAGE PATH; for a file named -, give ./-".to_owned()),
         });
     }
-    let volume = opening::open(
-        image,
-        &mount_options::open_options(&args.volume),
-        &args.volume.remote,
-    )?;
+    let volume = opening::open_image(&ImageArgs {
+        volume: args.volume.clone(),
+        image: image.to_owned(),
+    })?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
