@@ -36,7 +36,7 @@ pub struct FileDevice {
     access: Access,
     size_bytes: u64,
     /// The lock, which is released after `engine` is dropped. The drop of `engine` waits for the requests in
-    /// flight, but only for a limited time. `None` if another device holds the lock.
+    /// flight, but only for a limited time. `None` if the device was opened from another one, which holds the lock.
     lock: Option<Lock>,
 }
 
@@ -54,7 +54,7 @@ impl FileDevice {
     ///
     /// # Errors
     /// - [`Error::Open`] if it cannot be opened, or is neither a regular file nor a block device.
-    /// - [`Error::Locked`] if another process has it open for writing.
+    /// - [`Error::Locked`] if another device, in this or another process, has it open for writing.
     /// - [`Error::OutOfRange`] if `range` is not inside it.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Read, OFlags::empty())
@@ -63,8 +63,8 @@ impl FileDevice {
     /// Opens the file or block device at `path` for reading and writing, with exclusive access.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; also [`Error::Locked`] if another process reads it or the system
-    /// has mounted it, and [`Error::Attached`] if a loop device is attached to it.
+    /// As [`FileDevice::open`]; also [`Error::Locked`] if another device reads it or the system has
+    /// mounted it, and [`Error::Attached`] if a loop device is attached to it.
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Write, OFlags::empty())
     }
@@ -135,8 +135,8 @@ impl FileDevice {
     }
 
     /// Selects the back end that performs requests. Without this call, it is `io_uring` if the kernel allows
-    /// it, and threads otherwise. A file device has no [`BackEnd::Calls`]: threads are used instead, and also
-    /// if `io_uring` is not available.
+    /// it, and threads otherwise. Threads are also used if `back_end` is [`BackEnd::Calls`], which a file device
+    /// does not have, or if `io_uring` is not available.
     #[must_use]
     pub fn with_back_end(mut self, back_end: BackEnd) -> Self {
         let (calls, fd) = (Arc::clone(&self.calls), Arc::clone(&self.calls.fd));
@@ -268,7 +268,7 @@ impl BlockDevice for FileDevice {
         let at_bytes = self.position_bytes(offset_bytes);
         match retry(|| rustix::fs::fallocate(&self.calls.fd, mode, at_bytes, len_bytes)) {
             Ok(()) => Ok(true),
-            // EINVAL: the range is smaller than the device's own blocks.
+            // EINVAL: the range is not aligned to the device's logical blocks.
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => Ok(false),
             Err(errno) => Err(write_error(offset_bytes, len_bytes, errno)),
         }
@@ -291,11 +291,11 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
     let file = open(flags).map_err(|errno| failed(errno.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
     let (file, stat) = match FileType::from_raw_mode(stat.st_mode) {
-        // `O_EXCL` without `O_CREAT` is defined for block devices only. It makes open(2) fail if the device
-        // is mounted.
         FileType::BlockDevice if access == Access::Write && is_read_only(stat.st_rdev) => {
             Err(failed(Errno::ROFS.into()))
         }
+        // `O_EXCL` without `O_CREAT` is defined for block devices only. It makes open(2) fail if the device
+        // is mounted.
         FileType::BlockDevice if access == Access::Write => match open(flags | OFlags::EXCL) {
             Ok(file) => Ok((file, stat)),
             Err(Errno::BUSY) => Err(Error::Locked {

@@ -600,9 +600,9 @@ A mount with --record adds:
 
 'shares' counts how often, since the mount, a file shared an existing attribute
 block, or an existing inode with a large value, instead of creating a new one.
-'saved_bytes' is the space on the image that sharing has saved since the mount.
-It decreases when a file stops sharing, even if the sharing began before the
-mount. It is never less than 0.
+'saved_bytes' is the space on the image that sharing saves. It is 0 at the
+mount, grows when a file begins to share, and shrinks when a file stops, but not
+below 0.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

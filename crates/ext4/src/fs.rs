@@ -19,8 +19,8 @@ use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
-/// The number of blocks of an inode table that are read ahead together. Such a run starts at a
-/// multiple of this number in the table.
+/// The number of blocks of an inode table that are read ahead together. The first of them is at a
+/// multiple of this number, counted from the start of the table.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
 
 /// The results of statfs(2).
@@ -50,8 +50,7 @@ pub struct Filesystem {
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
     pub(crate) writer: Option<Writer>,
-    /// The numbers of transactions and blocks that were replayed when the file system was opened
-    /// for writing.
+    /// What recovery found in the journal when the file system was opened for writing.
     pub(crate) recovered: RecoveryCounts,
     /// The results of statfs(2), which are computed on first use.
     pub(crate) statfs: OnceLock<Statfs>,
@@ -63,7 +62,7 @@ pub struct Filesystem {
     pub(crate) sharing: Sharing,
 }
 
-/// The bytes of one inode in the inode table. The superblock determines their number.
+/// The bytes of one inode in the inode table, as many as the superblock's inode size.
 #[derive(Debug)]
 pub struct InodeBytes<'a>(InodeSource<'a>);
 
@@ -135,7 +134,8 @@ impl Filesystem {
 
     /// Returns the number of blocks of the file system that are on the device, including a
     /// truncated block at the end. A structure with more blocks must contain a block more than
-    /// once. Walks use this limit to end on cyclic structures of a hostile image.
+    /// once. Loops over such structures use this limit, so that they end even if a hostile image
+    /// contains a cycle.
     pub(crate) fn present_blocks(&self) -> u64 {
         let block_size_bytes = u64::from(self.sb.block_size_bytes());
         let on_device = self.buffers.device_size_bytes().div_ceil(block_size_bytes);
@@ -144,8 +144,8 @@ impl Filesystem {
 
     /// Returns the contents of the metadata block `block`, which belongs to `ino`.
     ///
-    /// `verify` must check the contents, for example a checksum. It is called when the block is
-    /// read from the device, but not when the block is cached.
+    /// `verify` must check the contents, for example a checksum. It is called unless it has
+    /// already succeeded for these cached contents, or the block is dirty.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the block is outside the file system,
@@ -179,8 +179,8 @@ impl Filesystem {
     }
 
     /// Returns the contents of a block like [`Filesystem::metadata_block`], but does not check that
-    /// the block is inside the file system. Within an attempt ([`crate::needs`]) or a
-    /// [`MemoryOnly`] part, returns [`Error::NotInMemory`] if the block is not in memory.
+    /// the block is inside the file system. Within an attempt ([`crate::needs`]), or
+    /// while [`MemoryOnly`] is active, fails with [`Error::NotInMemory`] if the block is not in memory.
     pub(crate) fn read_block(
         &self,
         block: FsBlock,
@@ -281,7 +281,8 @@ impl Filesystem {
     /// Returns the inode `ino`, which may be an orphan without links.
     ///
     /// # Errors
-    /// As [`Filesystem::inode`].
+    /// As [`Filesystem::inode`], except that a free inode can be returned: it cannot be distinguished
+    /// from an orphan.
     pub fn orphan_inode(&self, ino: Ino) -> Result<Inode> {
         self.checked_inode(ino, Inode::decode_unlinked)
     }

@@ -57,8 +57,8 @@ const MAX_NAME_BYTES: usize = 255;
 const CREDITS: u32 = 8;
 
 /// The number of blocks that creating or deleting a value inode modifies, without its content.
-/// These are the bitmaps and descriptors for the inode number and the blocks, the inode, and the
-/// nodes of its mapping.
+/// These are the inode, the nodes of its mapping, and the bitmaps and group descriptors of its
+/// number and of its blocks.
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {
@@ -76,8 +76,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the number of inode-table blocks that contain value inodes of `inode`. Attributes
-    /// after an unreadable one are ignored, because a change of the attributes then fails.
+    /// Returns the number of inode-table blocks that contain value inodes of `inode`. If an
+    /// attribute cannot be read, the following ones are not counted: a change that needs them fails.
     fn value_table_blocks(&self, inode: &Inode) -> u32 {
         let mut blocks = BTreeSet::new();
         let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {
@@ -94,9 +94,9 @@ impl Filesystem {
     }
 
     /// Sets the attribute `name` of `inode` to `value`. `name` includes the prefix, and `value` has
-    /// the format of the system calls. If the attribute is an access control list, the caller must
-    /// also change the mode. Changes the inode in memory and writes it; writes nothing if the value
-    /// does not change.
+    /// the format of the system calls. Changes the inode in memory and writes it. If the attribute
+    /// already has this value, writes nothing. After setting `system.posix_acl_access`, the caller
+    /// must also change the mode.
     ///
     /// # Errors
     /// As for [`Filesystem::plan_set_xattr`] and [`Filesystem::change_xattrs`].
@@ -115,9 +115,8 @@ impl Filesystem {
     }
 
     /// Prepares setting the attribute `name` of `inode`. Returns `None` if the attribute already
-    /// has this value. No handle need be open. The caller must hold the inode's lock until the
-    /// change is made. Until then, it must not change inline data, because inline data is stored in
-    /// an attribute.
+    /// has this value. Needs no open handle. Until the change is made, the caller must hold the
+    /// inode's lock, and must not change the inode's inline data, which is stored in an attribute.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`], [`Error::NotSupported`],
@@ -222,7 +221,7 @@ impl Filesystem {
         (index, name): (NameIndex, &[u8]),
         value: &[u8],
     ) -> bool {
-        // The space for one attribute with the shortest name, which limits the length of a value.
+        // A value must fit into an empty block beside an entry with a name of one byte.
         let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
         space_bytes(1, value.len()) <= room_bytes
             && attributes.add(StoredXattr {
@@ -264,7 +263,8 @@ impl Filesystem {
     /// Removes the attribute `name` of `inode`, and writes the inode.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::NotSupported`], or the error for a damaged image.
+    /// [`Error::NoAttribute`], [`Error::NotSupported`], [`Error::Invalid`] for a name that is too long, or
+    /// the error for a damaged image.
     pub fn remove_xattr(
         &self,
         handle: &mut Handle<'_>,

@@ -2,7 +2,7 @@
 //!
 //! A mount point is not examined with stat(2), for which the kernel would send a request to the mount's
 //! server. The server may have ended, and usually answers only the user who mounted. The list does not
-//! depend on servers.
+//! depend on servers. There is one exception: [`mount_of`] resolves a path, which may send requests to servers.
 
 use crate::{Error, Result};
 use larder_block::mounts::{self, MountEntry};
@@ -31,7 +31,8 @@ pub fn server_of(entry: &MountEntry) -> Result<Mount> {
 /// Returns the mount at `mountpoint`. If several mounts are stacked there, returns the topmost.
 ///
 /// # Errors
-/// Returns [`Error::NotMounted`] if nothing is mounted there.
+/// Returns [`Error::NotMounted`] if nothing is mounted there, or the error of a path or a list of mounts that
+/// cannot be read.
 pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     let path = canonical_mountpoint(mountpoint).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Absent(mountpoint.to_owned()),
@@ -64,7 +65,7 @@ pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
 /// Returns the mount that contains `path`.
 ///
 /// # Errors
-/// Returns [`Error::Mountpoint`] if the path does not exist, and [`Error::MountInfo`] if the list of mounts
+/// Returns [`Error::Mountpoint`] if the path cannot be resolved, and [`Error::MountInfo`] if the list of mounts
 /// cannot be read.
 pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
     let path = fs::canonicalize(path).map_err(|source| Error::Mountpoint {

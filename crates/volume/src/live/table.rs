@@ -1,5 +1,6 @@
 //! The table of inodes in use, with the state of each inode. An inode is in use while an operation
-//! refers to it, or while it has state that must not be lost.
+//! refers to it, or while it has state that must not be lost. The table also keeps some idle inodes,
+//! so that fsync need not wait for the running transaction.
 
 use super::charged::ChargedCount;
 use crate::dirty::Dirty;
@@ -54,8 +55,9 @@ pub(crate) struct LiveInode {
     pub(crate) rw: RwLock<()>,
     /// Held during a write-back, a truncation, or another change of the mapping.
     pub(crate) writeback: Mutex<()>,
-    /// Held shared while pages are filled, and exclusively to change the mapping. A request to the
-    /// device can hold the lock after the thread that took it has continued.
+    /// Held shared while pages are filled, and exclusively to change the mapping. A request
+    /// in flight can keep the lock, even after the thread that took the lock and submitted the
+    /// request has returned.
     pub(crate) map: Arc<RwLock<()>>,
     pub(super) state: Mutex<LiveState>,
     /// Whether the inode is in the `idle` list of its shard. Changed only with the shard locked.
@@ -65,18 +67,18 @@ pub(crate) struct LiveInode {
 /// The state of an inode in use.
 #[derive(Debug, Default)]
 pub(crate) struct LiveState {
-    /// The inode as handles last wrote it, or `None` before it is first needed.
+    /// The inode as handles last wrote it, or `None` before it is first loaded.
     pub(super) image: Option<Inode>,
-    /// The present size, if it differs from the size on the image.
+    /// The present size, if it differs from the size in `image`.
     pub(super) size_bytes: Option<u64>,
     /// The times of the last change, if no handle has written them.
     pub(super) times: Option<Times>,
     /// The content that is not on the device yet.
     pub(crate) dirty: Dirty,
-    /// The transaction that fsync must wait for. `None` if the inode has not changed since it was
-    /// added to the table: fsync then waits for the running transaction.
+    /// The transaction that fsync must wait for. `None` if it is not known: fsync then
+    /// waits for the running transaction.
     pub(super) sync: Option<Tid>,
-    /// The transaction that fdatasync must wait for. `None` has the same meaning as in `sync`.
+    /// The transaction that fdatasync must wait for. `None` if it is not known.
     pub(super) data_sync: Option<Tid>,
     /// Whether the file had content when it was truncated to zero, and has not been synced since
     /// then. The content of each write to such a file is written back before the write returns. The
@@ -164,7 +166,7 @@ impl LiveInodes {
 
     /// Starts the deletion of `ino` and returns true, or returns false if `ino` has holds. After
     /// the start, no thread can hold the inode until [`Live::drop_state`](super::Live::drop_state)
-    /// is called.
+    /// or [`Live::end_deletion`](super::Live::end_deletion) is called.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -225,8 +227,8 @@ impl LiveState {
         self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
     }
 
-    /// Returns whether the inode has no state that must stay in the table, apart from the
-    /// transactions that fsync waits for. `is_held` specifies whether the inode has holds.
+    /// Returns whether the inode can leave the table. Does not consider the transactions that fsync
+    /// waits for. `is_held` specifies whether the inode has holds.
     fn is_idle(&self, is_held: bool) -> bool {
         // An inode without names must stay: on the image, it cannot be distinguished from a deleted
         // inode.
@@ -239,7 +241,7 @@ impl LiveState {
         self.sync.is_some() || self.data_sync.is_some()
     }
 
-    /// Returns the size on the image, or `None` if the inode is not loaded.
+    /// Returns the size in `image`, or `None` if the inode is not loaded.
     pub(super) fn image_size(&self) -> Option<u64> {
         self.image.map(|image| image.size_bytes())
     }
@@ -249,7 +251,7 @@ impl LiveState {
         self.image
     }
 
-    /// Returns `image` with the times of later writes.
+    /// Returns `image` with the times of writes that no handle has written yet.
     pub(super) fn with_times(&self, mut image: Inode) -> Inode {
         if let Some(times) = self.times {
             image.set_mtime(times.modified);
