@@ -84,7 +84,7 @@ named! {
         NodeRequests: "node-requests",
         /// Bytes sent to them, for each node.
         NodeBytes: "node-bytes",
-        /// Requests that a zone's cache sent to the server when processes started at once behind it.
+        /// Requests that a zone's cache sent to the server when processes that use the cache started at once.
         ZoneRequests: "zone-requests",
         /// Bytes that the server sent to a zone's cache.
         ZoneBytes: "zone-bytes",

@@ -1,5 +1,5 @@
-//! Many nodes that start the same program at once: what they request from the server, and what a cache that stands
-//! between a zone and the server leaves of it.
+//! Many nodes that start the same program at once: what they request from the server, and what a cache
+//! between a zone and the server reduces it to.
 //!
 //! The simulated nodes open the image with a pack in this process, and read all that the program reads. The cache is
 //! nginx. Its clients are processes: a mount of each, and a reader.

@@ -1,7 +1,7 @@
 //! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
 //!
 //! # Permits
-//! Demand comes before prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] permits, and
+//! Demand has priority over prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] permits, and
 //! keeps the permit until the read ends. A read in the background first waits for one of [`BACKGROUND_REQUESTS`]
 //! further permits. So background reads never take all permits, and some remain for reads that a thread waits
 //! for. If a thread begins to wait for a read in the background, the read no longer needs the further permit. The

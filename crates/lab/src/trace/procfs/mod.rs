@@ -3,8 +3,8 @@
 //! # Model
 //! Lever 2000, section 6, leaves "the uid and pid hash tables, and the vma data structures" to future work. No
 //! tracepoint reports lookups in these tables. Therefore a recording scans procfs several times a second. All
-//! events of a scan have the same time. First come the removals of the keys that no longer exist, then the
-//! insertions of the new keys, and then a lookup of each key that is present, in ascending order. Together, the
+//! events of a scan have the same time. They are in this order: the removals of the keys that no longer exist,
+//! the insertions of the new keys, and a lookup of each key that is present, in ascending order. Together, the
 //! lookups of a trace are like lookups of random entries at random times. A replay shows how a hash function
 //! distributes the keys that were in use. The longer a key was in use, the more weight it has.
 //!
