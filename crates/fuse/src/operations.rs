@@ -310,8 +310,10 @@ impl Operations {
     }
 }
 
-/// Releases the hold of a node's inode.
+/// Releases the hold of a node's inode. May wait, also if the caller may not: then no thread could be started for
+/// the deletion.
 fn release(volume: &Volume, log: &ErrorLog, ino: Ino) {
+    let _may_wait = MemoryOnly::suspend();
     if let Err(error) = volume.release(ino, 1) {
         log.failed("forget", NodeId::of(ino).0, &error);
     }
