@@ -33,7 +33,7 @@ impl Counters {
     /// Counts the time from a request to the head of its reply.
     pub(crate) fn count_latency(&self, latency: Duration) {
         self.latencies.count(latency);
-        self.pace.count_delay(latency);
+        self.pace.count_delay(latency, Instant::now());
     }
 
     /// Counts bytes that arrived now.
