@@ -2,15 +2,15 @@
 //!
 //! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, and then, for
 //! each fast commit, its changes and a tail. Valid fast commits contain the number of the
-//! transaction that would follow the log; older fast commits contain another number and are
-//! ignored. A fast commit is valid if its tail contains that number and the correct checksum. The
+//! next transaction after the log. If the head contains another number, the fast commits are older
+//! and are ignored. A fast commit is valid if its tail contains that number and the correct checksum. The
 //! tags up to the last valid tail are applied in order.
 //!
 //! | block contents | before the first valid tail | after the first valid tail |
 //! |---|---|---|
 //! | no head at the start of the area | nothing to replay | |
 //! | head with another transaction number | nothing to replay | end of the fast commits |
-//! | head with a feature | error | error |
+//! | head with a feature bit (none is defined) | error | error |
 //! | tag that is unknown or has a wrong length | error | end of the fast commits |
 //! | tail with another transaction number | error | end of the fast commits |
 //! | tail with a wrong checksum | error | end of the fast commits |
@@ -161,7 +161,8 @@ const NO_TAGS: Crc32c = Crc32c(0);
 struct Replay<'a> {
     fs: &'a Filesystem,
     overlay: Overlay,
-    /// For each inode that the tags so far refer to, the number of its names.
+    /// The number of names of each inode that was created, linked, unlinked or (except for
+    /// directories) logged so far.
     names: BTreeMap<Ino, u32>,
     /// The inodes logged by the current commit.
     logged: BTreeSet<Ino>,

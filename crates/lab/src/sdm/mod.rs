@@ -5,8 +5,8 @@
 //! SDM "emulates a multi-tasking software development workload with a fixed script of commands typically used
 //! by software developers, such as cc, ed, nroff, and spell". That suite is not freely available, so this
 //! script was written for Larder. A user edits, compiles, links and runs a program of 13 files, edits it
-//! again, formats a manual and spell-checks letters. The initial files are generated from the seed and differ
-//! between users. Therefore the expected results are known, and all results are verified after the run.
+//! again, formats a manual and spell-checks letters. The initial files differ between users. They are generated
+//! from the seed, so the expected results are known. All results are verified after the run.
 //!
 //! A run creates new directories, starts all users at the same time, and measures the time until the last
 //! user finishes. After the first run, the programs and libraries of the commands are cached.
@@ -60,8 +60,8 @@ pub struct Sdm {
     pub loads: Vec<Runs>,
 }
 
-/// Runs the workload in `dir`. Runs each load once, and repeats this as often as requested, so that changes
-/// in the machine's speed affect all loads. Stops early when `interrupt` becomes readable. Calls `run_done`
+/// Runs the workload in `dir`. Alternates between the loads, so that changes in the machine's speed affect
+/// all of them: runs each load once, and repeats this as often as requested. Stops early when `interrupt` becomes readable. Calls `run_done`
 /// after each run.
 ///
 /// # Errors

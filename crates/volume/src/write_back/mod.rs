@@ -7,9 +7,9 @@
 //! the pages; they are not copied first.
 //!
 //! ```text
-//!   dirty blocks     -> pinned pages    a pinned page cannot change
 //!   unmapped blocks  -> claims          no bitmap changes
-//!   content          -> device
+//!   dirty blocks     -> pinned pages    a pinned page cannot change
+//!   content          -> device          with data=journal: -> journal, by the same handle
 //!   claims           -> mapping, size   one handle for many files
 //!   pages            -> clean
 //! ```
@@ -75,7 +75,7 @@ pub(crate) enum Times {
 /// How a writer limits the number of dirty blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Balance {
-    /// The writer writes back itself.
+    /// The writer performs the write-back.
     Write,
     /// The writer must not wait. It wakes the flusher. If the flusher is too slow, a later writer
     /// must wait.
@@ -105,7 +105,7 @@ struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
-    /// The size of the file on the image after the batch is mapped.
+    /// The size that the file on the image has at least after the batch is mapped.
     size_bytes: u64,
 }
 
@@ -137,8 +137,8 @@ impl WriteBack {
     /// write, and pass the result to [`WriteBack::balance_dirty`] after the write.
     ///
     /// # Errors
-    /// [`WouldWait`](larder_ext4::Error::WouldWait) if this thread must not wait and so many blocks
-    /// are dirty that writers must write back.
+    /// [`WouldWait`](larder_ext4::Error::WouldWait) if this thread must not wait, but the number
+    /// of dirty blocks is so high that writers must write back.
     pub(crate) fn begin_balance(&self) -> Result<Balance> {
         if !MemoryOnly::is_active() {
             return Ok(Balance::Write);
@@ -248,8 +248,8 @@ impl WriteBack {
     /// write-back of the other files forever.
     ///
     /// # Errors
-    /// Returns the first error. The other files are still written. Content that could not be
-    /// written stays dirty.
+    /// Returns the first error. The other files are still written, unless the file system is no
+    /// longer writable. Content that could not be written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         if lives.iter().all(|live| !live.is_dirty()) && MemoryOnly::is_active() {
             return Ok(());
@@ -280,8 +280,8 @@ impl WriteBack {
         result
     }
 
-    /// Writes back one batch from the front of `queue`. If the last file of the batch does not fit
-    /// completely, returns the remaining range of that file. Appends the ranges that it removes
+    /// Writes back one batch from the front of `queue`. If the last file is not written
+    /// completely, because there is no room or a claim must be mapped first, returns its remaining range. Appends the ranges that it removes
     /// from the queue to `begun`, even if it fails.
     fn write_next_batch<'r>(
         &'r self,
@@ -336,8 +336,8 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // The present size is written only together with the last dirty blocks. Before that,
-            // the size that is written is at most the end of the written content.
+            // The inode on the image gets the present size only with the last dirty blocks.
+            // Earlier batches do not extend it past the content that they write.
             let is_last = next.is_none() && !is_dirty_after;
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
@@ -377,9 +377,9 @@ impl WriteBack {
         Ok((file, stopped_at.or(next)))
     }
 
-    /// Assigns device blocks to `runs`. If an earlier piece has claimed the cluster that contains a
-    /// block, no device block can be assigned to that block until the claim is mapped. In this case,
-    /// stops before that block, and also returns its number.
+    /// Assigns device blocks to `runs`. A run can begin in a cluster that an earlier piece has claimed.
+    /// That claim must be mapped first. In this case, stops before the run, and also returns its first
+    /// file block.
     fn place_runs(
         &self,
         live: &Live<'_>,
@@ -429,7 +429,8 @@ impl WriteBack {
         Ok(page)
     }
 
-    /// Writes the content of a batch to the device, maps the blocks, and marks them as clean.
+    /// Writes the content of a batch to the device or, with data=journal, through the journal. Maps
+    /// the blocks, and marks them as clean.
     fn write_batch(&self, mut batch: Vec<FileBatch<'_>>, times: Times) -> Result<()> {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
@@ -538,7 +539,7 @@ fn first_pages(
 ) -> (Vec<Range<u64>>, Option<u64>) {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut left = room;
-    // The page after the last counted page: two runs may be in the same page.
+    // Pages before this one are already counted, because two runs can be in the same page.
     let mut counted = 0;
     for run in dirty.runs_in(blocks) {
         let first = (run.start / per_page).max(counted);

@@ -3,8 +3,8 @@
 //! # Model
 //! The list of J. Kara's rewrite with a referenced bit, as in Linux. New entries are added at the end of
 //! the list, and entries are evicted from the front. When an entry is used, its bit is set, and the entry
-//! is not moved. When an entry with the bit is at the front, the bit is cleared, and the entry moves to
-//! the end.
+//! is not moved. An eviction that finds an entry with the bit at the front clears the bit, and moves
+//! the entry to the end. A held entry moves to the end, too.
 //!
 //! # Invariants
 //! 1. A live entry that is not held is in the order.
@@ -42,7 +42,8 @@ pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
     /// Removes the entry `index`, which the caller must have claimed.
     fn remove(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Replaces the entry `old`, which the caller must have claimed, by `new`, which the caller must hold.
+    /// Puts the entry `new` in the place of the entry `old`. The caller must hold `new`, and must have
+    /// claimed `old`.
     fn replace(&self, entries: &Entries<P, 2>, old: u32, new: u32);
 
     /// Records a use of the entry `index`, which the caller must hold.
@@ -52,7 +53,7 @@ pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
     /// entry. Claims the entry that can be evicted, removes it from the order, and returns it.
     fn claim_next(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
 
-    /// Checks the invariants.
+    /// Checks the list and its counts.
     fn check_invariants(&self, entries: &Entries<P, 2>);
 }
 

@@ -2,18 +2,18 @@
 //! requests.
 //!
 //! # Model
-//! Each format is a stream of lines or records that is read once, from front to back. A line that contains no
-//! lookup or is ambiguous is skipped, and counted with the reason. A file without any lookup, such as a file
+//! Each format is a stream of lines or records that is read once, from front to back. A line that describes
+//! no access or is ambiguous is skipped, and counted with the reason. A file without any lookup, such as a file
 //! of another format, cannot be imported. The resulting trace contains only lookups, and does not record
 //! whether they hit: [`TraceInfo::records_changes`] is false, and a replay derives hits, insertions and
 //! removals.
 //!
-//! | format | imported lookups | unknown after the import |
+//! | format | imported lookups | not in the file |
 //! |---|---|---|
-//! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were requested from a device | blocks that were found in memory |
+//! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were requested from a device | accesses to blocks in memory |
 //! | [`fio`](Format::Fio) | pages | inode numbers |
 //! | [`strace`](Format::Strace) | pages, dentries, inodes | inode numbers, symbolic links, page faults |
-//! | [`oracle-general`](Format::OracleGeneral) | inodes: a single number | the meaning of the numbers |
+//! | [`oracle-general`](Format::OracleGeneral) | inodes; a key is one number | the meaning of the numbers |
 //! | [`keys`](Format::Keys) | inodes, pages or dentries, depending on the form of a line | times |
 //!
 //! # Cost
