@@ -61,8 +61,8 @@ pub struct Sdm {
 }
 
 /// Runs the workload in `dir`. Alternates between the loads, so that changes in the machine's speed affect
-/// all of them: runs each load once, and repeats this as often as requested. Stops early when `interrupt` becomes readable. Calls `run_done`
-/// after each run.
+/// all of them: runs each load once, and repeats this as often as requested. Stops early when `interrupt`
+/// becomes readable. Calls `run_done` after each run.
 ///
 /// # Errors
 /// Returns an error if a run fails or is interrupted. The created files are removed in any case.
