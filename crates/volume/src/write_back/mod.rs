@@ -248,8 +248,8 @@ impl WriteBack {
     /// write-back of the other files forever.
     ///
     /// # Errors
-    /// Returns the first error. The other files are still written, unless the file system is no
-    /// longer writable. Content that could not be written stays dirty.
+    /// Returns the first error. The other files are still written, unless the file system cannot
+    /// be written any more. Content that could not be written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         if lives.iter().all(|live| !live.is_dirty()) && MemoryOnly::is_active() {
             return Ok(());
