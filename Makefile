@@ -12,7 +12,7 @@ LARDER := target/release/larder
 PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 
 # Programs that the tests, the demo and the benches run: image tools and oracles.
-RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
+RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server

@@ -90,7 +90,7 @@ pub(crate) struct LabArgs {
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
 wins. If a flag contradicts a mount option, the flag wins.
-  offset=, cache_size=, readahead=, readahead_max=,
+  offset=, partition=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
   cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
   direct_io, direct_device, allow_other, allow_root, nonempty,
@@ -519,11 +519,15 @@ pub(crate) struct CpArgs {
     pub paths: Vec<OsString>,
 }
 
-/// Show label, UUID, features, sizes and journal state
+/// Show label, UUID, features, sizes and journal state, or the partitions
+///
+/// If the image has partitions, and not exactly one of them has an ext file system, larder lists the
+/// partitions. If the image has another format, larder names it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder info disk.img
+  larder info --partition 2 disk.img
   larder info --json disk.img | jq -r .uuid
 
 JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
@@ -532,7 +536,10 @@ clean, missing_bytes (at the end of a truncated image), superblock_repair (the
 damage of the primary superblock, and the backup that was used instead; null if
 it is not damaged), journal {state (none, clean, external, recovered or
 ignored); if recovered, also transactions, blocks and fast_commits}. If the
-image is mounted: mounts [{mountpoint, transport (if known)}].")]
+image is mounted: mounts [{mountpoint, transport (if known)}]. For a list of
+partitions: kind (partitions), table (GPT or MBR), partitions [{number,
+offset_bytes, size_bytes, type, name, content (ext, another format, or null)}].
+For another format: kind.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

@@ -4,6 +4,7 @@
 use crate::mode;
 use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, Timestamp};
+use larder_image::PartitionTable;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -40,6 +41,56 @@ pub(crate) struct Image {
     /// The mounts of the image in this mount namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) mounts: Vec<Mounted>,
+}
+
+/// What `larder info` shows of an image with partitions, if there is not exactly one ext file system.
+#[derive(Debug, Serialize)]
+pub(crate) struct Partitions<'t> {
+    /// Always `partitions`.
+    kind: &'static str,
+    /// `GPT` or `MBR`.
+    table: &'static str,
+    partitions: Vec<Partition<'t>>,
+}
+
+/// A partition of an image.
+#[derive(Debug, Serialize)]
+struct Partition<'t> {
+    number: u32,
+    offset_bytes: u64,
+    size_bytes: u64,
+    #[serde(rename = "type")]
+    type_name: &'t str,
+    name: &'t str,
+    /// `ext`, the name of another format, or `null` if the format is unknown.
+    content: Option<&'static str>,
+}
+
+impl<'t> Partitions<'t> {
+    pub(crate) fn new(table: &'t PartitionTable) -> Self {
+        let partition = |one: &'t larder_image::Partition| Partition {
+            number: one.number,
+            offset_bytes: one.offset_bytes,
+            size_bytes: one.size_bytes,
+            type_name: &one.type_name,
+            name: &one.name,
+            content: match one.format {
+                Some(format) => Some(format.as_str()),
+                None => one.is_ext.then_some("ext"),
+            },
+        };
+        Self {
+            kind: "partitions",
+            table: table.kind.as_str(),
+            partitions: table.partitions.iter().map(partition).collect(),
+        }
+    }
+}
+
+/// What `larder info` shows of an image with another format.
+#[derive(Debug, Serialize)]
+pub(crate) struct OtherFormat {
+    pub(crate) kind: &'static str,
 }
 
 /// A mount of an image.

@@ -14,6 +14,7 @@
 mod args;
 mod background;
 mod commands;
+mod contents;
 mod failure;
 mod holder;
 mod json;

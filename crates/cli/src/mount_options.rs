@@ -66,6 +66,7 @@ const VALUED: &[&str] = &[
     "fsname",
     "subtype",
     "offset",
+    "partition",
     "cache_size",
     "readahead",
     "readahead_max",
@@ -130,6 +131,8 @@ pub(crate) struct Options {
     pub record: Option<PathBuf>,
     /// The access that `ro` or `rw` requests.
     pub access: Option<Access>,
+    /// The number of the partition that is mounted, if it was given.
+    pub partition: Option<u32>,
     /// What is requested of the server of an image at a URL.
     pub remote: RemoteArgs,
 }
@@ -142,6 +145,7 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
+        options.partition = args.volume.partition.or(options.partition);
         apply_remote(&mut options.remote, &args.volume.remote);
         let policy = args.readahead.map(|policy| policy.to_string());
         replace(&mut options.volume.readahead, policy);
@@ -262,6 +266,7 @@ impl Options {
             "fsname" => value.clone_into(&mut self.mount.fs_name),
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
+            "partition" => self.partition = Some(named(key, value)?),
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
             "readahead" => {
                 self.volume.readahead = named::<PolicyName>(key, value)?.to_string();

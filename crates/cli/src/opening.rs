@@ -1,18 +1,23 @@
 //! Opens images for all commands. If a server that was unmounted still uses the image, the functions wait
 //! until the server ends, at most [`TIMEOUT`]. [`open_or_fall_back`] opens an image read-only if the image cannot
 //! be written.
+//!
+//! If an image has partitions, the requested one is opened, or the only one with an ext file system.
 
 use crate::args::ImageArgs;
+use crate::contents;
 use crate::failure::{self, Access};
 use crate::holder::is_ending;
 use crate::mount_options;
 use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
-use larder_block::{Error as DeviceError, lock_holder};
+use larder_block::{BlockDevice, Error as DeviceError, FileDevice, FileRange, lock_holder};
 use larder_console::{Failure, Result, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
+use larder_image::{Contents, Partition, examine};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum time for which a command waits for the end of a server that was unmounted.
@@ -28,73 +33,260 @@ const MAX_UNITS_BYTES: u64 = 32 << 20;
 const PROFILE_DIVISOR: u64 = 4;
 const MAX_PROFILE_BYTES: u64 = 128 << 20;
 
+/// An image, and how the file system in it is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    /// The image: a path, or the label of a URL.
+    pub image: &'a Path,
+    /// The number of the requested partition.
+    pub partition: Option<u32>,
+    /// How an image at a URL is accessed.
+    pub remote: &'a RemoteArgs,
+}
+
+impl<'a> From<&'a ImageArgs> for Source<'a> {
+    fn from(args: &'a ImageArgs) -> Self {
+        Self {
+            image: &args.image,
+            partition: args.volume.partition,
+            remote: &args.volume.remote,
+        }
+    }
+}
+
+/// The result of opening an image.
+pub(crate) enum Opened {
+    /// The image has an ext file system.
+    Volume(Volume),
+    /// The image has something else.
+    Other(Contents),
+}
+
+/// The reason why an image was not opened.
+enum Error {
+    /// The file system or the device has failed.
+    Volume(larder::Error),
+    /// The request cannot be met.
+    Failure(Failure),
+}
+
+impl From<larder::Error> for Error {
+    fn from(error: larder::Error) -> Self {
+        Self::Volume(error)
+    }
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        Self::Volume(error.into())
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl Error {
+    fn describe(self, image: &Path, options: &OpenOptions) -> Failure {
+        let access = if options.read_write {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        match self {
+            Self::Volume(error) => failure::of_image(image, access, &error),
+            Self::Failure(failure) => failure,
+        }
+    }
+}
+
 /// Opens an image read-only, for the commands that do not mount.
 pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
+    open(args.into(), &read_options(args))
+}
+
+/// Opens an image read-only like [`open_image`], but it is no failure if the image has no ext file system.
+pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
+    let options = read_options(args);
+    open_source(args.into(), &options).map_err(|error| error.describe(&args.image, &options))
+}
+
+/// Returns the options for reading the image of `args`.
+fn read_options(args: &ImageArgs) -> OpenOptions {
     let mut options = mount_options::open_options(&args.volume);
     if remote::is_remote(&args.image) {
         mount_options::set_remote_defaults(&mut options);
     }
-    open(&args.image, &options, &args.volume.remote)
+    options
 }
 
-/// Opens `image` with `options`.
-pub(crate) fn open(image: &Path, options: &OpenOptions, remote: &RemoteArgs) -> Result<Volume> {
-    check_profile(image, remote)?;
-    // Part of the memory for all caches.
-    let memory_bytes = if remote.profile.is_some() {
-        MAX_PROFILE_BYTES.min(options.cache_size_bytes / PROFILE_DIVISOR)
-    } else {
-        MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR)
-    };
-    let settings = RemoteSettings {
-        args: remote.clone(),
-        offset_bytes: options.offset_bytes,
-        deadline: options.device_timeout,
-        memory_bytes,
-    };
-    if let Some(device) = remote::open(image, &settings) {
-        if options.read_write {
-            return Err(Failure::with_hint(
-                format!(
-                    "image {} is not local, and cannot be written",
-                    image.display()
-                ),
-                "copy the image to a local file first",
-            ));
-        }
-        let mut options = options.clone();
-        options.cache_size_bytes -= memory_bytes;
-        let opened = Volume::open_device(device?, &options);
-        return opened.map_err(|error| describe(image, &options, &error));
-    }
-    open_when_free(image, options).map_err(|error| describe(image, options, &error))
+/// Opens the image of `source` with `options`.
+pub(crate) fn open(source: Source<'_>, options: &OpenOptions) -> Result<Volume> {
+    volume_of(source, options).map_err(|error| error.describe(source.image, options))
 }
 
-/// Opens `image` with `options`. If `options` request writing and the image cannot be written, prints a
-/// warning, opens the image read-only, and changes `options` to read-only.
-pub(crate) fn open_or_fall_back(
-    image: &Path,
-    options: &mut OpenOptions,
-    remote: &RemoteArgs,
-) -> Result<Volume> {
-    if remote::is_remote(image) {
+/// Opens the image of `source` with `options`. If `options` request writing and the image cannot be written, prints
+/// a warning, opens the image read-only, and changes `options` to read-only.
+pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -> Result<Volume> {
+    if remote::is_remote(source.image) {
         options.read_write = false;
-        return open(image, options, remote);
+        return open(source, options);
     }
-    let error = match open_when_free(image, options) {
+    let error = match volume_of(source, options) {
         Ok(volume) => return Ok(volume),
         Err(error) => error,
     };
-    let Some(why) = read_only_reason(&error).filter(|_| options.read_write) else {
-        return Err(describe(image, options, &error));
+    let why = match &error {
+        Error::Volume(error) if options.read_write => read_only_reason(error),
+        _ => None,
+    };
+    let Some(why) = why else {
+        return Err(error.describe(source.image, options));
     };
     options.read_write = false;
-    let volume = open(image, options, remote)?;
+    let volume = open(source, options)?;
     print_warning(&format!(
         "image {} is mounted read-only: {why}",
-        image.display()
+        source.image.display()
     ));
     Ok(volume)
+}
+
+/// Opens the image of `source`, which must have an ext file system.
+fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
+    match open_source(source, options)? {
+        Opened::Volume(volume) => Ok(volume),
+        Opened::Other(contents) => Err(contents::not_ext(source.image, &contents).into()),
+    }
+}
+
+/// Opens the image of `source`.
+fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
+    let image = source.image;
+    check_profile(image, source.remote)?;
+    if source.partition.is_some() && options.offset_bytes > 0 {
+        return Err(Failure::usage("an offset and a partition cannot be used together").into());
+    }
+    if remote::is_remote(image) {
+        if options.read_write {
+            let hint = "copy the image to a local file first";
+            let message = format!(
+                "image {} is not local, and cannot be written",
+                image.display()
+            );
+            return Err(Failure::with_hint(message, hint).into());
+        }
+        return open_found(
+            source,
+            options,
+            |options| open_remote_volume(image, options, source.remote),
+            || {
+                // Only the start and the partition table are read.
+                let args = RemoteArgs {
+                    profile: None,
+                    profile_record: None,
+                    sha256: None,
+                    ..source.remote.clone()
+                };
+                let whole = OpenOptions::default();
+                remote_device(image, &whole, &args, memory_bytes(&whole, &args))
+            },
+        );
+    }
+    open_found(
+        source,
+        options,
+        |options| Ok(when_free(image, || Volume::open(image, options))?),
+        || {
+            let open = || Ok(FileDevice::open(image, FileRange::default())?);
+            Ok(Arc::new(when_free(image, open)?))
+        },
+    )
+}
+
+/// Finds the file system in the image of `source`, and opens it. `open` opens the part that the options select, and
+/// `whole` opens all of the image.
+fn open_found(
+    source: Source<'_>,
+    options: &OpenOptions,
+    open: impl Fn(&OpenOptions) -> Result<Volume, Error>,
+    whole: impl Fn() -> Result<Arc<dyn BlockDevice>, Error>,
+) -> Result<Opened, Error> {
+    let contents = || Ok::<_, Error>(examine(whole()?.as_ref())?);
+    if let Some(number) = source.partition {
+        let contents = contents()?;
+        let partition = contents::partition(source.image, &contents, number)?;
+        return open(&within(options, partition)).map(Opened::Volume);
+    }
+    let error = match open(options) {
+        Ok(volume) => return Ok(Opened::Volume(volume)),
+        Err(error) => error,
+    };
+    let is_not_ext = matches!(
+        &error,
+        Error::Volume(larder::Error::Ext4(Ext4Error::NotExt))
+    );
+    if !is_not_ext || options.offset_bytes > 0 {
+        return Err(error);
+    }
+    let contents = contents()?;
+    let Some(partition) = contents::only_ext(&contents) else {
+        return Ok(Opened::Other(contents));
+    };
+    print_note(&format!(
+        "using partition {}, the only one with an ext file system",
+        contents::described(partition)
+    ));
+    open(&within(options, partition)).map(Opened::Volume)
+}
+
+/// Returns `options` for the file system in `partition`.
+fn within(options: &OpenOptions, partition: &Partition) -> OpenOptions {
+    let mut options = options.clone();
+    options.offset_bytes = partition.offset_bytes;
+    options.size_bytes = Some(partition.size_bytes);
+    options
+}
+
+/// Opens the image at the URL with the label `image`.
+fn open_remote_volume(
+    image: &Path,
+    options: &OpenOptions,
+    args: &RemoteArgs,
+) -> Result<Volume, Error> {
+    let memory_bytes = memory_bytes(options, args);
+    let device = remote_device(image, options, args, memory_bytes)?;
+    let mut options = options.clone();
+    options.cache_size_bytes -= memory_bytes;
+    Ok(Volume::open_device(device, &options)?)
+}
+
+/// Returns the part of the memory for all caches that holds parts of an image at a URL, in bytes.
+fn memory_bytes(options: &OpenOptions, args: &RemoteArgs) -> u64 {
+    if args.profile.is_some() {
+        MAX_PROFILE_BYTES.min(options.cache_size_bytes / PROFILE_DIVISOR)
+    } else {
+        MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR)
+    }
+}
+
+/// Opens the part that `options` select of the object at the URL with the label `image`.
+fn remote_device(
+    image: &Path,
+    options: &OpenOptions,
+    args: &RemoteArgs,
+    memory_bytes: u64,
+) -> Result<Arc<dyn BlockDevice>, Error> {
+    let settings = RemoteSettings {
+        args: args.clone(),
+        offset_bytes: options.offset_bytes,
+        size_bytes: options.size_bytes,
+        deadline: options.device_timeout,
+        memory_bytes,
+    };
+    Ok(remote::open(image, &settings)?)
 }
 
 /// Checks that the options for profiles can be used with `image`.
@@ -117,22 +309,13 @@ fn check_profile(image: &Path, remote: &RemoteArgs) -> Result<()> {
     Ok(())
 }
 
-fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failure {
-    let access = if options.read_write {
-        Access::Write
-    } else {
-        Access::Read
-    };
-    failure::of_image(image, access, error)
-}
-
-/// Opens `image`. If a process of larder has locked the image, and the image is not mounted, waits until the image
-/// is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a command.
-fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
+/// Opens `image` by `open`. If a process of larder has locked the image, and the image is not mounted, waits until the
+/// image is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a command.
+fn when_free<T>(image: &Path, open: impl Fn() -> larder::Result<T>) -> larder::Result<T> {
     let start = Instant::now();
     let mut has_noted = false;
     loop {
-        let opened = Volume::open(image, options);
+        let opened = open();
         let is_locked = matches!(
             &opened,
             Err(larder::Error::Ext4(Ext4Error::Device(
@@ -144,7 +327,7 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
         }
         match lock_holder(image) {
             // The process that held the lock may have ended after the first attempt.
-            None => return Volume::open(image, options),
+            None => return open(),
             Some(holder) if !is_ending(image, &holder) => return opened,
             Some(holder) if !has_noted => {
                 has_noted = true;

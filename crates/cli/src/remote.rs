@@ -118,6 +118,8 @@ pub struct RemoteSettings {
     pub args: RemoteArgs,
     /// The offset of the file system in the object, in bytes.
     pub offset_bytes: u64,
+    /// The size of the part of the object that the file system may use, in bytes. `None` means up to the end.
+    pub size_bytes: Option<u64>,
     /// The time after which a read fails, or `None` for the default.
     pub deadline: Option<Duration>,
     /// The memory for parts of the image that were fetched, in bytes.
@@ -391,18 +393,20 @@ pub(crate) fn is_remote(image: &Path) -> bool {
         .is_some_and(|known| known.urls.contains_key(image))
 }
 
-/// Opens the image at the URL whose label is `image`. Returns `None` if no URL has this label.
-pub(crate) fn open(
-    image: &Path,
-    settings: &RemoteSettings,
-) -> Option<Result<Arc<dyn BlockDevice>>> {
-    let known = KNOWN.get()?;
-    let url = known.urls.get(image)?;
+/// Opens the image at the URL whose label is `image`.
+///
+/// # Errors
+/// If no URL has this label, or if the image cannot be opened.
+pub(crate) fn open(image: &Path, settings: &RemoteSettings) -> Result<Arc<dyn BlockDevice>> {
+    let known = KNOWN.get();
+    let Some((known, url)) = known.and_then(|known| Some((known, known.urls.get(image)?))) else {
+        return Err(Failure::new(format!("{} is not a URL", image.display())));
+    };
     let settings = RemoteSettings {
         args: known.with_urls(&settings.args),
         ..settings.clone()
     };
-    Some(known.images.open(url, &settings).map_err(Failure::from))
+    Ok(known.images.open(url, &settings)?)
 }
 
 /// Writes the profile of the image that was opened with `--profile-record`, if there is one.

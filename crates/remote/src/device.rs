@@ -57,6 +57,8 @@ pub struct RemoteOptions {
     pub memory_bytes: u64,
     /// The offset of the file system in the object, in bytes. Default: 0.
     pub offset_bytes: u64,
+    /// The size of the part of the object that is the device, in bytes. `None` means up to the end. Default: `None`.
+    pub size_bytes: Option<u64>,
     /// The disk cache. Default: none.
     pub cache: Option<CacheOptions>,
     /// Whether only the disk cache is read, and no request is sent. Default: false.
@@ -81,6 +83,7 @@ impl Default for RemoteOptions {
             deadline: Duration::from_mins(1),
             memory_bytes: 32 << 20,
             offset_bytes: 0,
+            size_bytes: None,
             cache: None,
             offline: false,
             profile: None,
@@ -97,6 +100,7 @@ pub struct RemoteDevice {
     units: Arc<Units>,
     /// The offset of the device in the object, in bytes.
     offset_bytes: u64,
+    size_bytes: u64,
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
     recorder: Option<Arc<Recorder>>,
@@ -143,12 +147,14 @@ impl RemoteDevice {
             working_set,
         } = replies;
         let object_bytes = fetcher.version().size_bytes;
-        if options.offset_bytes > object_bytes {
-            return Err(Error::Settings(format!(
-                "the offset {} is past the end of the object, which has {object_bytes} bytes",
-                options.offset_bytes
-            )));
-        }
+        let left_bytes = object_bytes
+            .checked_sub(options.offset_bytes)
+            .ok_or_else(|| {
+                Error::Settings(format!(
+                    "the offset {} is past the end of the object, which has {object_bytes} bytes",
+                    options.offset_bytes
+                ))
+            })?;
         if let Some(recorder) = &options.recorder {
             recorder.set_object(url.to_string(), fetcher.version().clone());
         }
@@ -191,6 +197,9 @@ impl RemoteDevice {
         Ok(Self {
             units,
             offset_bytes: options.offset_bytes,
+            size_bytes: options
+                .size_bytes
+                .map_or(left_bytes, |size_bytes| size_bytes.min(left_bytes)),
             profile_units,
             recorder: options.recorder.clone(),
             runtime: Some(runtime),
@@ -310,7 +319,7 @@ fn first_replies(
 
 impl BlockDevice for RemoteDevice {
     fn size_bytes(&self) -> u64 {
-        self.version().size_bytes - self.offset_bytes
+        self.size_bytes
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {

@@ -29,11 +29,11 @@ use std::sync::Arc;
 /// divided by this number.
 const DIRTY_METADATA_DIVISOR: u64 = 4;
 
-/// Opens the file or block device at `path`, starting at `options.offset_bytes`.
+/// Opens the part of the file or block device at `path` that `options` select.
 pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
     let range = FileRange {
         offset_bytes: options.offset_bytes,
-        size_bytes: None,
+        size_bytes: options.size_bytes,
     };
     Ok(match (options.direct_device, options.read_write) {
         (false, false) => Arc::new(FileDevice::open(path, range)?),

@@ -15,6 +15,9 @@ use std::time::Duration;
 pub struct OpenOptions {
     /// The offset of the file system in the file or device, in bytes. Default: 0.
     pub offset_bytes: u64,
+    /// The size of the part of the file or device that the file system may use, in bytes. `None` means up to the
+    /// end. Default: `None`.
+    pub size_bytes: Option<u64>,
     /// The memory that all caches share, in bytes. Default: 256 MiB.
     pub cache_size_bytes: u64,
     /// The name of the readahead policy, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
@@ -137,6 +140,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             offset_bytes: 0,
+            size_bytes: None,
             cache_size_bytes: 256 << 20,
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,

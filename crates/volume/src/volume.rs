@@ -70,7 +70,7 @@ impl Volume {
     }
 
     /// Opens the image on `device` like [`Volume::open`], but does not lock the device. Ignores
-    /// `options.offset_bytes` and `options.direct_device`.
+    /// `options.offset_bytes`, `options.size_bytes` and `options.direct_device`.
     ///
     /// # Errors
     /// The same as for [`Volume::open`].

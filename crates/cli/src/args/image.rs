@@ -12,6 +12,11 @@ pub(crate) struct VolumeArgs {
     /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
+    /// Partition with the file system, from 1 [default: the only one with ext2, ext3 or ext4]
+    ///
+    /// larder info shows the partitions. The kernel counts them in the same way.
+    #[arg(long, value_name = "N", conflicts_with = "offset")]
+    pub partition: Option<u32>,
     /// Total memory of all caches [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub cache_size: Option<u64>,

@@ -59,20 +59,19 @@ pub(super) fn change(
     args: &ImageArgs,
     change: impl FnOnce(&Volume) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
-    let ImageArgs { volume, image } = args;
-    if volume.noload {
+    if args.volume.noload {
         return Err(Failure::usage(
             "--noload cannot be used with commands that change the image",
         ));
     }
-    let mut options = mount_options::open_options(volume);
+    let mut options = mount_options::open_options(&args.volume);
     options.read_write = true;
     options.clock = Arc::new(ReportingClock);
-    let volume = opening::open(image, &options, &volume.remote)?;
+    let volume = opening::open(args.into(), &options)?;
     let changed = change(&volume);
     let closed = volume
         .close()
-        .map_err(|error| Failure::new(format!("{}: {error}", image.display())));
+        .map_err(|error| Failure::new(format!("{}: {error}", args.image.display())));
     let code = changed?;
     closed.map(|()| code)
 }

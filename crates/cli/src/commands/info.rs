@@ -1,17 +1,22 @@
-//! The command `larder info`: shows the label, features, sizes and journal state of an image.
+//! The command `larder info`: shows the label, features, sizes and journal state of an image. If an image has several
+//! ext file systems or none, shows what it contains.
 
 use crate::args::InfoArgs;
-use crate::json;
-use crate::opening::open_image;
+use crate::opening::{Opened, open_any};
+use crate::{contents, json};
 use larder::{Info, JournalState};
 use larder_console::{Result, name, size, write_json};
 use larder_fuse::server_of;
+use larder_image::{Contents, PartitionTable};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = open_image(&args.source)?.info();
+    let info = match open_any(&args.source)? {
+        Opened::Volume(volume) => volume.info(),
+        Opened::Other(contents) => return show_contents(&args.source.image, &contents, args.json),
+    };
     let mounts = mounts_of(&args.source.image);
     if args.json {
         write_json(&json::Image { info, mounts })?;
@@ -19,6 +24,56 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
         print_text(&info, &mounts)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the `contents` of `image`, which are not one ext file system.
+fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<ExitCode> {
+    match contents {
+        Contents::Partitions(table) if is_json => write_json(&json::Partitions::new(table))?,
+        Contents::Other(format) if is_json => write_json(&json::OtherFormat {
+            kind: format.as_str(),
+        })?,
+        Contents::Partitions(table) => print_partitions(table)?,
+        Contents::Other(format) => {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{:<14} {}", "Type", format.description())?;
+            writeln!(
+                out,
+                "{:<14} {}",
+                "Hint",
+                format.hint(&image.display().to_string())
+            )?;
+            out.flush()?;
+        }
+        Contents::Ext | Contents::Empty | Contents::Unknown => {
+            return Err(contents::not_ext(image, contents));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_partitions(table: &PartitionTable) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{:<14} partitions ({})", "Type", table.kind.as_str())?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{:>9}  {:>14}  {:>10}  {:<20}  {:<22}  name",
+        "partition", "offset", "size", "type", "content"
+    )?;
+    for partition in &table.partitions {
+        writeln!(
+            out,
+            "{:>9}  {:>14}  {:>10}  {:<20}  {:<22}  {}",
+            partition.number,
+            partition.offset_bytes,
+            size::human(partition.size_bytes),
+            name::escaped(partition.type_name.as_bytes()),
+            contents::content(partition),
+            or_none(&partition.name),
+        )?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Returns the mounts of `image`, or an empty list if they are unknown.

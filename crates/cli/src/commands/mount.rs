@@ -3,9 +3,10 @@
 use crate::args::MountArgs;
 use crate::background::{self, Detach};
 use crate::mount_options::Options;
+use crate::opening::{self, Source};
 use crate::recording::Recording;
 use crate::reporting_clock::ReportingClock;
-use crate::{metrics, opening, remote};
+use crate::{metrics, remote};
 use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -62,9 +63,15 @@ pub(super) fn serve(
         metrics,
         record,
         access,
+        partition,
         remote,
         ..
     } = options;
+    let source = Source {
+        image,
+        partition,
+        remote: &remote,
+    };
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
             .unwrap_or_else(|_| image.to_owned())
@@ -83,8 +90,8 @@ pub(super) fn serve(
         recording.attach(&mut volume);
     }
     let opened = match access {
-        Some(_) => opening::open(image, &volume, &remote)?,
-        None => opening::open_or_fall_back(image, &mut volume, &remote)?,
+        Some(_) => opening::open(source, &volume)?,
+        None => opening::open_or_fall_back(source, &mut volume)?,
     };
     mount.read_write = volume.read_write;
     let volume = Arc::new(opened);

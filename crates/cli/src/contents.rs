@@ -1,0 +1,115 @@
+//! Selects a partition of an image, and explains what an image contains if that is not an ext file system.
+
+use larder_console::{Failure, Result, name, size};
+use larder_image::{Contents, NotSelected, Partition, PartitionTable};
+use std::path::Path;
+
+/// Returns partition `number` of `image`, which has these `contents`.
+///
+/// # Errors
+/// If there is no such partition, or if the partition has a format that larder does not read.
+pub(crate) fn partition<'c>(
+    image: &Path,
+    contents: &'c Contents,
+    number: u32,
+) -> Result<&'c Partition> {
+    let Contents::Partitions(table) = contents else {
+        return Err(match contents {
+            Contents::Ext => Failure::with_hint(
+                format!("{} has a file system, and no partitions", image.display()),
+                "omit the partition",
+            ),
+            _ => Failure::with_hint(
+                format!("{} has no partition table", image.display()),
+                "larder info IMAGE shows what an image contains",
+            ),
+        });
+    };
+    let partition = table
+        .select(Some(number))
+        .map_err(|error| not_selected(image, table, &error))?;
+    match partition.format {
+        Some(format) => Err(Failure::with_hint(
+            format!(
+                "partition {number} of {} is {}",
+                image.display(),
+                format.description()
+            ),
+            listed(table),
+        )),
+        None => Ok(partition),
+    }
+}
+
+/// Returns the only partition with an ext file system, if there is exactly one.
+pub(crate) fn only_ext(contents: &Contents) -> Option<&Partition> {
+    match contents {
+        Contents::Partitions(table) => table.select(None).ok(),
+        _ => None,
+    }
+}
+
+/// Returns the failure for `image`, which has these `contents`, and not one ext file system.
+pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
+    let path = image.display();
+    match contents {
+        Contents::Partitions(table) => match table.select(None) {
+            Err(error) => not_selected(image, table, &error),
+            Ok(partition) => Failure::with_hint(
+                format!("{path} has partitions"),
+                format!("give --partition {}", partition.number),
+            ),
+        },
+        Contents::Other(format) => Failure::with_hint(
+            format!("{path} is {}", format.description()),
+            format.hint(&path.to_string()),
+        ),
+        Contents::Empty => Failure::with_hint(
+            format!("{path} is not an ext2, ext3 or ext4 image: it begins with zeros"),
+            format!(
+                "mke2fs -t ext4 {path} makes a file system in it; --offset BYTES selects another place"
+            ),
+        ),
+        Contents::Ext | Contents::Unknown => Failure::with_hint(
+            format!("{path} is not an ext2, ext3 or ext4 image"),
+            "if the file system is inside of it, give --offset BYTES; file(1) may know the format",
+        ),
+    }
+}
+
+/// Returns the failure for `image`, from whose `table` no partition was selected.
+fn not_selected(image: &Path, table: &PartitionTable, error: &NotSelected) -> Failure {
+    let choose = match error {
+        NotSelected::SeveralExt(_) => "choose one with --partition N; ",
+        NotSelected::NoSuchNumber(_) | NotSelected::NoExt => "",
+    };
+    Failure::with_hint(
+        format!("{}: {error}", image.display()),
+        format!("{choose}{}", listed(table)),
+    )
+}
+
+/// Lists the partitions of `table` for a hint.
+fn listed(table: &PartitionTable) -> String {
+    let all: Vec<String> = table.partitions.iter().map(described).collect();
+    format!("its partitions are {}", all.join(", "))
+}
+
+/// Describes `partition` in a line: its number, its size, and what it contains.
+pub(crate) fn described(partition: &Partition) -> String {
+    format!(
+        "{} ({}, {})",
+        partition.number,
+        content(partition),
+        size::human(partition.size_bytes)
+    )
+}
+
+/// Returns what `partition` contains, or else its type in the table.
+pub(crate) fn content(partition: &Partition) -> String {
+    match partition.format {
+        Some(format) => format.description().to_owned(),
+        None if partition.is_ext => "ext".to_owned(),
+        None => name::escaped(partition.type_name.as_bytes()),
+    }
+}

@@ -1,0 +1,200 @@
+//! Images with partitions, and images that are something else.
+
+mod support;
+
+use larder_testkit::e2fsprogs::make_image;
+use larder_testkit::{Requirement, skip};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use support::{Mountpoint, User, assert_fails, can_mount, command, larder, larder_ok, text};
+
+const MIB: u64 = 1 << 20;
+const NEEDED: &[Requirement] = &[Requirement::Tool("sfdisk"), Requirement::Tool("mke2fs")];
+
+/// Creates a disk of 32 MiB in `dir`, with a GPT, and with file systems labelled `p2`, `p3` and so on in the partitions
+/// `with_ext`. Partition `n` has 8 MiB at `n` times 8 MiB.
+fn disk(dir: &Path, with_ext: &[u64]) -> PathBuf {
+    let path = dir.join("disk.img");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(33 * MIB).unwrap();
+    let mut sfdisk = Command::new("sfdisk")
+        .arg("--quiet")
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let script = "label: gpt
+start=1MiB, size=7MiB, type=uefi
+start=16MiB, size=8MiB, type=linux, name=root
+start=24MiB, size=8MiB, type=linux
+";
+    sfdisk
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
+    assert!(sfdisk.wait().unwrap().success());
+    for number in with_ext {
+        let image = dir.join("image");
+        make_image(&image, &format!("-q -t ext4 -L p{number}"), "8M").unwrap();
+        file.write_all_at(&fs::read(&image).unwrap(), number * 8 * MIB)
+            .unwrap();
+    }
+    path
+}
+
+fn label(args: &[&str]) -> String {
+    let json: serde_json::Value = serde_json::from_str(&larder_ok(args)).unwrap();
+    json["label"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn only_partition_with_ext_is_used() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), &[2]);
+    let output = larder(["ls".as_ref(), disk.as_os_str()]);
+    assert_eq!(text(&output.stdout), "lost+found\n");
+    assert!(
+        text(&output.stderr).contains("using partition 2 (ext, 8.0 MiB)"),
+        "{}",
+        text(&output.stderr)
+    );
+    let disk = disk.to_str().unwrap();
+    assert_eq!(label(&["info", "--json", disk]), "p2");
+    // A requested partition is not reported.
+    let output = larder(["ls", "--partition", "2", disk]);
+    assert_eq!(text(&output.stderr), "");
+    assert_fails(
+        &larder(["ls", "--partition", "1", disk]),
+        1,
+        &["not an ext2, ext3 or ext4 image"],
+    );
+    assert_fails(
+        &larder(["ls", "--partition", "4", disk]),
+        1,
+        &["there is no partition 4", "2 (ext, 8.0 MiB)"],
+    );
+    assert_fails(
+        &larder(["ls", "--partition", "2", "--offset", "1M", disk]),
+        2,
+        &["--partition", "--offset"],
+    );
+}
+
+#[test]
+fn one_of_several_partitions_must_be_chosen() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), &[2, 3]);
+    let disk = disk.to_str().unwrap();
+    assert_fails(
+        &larder(["ls", disk]),
+        1,
+        &["partitions 2 and 3 have ext file systems", "--partition N"],
+    );
+    for number in ["2", "3"] {
+        let label = label(&["info", "--json", "--partition", number, disk]);
+        assert_eq!(label, format!("p{number}"));
+    }
+    let shown = larder_ok(["info", disk]);
+    assert!(
+        shown.contains("partitions (GPT)") && shown.contains("EFI System"),
+        "{shown}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&larder_ok(["info", "--json", disk])).unwrap();
+    assert_eq!(json["table"], "GPT");
+    assert_eq!(json["partitions"][1]["offset_bytes"], 16 * MIB);
+    assert_eq!(json["partitions"][1]["content"], "ext");
+    assert_eq!(json["partitions"][1]["name"], "root");
+}
+
+#[test]
+fn change_of_a_partition_leaves_the_others_as_they_were() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), &[2, 3]);
+    let before = fs::read(&disk).unwrap();
+    larder_ok(["mkdir", "--partition", "2", disk.to_str().unwrap(), "/new"]);
+    let after = fs::read(&disk).unwrap();
+    let (start, end) = (16 << 20, 24 << 20);
+    assert_eq!(before[..start], after[..start]);
+    assert_eq!(before[end..], after[end..]);
+    assert_ne!(before[start..end], after[start..end]);
+    let path = dir.path().join("partition");
+    fs::write(&path, &after[start..end]).unwrap();
+    let e2fsck = Command::new("e2fsck")
+        .args(["-fn"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(e2fsck.status.success(), "{}", text(&e2fsck.stdout));
+}
+
+#[test]
+fn partition_is_mounted() {
+    if skip(NEEDED) || !can_mount(User::Same) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), &[2, 3]);
+    let mountpoint = dir.path().join("mnt");
+    fs::create_dir(&mountpoint).unwrap();
+    let mountpoint = Mountpoint(mountpoint);
+    for (options, number) in [(["-o", "partition=3"], 3), (["--partition", "2"], 2)] {
+        let output = command("larder", User::Same)
+            .arg("mount")
+            .args(options)
+            .arg(&disk)
+            .arg(&mountpoint.0)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        fs::write(mountpoint.0.join(format!("in {number}")), "").unwrap();
+        larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
+        let names = larder_ok([
+            "ls",
+            "--partition",
+            &number.to_string(),
+            disk.to_str().unwrap(),
+        ]);
+        assert!(names.contains(&format!("in {number}")), "{names}");
+    }
+}
+
+#[test]
+fn other_formats_are_named_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    for (bytes, name, hint) in [
+        (&b"\x1f\x8b\x08\0"[..], "compressed with gzip", "gzip -dc"),
+        (b"QFI\xfb", "a qcow2 image", "qemu-img convert"),
+        (b"LUKS\xba\xbe", "a LUKS container", "cryptsetup open"),
+        (b"XFSB", "an XFS file system", "mount -o loop"),
+        (b"hsqs", "a squashfs file system", "squashfuse"),
+    ] {
+        let mut content = bytes.to_vec();
+        content.resize(1 << 20, 0);
+        fs::write(&path, content).unwrap();
+        let path = path.to_str().unwrap();
+        assert_fails(&larder(["ls", path]), 1, &[name, "hint:", hint]);
+        assert!(larder_ok(["info", path]).contains(name));
+    }
+    fs::write(&path, vec![0; 1 << 20]).unwrap();
+    assert_fails(
+        &larder(["ls".as_ref(), path.as_os_str()]),
+        1,
+        &["begins with zeros", "mke2fs"],
+    );
+}

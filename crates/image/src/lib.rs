@@ -1,0 +1,22 @@
+//! What an image file contains: an ext file system, partitions, or another format.
+//!
+//! [`examine`] reads the start of a device, and returns its [`Contents`]. If these are partitions,
+//! [`PartitionTable::select`] returns the partition that a user requested, or the only one with an ext file
+//! system.
+//!
+//! # Untrusted input
+//! Every byte of an image can be hostile. A table has at most [`MAX_PARTITIONS`] partitions, a chain of extended
+//! partitions has an end, and ranges are checked against the size of the device. Nothing that an image names is
+//! opened.
+
+#![forbid(unsafe_code)]
+
+mod contents;
+mod format;
+mod gpt;
+mod mbr;
+mod table;
+
+pub use contents::{Contents, examine};
+pub use format::Format;
+pub use table::{MAX_PARTITIONS, NotSelected, Partition, PartitionTable, TableKind};

@@ -1,0 +1,275 @@
+//! Partition tables that `sfdisk` writes, and damaged ones.
+
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
+use larder_testkit::{Requirement, proptest_config, skip};
+use proptest::prelude::*;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const MIB: u64 = 1 << 20;
+const SFDISK: &[Requirement] = &[Requirement::Tool("sfdisk")];
+
+/// Returns the bytes of a disk of `mib` MiB with the partition table that the `script` of `sfdisk` describes.
+fn disk(mib: u64, script: &str) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(mib * MIB).unwrap();
+    let mut sfdisk = Command::new("sfdisk")
+        .arg("--quiet")
+        .arg(file.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = sfdisk.stdin.take().unwrap();
+    stdin.write_all(script.as_bytes()).unwrap();
+    drop(stdin);
+    assert!(sfdisk.wait().unwrap().success(), "{script}");
+    std::fs::read(file.path()).unwrap()
+}
+
+/// Writes the magic number of an ext file system that begins at `offset_bytes`.
+fn put_ext(disk: &mut [u8], offset_bytes: u64) {
+    let at = usize::try_from(offset_bytes).unwrap() + 1024 + 56;
+    disk[at..at + 2].copy_from_slice(&[0x53, 0xEF]);
+}
+
+fn put(disk: &mut [u8], offset_bytes: u64, bytes: &[u8]) {
+    let at = usize::try_from(offset_bytes).unwrap();
+    disk[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn contents(disk: Vec<u8>) -> Contents {
+    examine(&MemoryDevice::new(disk)).unwrap()
+}
+
+#[track_caller]
+fn table(disk: Vec<u8>) -> PartitionTable {
+    match contents(disk) {
+        Contents::Partitions(table) => table,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the number, the offset and the size in MiB, and the type of each partition.
+fn rows(table: &PartitionTable) -> Vec<(u32, u64, u64, &str)> {
+    let rows = table.partitions.iter().map(|one| {
+        assert_eq!((one.offset_bytes % MIB, one.size_bytes % MIB), (0, 0));
+        let (offset, size) = (one.offset_bytes / MIB, one.size_bytes / MIB);
+        (one.number, offset, size, one.type_name.as_str())
+    });
+    rows.collect()
+}
+
+const GPT: &str = "label: gpt
+start=1MiB, size=1MiB, type=uefi, name=boot
+start=2MiB, size=4MiB, type=linux, name=\"root é\"
+start=6MiB, size=1MiB, type=swap
+";
+
+#[test]
+fn partitions_of_gpt_are_found() {
+    if skip(SFDISK) {
+        return;
+    }
+    let mut disk = disk(8, GPT);
+    put_ext(&mut disk, 2 * MIB);
+    put(&mut disk, 6 * MIB + 4086, b"SWAPSPACE2");
+    let table = table(disk);
+    assert_eq!(table.kind, TableKind::Gpt);
+    assert_eq!(
+        rows(&table),
+        [
+            (1, 1, 1, "EFI System"),
+            (2, 2, 4, "Linux filesystem"),
+            (3, 6, 1, "Linux swap"),
+        ]
+    );
+    let names = table.partitions.iter().map(|one| one.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["boot", "root é", ""]);
+    let formats = table.partitions.iter().map(|one| (one.is_ext, one.format));
+    assert_eq!(
+        formats.collect::<Vec<_>>(),
+        [(false, None), (true, None), (false, Some(Format::Swap))]
+    );
+    assert_eq!(table.select(None).unwrap().number, 2);
+    assert_eq!(table.select(Some(3)).unwrap().number, 3);
+    assert_eq!(table.select(Some(4)), Err(NotSelected::NoSuchNumber(4)));
+}
+
+#[test]
+fn backup_replaces_a_damaged_header() {
+    if skip(SFDISK) {
+        return;
+    }
+    let whole = disk(8, GPT);
+    let mut damaged = whole.clone();
+    damaged[512 + 40] ^= 1;
+    assert_eq!(table(damaged.clone()), table(whole.clone()));
+    // The entries of the first array are damaged, and those of the backup are not.
+    let mut damaged_array = whole.clone();
+    damaged_array[1024 + 32] ^= 1;
+    assert_eq!(table(damaged_array), table(whole));
+    // Without both headers, only the protective entry is left.
+    let last = damaged.len() - 512;
+    damaged[last] ^= 1;
+    let left = table(damaged);
+    assert_eq!(left.kind, TableKind::Mbr);
+    assert_eq!(left.partitions[0].type_name, "GPT");
+    assert_eq!(left.select(None), Err(NotSelected::NoExt));
+}
+
+#[test]
+fn gpt_with_sectors_of_4096_bytes_is_found() {
+    if skip(SFDISK) {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(8 * MIB).unwrap();
+    let mut sfdisk = Command::new("sfdisk")
+        .args(["--quiet", "--sector-size", "4096"])
+        .arg(file.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let script = b"label: gpt\nstart=256, size=512\n";
+    sfdisk.stdin.take().unwrap().write_all(script).unwrap();
+    assert!(sfdisk.wait().unwrap().success());
+    let table = table(std::fs::read(file.path()).unwrap());
+    assert_eq!(rows(&table), [(1, 1, 2, "Linux filesystem")]);
+}
+
+const MBR: &str = "label: dos
+start=1MiB, size=1MiB, type=c
+start=2MiB, size=1MiB, type=83
+start=3MiB, size=5MiB, type=5
+start=4MiB, size=1MiB, type=83
+start=6MiB, size=2MiB, type=82
+";
+
+#[test]
+fn primary_and_logical_partitions_of_mbr_are_found() {
+    if skip(SFDISK) {
+        return;
+    }
+    let mut disk = disk(8, MBR);
+    put_ext(&mut disk, 2 * MIB);
+    put_ext(&mut disk, 4 * MIB);
+    let table = table(disk);
+    assert_eq!(table.kind, TableKind::Mbr);
+    assert_eq!(
+        rows(&table),
+        [
+            (1, 1, 1, "FAT"),
+            (2, 2, 1, "Linux"),
+            (5, 4, 1, "Linux"),
+            (6, 6, 2, "Linux swap"),
+        ]
+    );
+    assert_eq!(table.select(None), Err(NotSelected::SeveralExt(vec![2, 5])));
+    assert_eq!(
+        NotSelected::SeveralExt(vec![2, 5, 6]).to_string(),
+        "partitions 2, 5 and 6 have ext file systems"
+    );
+}
+
+#[test]
+fn chain_of_logical_partitions_that_forms_a_loop_ends() {
+    if skip(SFDISK) {
+        return;
+    }
+    let mut disk = disk(8, MBR);
+    // The first sector of the extended partition refers to itself.
+    let extended = usize::try_from(3 * MIB).unwrap();
+    disk[extended + 446 + 16 + 8..][..4].copy_from_slice(&[0; 4]);
+    assert_eq!(table(disk.clone()).partitions.len(), 3);
+    // The second table refers to itself: its distance from the start of the extended partition is 2 MiB at most.
+    let next = disk[extended..]
+        .windows(2)
+        .skip(512)
+        .position(|two| two == [0x55, 0xAA]);
+    assert!(next.is_some(), "there is a second table");
+    disk[extended + 446 + 16 + 8..][..4].copy_from_slice(&2048_u32.to_le_bytes());
+    let second = extended + 2048 * 512;
+    let first_sector = disk[extended..extended + 512].to_vec();
+    disk[second..second + 512].copy_from_slice(&first_sector);
+    assert!(table(disk).partitions.len() <= larder_image::MAX_PARTITIONS + 4);
+}
+
+#[test]
+fn truncated_disk_keeps_the_partitions_that_begin_inside() {
+    if skip(SFDISK) {
+        return;
+    }
+    let mut disk = disk(8, GPT);
+    disk.truncate(usize::try_from(3 * MIB).unwrap());
+    assert_eq!(
+        rows(&table(disk)),
+        [(1, 1, 1, "EFI System"), (2, 2, 1, "Linux filesystem")]
+    );
+}
+
+#[test]
+fn formats_are_recognized_by_their_first_bytes() {
+    for (offset, bytes, format) in [
+        (0, &b"\x1f\x8b\x08\0"[..], Format::Gzip),
+        (0, b"\xfd7zXZ\0", Format::Xz),
+        (0, b"\x28\xb5\x2f\xfd", Format::Zstd),
+        (0, b"QFI\xfb\0\0\0\x03", Format::Qcow2),
+        (0, b"LUKS\xba\xbe", Format::Luks),
+        (512, b"LABELONE", Format::Lvm),
+        (0, b"XFSB", Format::Xfs),
+        ((64 << 10) + 64, b"_BHRfS_M", Format::Btrfs),
+        (0, b"hsqs", Format::Squashfs),
+        ((32 << 10) + 1, b"CD001", Format::Iso9660),
+        ((64 << 10) - 10, b"SWAPSPACE2", Format::Swap),
+    ] {
+        let mut bytes_of_disk = vec![0; 1 << 20];
+        put(&mut bytes_of_disk, offset, bytes);
+        assert_eq!(contents(bytes_of_disk), Contents::Other(format));
+        assert!(!format.hint("disk.img").is_empty());
+    }
+    let mut encrypted = vec![0; 1 << 20];
+    put(&mut encrypted, 0, b"QFI\xfb\0\0\0\x03");
+    encrypted[35] = 1;
+    assert_eq!(contents(encrypted), Contents::Other(Format::EncryptedQcow2));
+}
+
+#[test]
+fn short_empty_and_unknown_files_are_told_apart() {
+    assert_eq!(contents(Vec::new()), Contents::Empty);
+    assert_eq!(contents(vec![0; 10]), Contents::Empty);
+    assert_eq!(contents(vec![7; 10]), Contents::Unknown);
+    assert_eq!(contents(vec![7; 1 << 20]), Contents::Unknown);
+    let mut ext = vec![0; 4096];
+    put_ext(&mut ext, 0);
+    assert_eq!(contents(ext), Contents::Ext);
+}
+
+proptest! {
+    #![proptest_config(proptest_config!(22, cases: 256))]
+
+    /// No byte of a table leads to a panic, or to a partition outside the device.
+    #[test]
+    fn damaged_tables_are_read_without_panic(
+        changes in prop::collection::vec((0_usize..40_000, any::<u8>()), 1..20),
+        is_gpt: bool,
+        len in 0_usize..4 << 20,
+    ) {
+        if skip(SFDISK) {
+            return Ok(());
+        }
+        static DISKS: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+        let disks = DISKS.get_or_init(|| [disk(8, GPT), disk(8, MBR)]);
+        let mut bytes = disks[usize::from(!is_gpt)].clone();
+        for (at, byte) in changes {
+            bytes[at] = byte;
+        }
+        bytes.truncate(bytes.len() - len);
+        let device = MemoryDevice::new(bytes);
+        if let Contents::Partitions(table) = examine(&device).unwrap() {
+            for one in &table.partitions {
+                prop_assert!(one.offset_bytes + one.size_bytes <= device.size_bytes());
+            }
+        }
+    }
+}
