@@ -557,18 +557,18 @@ larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key. 'links/hit' is
 the mean number of links for a lookup that hits, and 'links/miss' is the mean
 number for a lookup that misses. Inodes that are found by a reference instead
-of the table (by_reference in JSON) walk no chain, and are left out. Pages in red-black trees
-(-o tables=larder+page=rbtree) have no buckets. For these pages, the two
-columns show the tree nodes that a lookup visits, the column 'longest' shows
-the depth of the deepest page, and the histogram shows depths instead of chain
-lengths.
+of the table ('by_reference' in JSON) are left out, because no chain is walked.
+Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets. For
+these pages, the two columns show the tree nodes that a lookup visits, the
+column 'longest' shows the depth of the deepest page, and the histogram shows
+depths instead of chain lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
-    capacity (maximum number of objects), lookups, hits, links_on_hits,
-    links_on_misses, longest_chain, bytes
+    capacity (maximum number of objects), lookups, hits, by_reference,
+    links_on_hits, links_on_misses, longest_chain, bytes
   readahead {policy, max_bytes, exact (whether readahead_exact is set),
     windows (batches of pages that were read ahead), pages_ahead (read
     before they were requested), pages_used, pages_wasted (evicted
