@@ -2,8 +2,8 @@
 //! reclaimed when the budget is used up.
 //!
 //! # What the budget covers
-//! Frames (the memory of pages and buffers), the slots of frames, and all bucket heads are charged to the
-//! budget from the start, even if they are not resident yet. The slots of dentries, inodes and shared
+//! Frames (the memory of pages and buffers), the slots of frames, all bucket heads, and the references to
+//! inodes are charged to the budget from the start, even if they are not resident yet. The slots of dentries, inodes and shared
 //! attributes are charged in chunks, as their arenas grow. A chunk consists of the slots that fit into one
 //! frame. When an arena needs another chunk, the pool of frames retires one frame and returns its memory to
 //! the kernel, so that the arena can use the same amount. An arena that has reached its maximum number of
@@ -13,17 +13,17 @@
 //!
 //! These are not part of the budget:
 //! - counters and wait queues: about 100 KiB, whatever the budget is;
-//! - dirty and held metadata blocks ([`buffer`](crate::buffer));
-//! - with `iget=misses`, the references to inodes: 4 to 8 bytes for each slot of an inode.
+//! - dirty and held metadata blocks ([`buffer`](crate::buffer)).
 //!
 //! # Tunables
 //! [`BudgetConfig`] describes the parameters.
 
+use crate::inode::references_bytes;
 use crate::mbcache::{Config, Sizes, Variant};
 use crate::page::FramesConfig;
 use crate::research::page_trees::NODE_BYTES;
 use crate::table::ArenaConfig;
-use crate::tables::{Memory, Pages, TableChoice, TableSize, Tables};
+use crate::tables::{InodeLookups, Memory, Pages, TableChoice, TableSize, Tables};
 use crate::tape::CacheKind;
 use std::hash::{BuildHasher, RandomState};
 
@@ -200,9 +200,13 @@ impl Division {
         let arenas = [short_names, long_names, inodes];
         let shared = shared_blocks.iter().chain(&shared_inodes);
         let arenas = arenas.iter().chain(shared.map(|shared| &shared.arena));
+        let references = match config.tables.inode_lookups {
+            InodeLookups::All => 0,
+            InodeLookups::AfterDentryMisses => references_bytes(inodes.slots),
+        };
         let prepaid: u64 = arenas.clone().map(|a| a.prepaid_bytes(frame_bytes)).sum();
         let chunks: u32 = arenas.map(|a| a.slots.div_ceil(a.chunk) - 1).sum();
-        let left = config.budget_bytes.saturating_sub(prepaid);
+        let left = config.budget_bytes.saturating_sub(prepaid + references);
         Self {
             frames: frames_of(left, frame_bytes, chunks, config),
             short_names,

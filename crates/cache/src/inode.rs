@@ -10,9 +10,11 @@
 //!
 //! # Cost
 //! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4
-//! bytes.
+//! bytes. [`InodeLookups`] determines whether there are references too, of 2 to 4 bytes for each inode.
 
 mod references;
+
+pub(crate) use references::references_bytes;
 
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
@@ -111,7 +113,7 @@ impl<const W: usize> InodeCache<W> {
             table: Arc::new(Table::new(arena, config.bits, 0, hash)?),
             references: match lookups {
                 InodeLookups::All => None,
-                InodeLookups::AfterDentryMisses => Some(References::new(config.slots)),
+                InodeLookups::AfterDentryMisses => Some(References::new(config.slots)?),
             },
         })
     }
@@ -127,6 +129,7 @@ impl<const W: usize> InodeCache<W> {
         if let Some(index) = references.get(ino)
             && let Some(words) = self.table.copy_at(index, &ino, words)
         {
+            references.count_hit();
             return Some(words);
         }
         let (index, words) = self.table.copy_with_index(&ino, words)?;
@@ -176,14 +179,19 @@ impl<const W: usize> InodeCache<W> {
         Arc::downgrade(&table)
     }
 
-    /// Returns the size of the table, and the counts of lookups. Examines no bucket.
+    /// Returns the size of the table, and the counts of lookups, including those that found their inode by a
+    /// reference. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
-        CacheStats::of(&self.table, capacity, 0)
+        let stats = CacheStats::of(&self.table, capacity, 0);
+        match &self.references {
+            Some(references) => stats.with_references(references.hits(), references.bytes()),
+            None => stats,
+        }
     }
 
-    /// Returns the histogram of chain lengths. Examines every bucket.
+    /// Returns the histogram of chain lengths, and the counts of lookups in the table. Examines every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let table = &self.table;

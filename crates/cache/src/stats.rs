@@ -23,6 +23,9 @@ pub struct CacheStats {
     pub lookups: u64,
     /// The number of lookups that found their object.
     pub hits: u64,
+    /// The number of these hits that found their object by a reference, and walked no chain.
+    #[serde(default)]
+    pub by_reference: u64,
     /// The number of links walked by lookups that hit.
     pub links_on_hits: u64,
     /// The number of links walked by lookups that missed.
@@ -30,7 +33,7 @@ pub struct CacheStats {
     /// The length of the longest chain, or the depth of the deepest page in trees; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_chain: Option<u64>,
-    /// The memory of the contents, slots and buckets in bytes.
+    /// The memory of the contents, slots, buckets and references in bytes.
     pub bytes: u64,
 }
 
@@ -70,6 +73,28 @@ impl CacheStats {
         }
     }
 
+    /// Adds `hits` lookups that hit by a reference, and the `bytes` of the references.
+    pub(crate) fn with_references(self, hits: u64, bytes: u64) -> Self {
+        Self {
+            lookups: self.lookups + hits,
+            hits: self.hits + hits,
+            by_reference: self.by_reference + hits,
+            bytes: self.bytes + bytes,
+            ..self
+        }
+    }
+
+    /// Returns the counts of the lookups that used the search structure: all except the hits by a reference.
+    #[must_use]
+    pub fn searches(&self) -> Counts {
+        Counts {
+            hits: self.hits.saturating_sub(self.by_reference),
+            misses: self.lookups.saturating_sub(self.hits),
+            links_on_hits: self.links_on_hits,
+            links_on_misses: self.links_on_misses,
+        }
+    }
+
     /// Returns the sum of the statistics of two tables of one cache. The longest chain is the longer of
     /// the two.
     pub(crate) fn and(self, other: Self) -> Self {
@@ -81,6 +106,7 @@ impl CacheStats {
             capacity: self.capacity + other.capacity,
             lookups: self.lookups + other.lookups,
             hits: self.hits + other.hits,
+            by_reference: self.by_reference + other.by_reference,
             links_on_hits: self.links_on_hits + other.links_on_hits,
             links_on_misses: self.links_on_misses + other.links_on_misses,
             longest_chain: self.longest_chain.max(other.longest_chain),

@@ -6,7 +6,7 @@
 //! Each table of the set can be replaced. The option `tables=` of a volume has this form:
 //!
 //! ```text
-//! [BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=all|misses][+shrink=normal|eager]
+//! [BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+iget=misses|all][+shrink=normal|eager]
 //! ```
 //!
 //! | word | values |
@@ -15,7 +15,7 @@
 //! | `CACHE` | the cache whose table is replaced: `page`, `buffer`, `dentry` or `inode` |
 //! | `FUNCTION` | a [`Function`] of the cache, with or without the name of the cache; `larder`, the default function; or `rbtree` for pages |
 //! | `SIZE` | the log2 of the number of buckets, or a `RULE`; without `/SIZE`, the size of the set is used |
-//! | `iget` | the lookups of inodes that use their table: `all` of them, or the first one after each miss in the dentry cache ([`InodeLookups`]) |
+//! | `iget` | the lookups of inodes that use their table: the first one after each miss in the dentry cache (`misses`), or `all` of them ([`InodeLookups`]) |
 //! | `RULE` | a rule for the number of buckets, described in [`TableSize`]: `larder`, `2.2.16` or `today` |
 //!
 //! ```

@@ -231,8 +231,8 @@ fn every_combination_of_tables_finds_its_entries() {
         "page=rbtree+shrink=eager",
         "A+sizes=2.2.16",
         "D+sizes=today",
-        "larder+iget=misses",
-        "reference+iget=misses+shrink=eager",
+        "larder+iget=all",
+        "reference+iget=all+shrink=eager",
     ] {
         check_model(text.parse().unwrap());
     }
@@ -411,35 +411,39 @@ fn memory_of_names_and_inodes_is_returned_for_pages_in_use() {
 
 #[test]
 fn inodes_are_looked_up_in_the_table_only_after_dentry_misses() {
-    let caches = caches(8 << 20, "reference+iget=misses".parse().unwrap());
+    let caches = caches(8 << 20, Tables::REFERENCE);
     let inodes = &caches.inodes;
+    // The lookups in the table, those of them that hit, and the hits by a reference.
     let lookups = || {
-        let stats = inodes.stats();
-        (stats.lookups, stats.hits)
+        let (stats, of_table) = (inodes.stats(), inodes.report().counts);
+        assert_eq!(stats.searches(), of_table);
+        assert_eq!(stats.lookups, of_table.lookups() + stats.by_reference);
+        assert_eq!(stats.hits, of_table.hits + stats.by_reference);
+        (of_table.lookups(), of_table.hits, stats.by_reference)
     };
     let words = [7; 20];
     inodes.insert(12, &words);
     assert_eq!(inodes.get(12), Some(words));
-    assert_eq!(lookups(), (0, 0));
+    assert_eq!(lookups(), (0, 0, 1));
     inodes.dentry_missed(12);
-    for _ in 0..2 {
+    for by_reference in [1, 2] {
         assert_eq!(inodes.get(12), Some(words));
-        assert_eq!(lookups(), (1, 1));
+        assert_eq!(lookups(), (1, 1, by_reference));
     }
     inodes.insert(12, &[8; 20]);
     assert_eq!(inodes.get(12), Some([8; 20]));
-    assert_eq!(lookups(), (1, 1));
+    assert_eq!(lookups(), (1, 1, 3));
     // The reference is stale when the slot has another inode.
     inodes.remove(12);
     inodes.insert(13, &words);
     assert_eq!(inodes.get(12), None);
-    assert_eq!(lookups(), (2, 1));
+    assert_eq!(lookups(), (2, 1, 3));
     assert_eq!(inodes.get(13), Some(words));
 }
 
 #[test]
 fn inodes_that_share_a_reference_are_found() {
-    let caches = caches(8 << 20, "larder+iget=misses".parse().unwrap());
+    let caches = caches(8 << 20, Tables::LARDER);
     let numbers = [5, 5 + (1 << 30)];
     for ino in numbers {
         caches.inodes.insert(ino, &[ino.into(); 20]);

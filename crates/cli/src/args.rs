@@ -147,7 +147,7 @@ wins. If a flag contradicts a mount option, the flag wins.
   no_mbcache, nombcache
         same as mbcache=off
   tables=[BASE][+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE]
-         [+iget=all|misses][+shrink=normal|eager]
+         [+iget=misses|all][+shrink=normal|eager]
         hash functions and sizes of the caches' hash tables: see below
   sync, dirsync, async
         sync: a system call returns when its change is durable;
@@ -220,12 +220,12 @@ larder+page=rbtree.
                --cache-size, and one inode bucket per 16 KiB; pages
                and buffers, which have no tables in current Linux, get
                one bucket per 4 KiB each
-  +iget=all|misses         which lookups of inodes use the hash table
-                           [default: all]
-    all        every lookup
+  +iget=misses|all         which lookups of inodes use the hash table
+                           [default: misses]
     misses     as in the kernel: if a name is not in the dentry cache,
                the lookup of its inode uses the hash table; all other
                lookups use a reference to the inode
+    all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
     normal     only if a scan of a quarter of the pages and buffers
@@ -563,18 +563,19 @@ Examples:
 larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key. 'links/hit' is
 the mean number of links for a lookup that hits, and 'links/miss' is the mean
-number for a lookup that misses. Pages in red-black trees
-(-o tables=larder+page=rbtree) have no buckets. For these pages, the two
-columns show the tree nodes that a lookup visits, the column 'longest' shows
-the depth of the deepest page, and the histogram shows depths instead of chain
-lengths.
+number for a lookup that misses. Inodes that are found by a reference instead
+of the table ('by_reference' in JSON) are left out, because no chain is walked.
+Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets. For
+these pages, the two columns show the tree nodes that a lookup visits, the
+column 'longest' shows the depth of the deepest page, and the histogram shows
+depths instead of chain lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
   page, buffer, dentry, inode, with these keys each:
     finder (hash function, or rbtree), buckets, objects, inserted,
-    capacity (maximum number of objects), lookups, hits, links_on_hits,
-    links_on_misses, longest_chain, bytes
+    capacity (maximum number of objects), lookups, hits, by_reference,
+    links_on_hits, links_on_misses, longest_chain, bytes
   readahead {policy, max_bytes, exact (whether readahead_exact is set),
     windows (batches of pages that were read ahead), pages_ahead (read
     before they were requested), pages_used, pages_wasted (evicted

@@ -10,28 +10,61 @@
 //! inode.
 //!
 //! # Cost
-//! The array takes 4 to 8 bytes for each slot of the table. It is not part of the budget.
+//! The array takes 2 to 4 bytes for each slot of the table. Its memory becomes resident as references are
+//! set.
 
+use crate::memory::{Array, Pages};
 use crate::sync::{AtomicU32, Relaxed};
+use crate::table::Counters;
+use std::io;
+
+/// Returns the length of the array for a table of `slots` slots.
+fn length(slots: u32) -> u32 {
+    1 << slots.max(1).ilog2()
+}
+
+/// Returns the size in bytes of the array for a table of `slots` slots.
+pub(crate) fn references_bytes(slots: u32) -> u64 {
+    u64::from(length(slots)) * size_of::<AtomicU32>() as u64
+}
 
 /// References to inodes, indexed by inode number.
 #[derive(Debug)]
 pub(super) struct References {
-    /// One more than the number of a slot, or 0.
-    slots: Box<[AtomicU32]>,
+    /// One more than the number of a slot, or 0. The length is a power of two.
+    slots: Array<AtomicU32>,
+    counters: Counters,
 }
 
 impl References {
     /// Creates an array for a table of `slots` slots.
-    pub(super) fn new(slots: u32) -> Self {
-        let length = slots.next_power_of_two();
-        Self {
-            slots: (0..length).map(|_| AtomicU32::new(0)).collect(),
-        }
+    ///
+    /// # Errors
+    /// Returns the kernel's error, most likely because there is not enough address space.
+    pub(super) fn new(slots: u32) -> io::Result<Self> {
+        Ok(Self {
+            slots: Array::zeroed(length(slots) as usize, Pages::Huge)?,
+            counters: Counters::new(),
+        })
+    }
+
+    /// Returns the size of the array in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.slots) as u64
+    }
+
+    /// Counts a lookup that found its inode by a reference.
+    #[inline]
+    pub(super) fn count_hit(&self) {
+        self.counters.hit(1);
+    }
+
+    /// Returns the number of lookups that found their inode by a reference.
+    pub(super) fn hits(&self) -> u64 {
+        self.counters.sum().hits
     }
 
     fn element(&self, ino: u32) -> &AtomicU32 {
-        // The length is a power of two.
         &self.slots[ino as usize & (self.slots.len() - 1)]
     }
 

@@ -275,8 +275,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. Does not walk the
-    /// chain, and counts no lookup.
+    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. This is a lookup that
+    /// hit, and is reported to the tape. The table does not count it, because it walks no chain.
     #[inline]
     pub(crate) fn copy_at<T>(
         &self,
@@ -290,7 +290,11 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             return None;
         }
         match Arena::copy(slot, state, &read) {
-            Visit::Found(value) => Some(value),
+            Visit::Found(value) => {
+                let hit = Operation::Lookup { hit: true };
+                self.tracepoint.record(hit, || L::tape_key(key));
+                Some(value)
+            }
             Visit::Pass | Visit::Raced => None,
         }
     }

@@ -72,10 +72,10 @@ impl Default for Pages {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InodeLookups {
     /// All lookups.
-    #[default]
     All,
     /// The first lookup of an inode after a miss in the dentry cache, as in the kernel. Other lookups find
     /// the inode by a reference from its number to its slot.
+    #[default]
     AfterDentryMisses,
 }
 
@@ -108,7 +108,7 @@ impl Tables {
         buffer: TableChoice::LARDER,
         dentry: TableChoice::LARDER,
         inode: TableChoice::LARDER,
-        inode_lookups: InodeLookups::All,
+        inode_lookups: InodeLookups::AfterDentryMisses,
         shrinking: Shrinking::Normal,
     };
 
@@ -119,7 +119,7 @@ impl Tables {
         buffer: hashed(Function::BufferReference, 15),
         dentry: hashed(Function::DentryReference, 10),
         inode: hashed(Function::InodeReference, 8),
-        inode_lookups: InodeLookups::All,
+        inode_lookups: InodeLookups::AfterDentryMisses,
         shrinking: Shrinking::Normal,
     };
 
@@ -130,7 +130,7 @@ impl Tables {
         buffer: hashed(Function::BufferMult11, 14),
         dentry: hashed(Function::DentryAdd, 13),
         inode: hashed(Function::InodeModified, 11),
-        inode_lookups: InodeLookups::All,
+        inode_lookups: InodeLookups::AfterDentryMisses,
         shrinking: Shrinking::Normal,
     };
 

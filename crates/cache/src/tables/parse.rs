@@ -61,7 +61,7 @@ const OUR_OWN: &str = "larder";
 const TREES: &str = "rbtree";
 
 impl InodeLookups {
-    const NAMED: [(&str, Self); 2] = [("all", Self::All), ("misses", Self::AfterDentryMisses)];
+    const NAMED: [(&str, Self); 2] = [("misses", Self::AfterDentryMisses), ("all", Self::All)];
 }
 
 impl Shrinking {

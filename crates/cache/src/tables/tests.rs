@@ -86,11 +86,11 @@ fn part_changes_only_its_setting() {
         ("", "unknown tables ''"),
         ("larder", "larder"),
         ("shrink=normal", "larder"),
-        ("iget=all", "larder"),
-        ("D+iget=misses", "D+iget=misses"),
+        ("iget=misses", "larder"),
+        ("D+iget=all", "D+iget=all"),
         (
             "iget=none",
-            "unknown lookups of inodes 'none'; available: all, misses",
+            "unknown lookups of inodes 'none'; available: misses, all",
         ),
         (
             "reference+page=reference/11+buffer=reference/15+dentry=reference/10+inode=reference/8",

@@ -279,7 +279,7 @@ fn print_writing(
 }
 
 fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Result<()> {
-    let misses = cache.lookups.saturating_sub(cache.hits);
+    let searches = cache.searches();
     let hit_rate = ratio(cache.hits.saturating_mul(100), cache.lookups, 1);
     writeln!(
         out,
@@ -293,8 +293,8 @@ fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Resul
         cache.capacity,
         cache.lookups,
         hit_rate.map_or("-".to_owned(), |rate| rate + "%"),
-        ratio(cache.links_on_hits, cache.hits, 2).unwrap_or("-".to_owned()),
-        ratio(cache.links_on_misses, misses, 2).unwrap_or("-".to_owned()),
+        ratio(searches.links_on_hits, searches.hits, 2).unwrap_or("-".to_owned()),
+        ratio(searches.links_on_misses, searches.misses, 2).unwrap_or("-".to_owned()),
         cache
             .longest_chain
             .map_or("-".to_owned(), |links| links.to_string()),

@@ -2,11 +2,9 @@
 //!
 //! # Model
 //! The working directory of each user is the user's home. A path is walked name by name through the dentry
-//! cache, as in the kernel: from the home, or from the root for shared files. A kernel dentry refers to its
-//! inode directly. A dentry of a volume contains the inode number, so each step also looks up the inode in
-//! the inode cache. Therefore a replay has more lookups in the inode cache than the kernel, and most of these
-//! lookups hit. With [`AfterDentryMisses`](larder_cache::tables::InodeLookups::AfterDentryMisses), the volume
-//! looks up an inode only after a miss in the dentry cache, as the kernel does.
+//! cache, as in the kernel: from the home, or from the root for shared files. By default, an inode is looked
+//! up in its table only after a miss in the dentry cache, as in the kernel
+//! ([`InodeLookups`](larder_cache::tables::InodeLookups)).
 
 use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;

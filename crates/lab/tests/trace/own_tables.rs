@@ -55,19 +55,10 @@ fn per_lookup(counts: Counts) -> f64 {
     figure(counts.links()) / figure(counts.lookups())
 }
 
-fn counts(of: &larder::CacheStats) -> Counts {
-    Counts {
-        hits: of.hits,
-        misses: of.lookups - of.hits,
-        links_on_hits: of.links_on_hits,
-        links_on_misses: of.links_on_misses,
-    }
-}
-
 #[test]
 fn own_functions_exceed_chance_by_at_most_2_percent_in_volume_and_replay() {
-    record_and_replay("larder", Finder::Larder, |cache, of, replayed, chance| {
-        let recorded = counts(of);
+    record_and_replay("larder+iget=all", Finder::Larder, |cache, of, replayed, chance| {
+        let recorded = of.searches();
         let over = |counts| per_lookup(counts) / chance - 1.0;
         let (in_volume, in_replay) = (over(recorded), over(replayed));
         println!(
@@ -85,12 +76,12 @@ fn own_functions_exceed_chance_by_at_most_2_percent_in_volume_and_replay() {
 #[test]
 fn replay_of_trees_compares_as_many_pages_as_the_volume() {
     record_and_replay(
-        "larder+page=rbtree",
+        "larder+page=rbtree+iget=all",
         Finder::RedBlackTrees,
         |cache, of, replayed, _| {
             if cache == CacheKind::Page {
                 assert_eq!(of.finder, Finder::RedBlackTrees);
-                assert_eq!(replayed, counts(of));
+                assert_eq!(replayed, of.searches());
                 assert!(per_lookup(replayed) > 1.0, "{replayed:?}");
             }
         },

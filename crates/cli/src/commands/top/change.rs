@@ -56,7 +56,7 @@ impl<'a> Change<'a> {
         CacheChange {
             rate: rate(|cache| cache.lookups),
             hit_rate: ratio(|cache| cache.hits, |cache| cache.lookups),
-            links_per_hit: ratio(|cache| cache.links_on_hits, |cache| cache.hits),
+            links_per_hit: ratio(|cache| cache.links_on_hits, |cache| cache.searches().hits),
             links_per_miss: ratio(|cache| cache.links_on_misses, misses),
             inserted: rate(|cache| cache.inserted),
             removed: rate(|cache| cache.inserted.saturating_sub(cache.objects)),

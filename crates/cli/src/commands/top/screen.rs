@@ -212,7 +212,7 @@ impl Screen<'_> {
             )),
             Line::raw(format!(
                 "overall: {} links/hit, {} links/miss",
-                walked(cache.links_on_hits, cache.hits),
+                walked(cache.links_on_hits, cache.searches().hits),
                 walked(cache.links_on_misses, misses(cache)),
             )),
         ];

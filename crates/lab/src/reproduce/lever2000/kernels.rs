@@ -2,7 +2,7 @@
 
 use crate::published::lever2000::{SCRIPTS, TABLE_1_SCRIPTS};
 use larder::CacheKind;
-use larder_cache::tables::{InodeLookups, Tables};
+use larder_cache::tables::Tables;
 use serde::Serialize;
 
 /// A kernel in one of the document's tables.
@@ -18,15 +18,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns the hash tables of the kernel. As in a kernel, inodes are looked up after misses in the dentry cache.
+    /// Returns the hash tables of the kernel.
     ///
     /// # Panics
     /// Never: a test parses all of them.
     pub fn tables(&self) -> Tables {
-        Tables {
-            inode_lookups: InodeLookups::AfterDentryMisses,
-            ..self.tables.parse().expect("the built-in tables are valid")
-        }
+        self.tables.parse().expect("the built-in tables are valid")
     }
 }
 

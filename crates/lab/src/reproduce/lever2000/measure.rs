@@ -344,7 +344,7 @@ impl Workload<'_> {
             image.programs.displace_buffers(volume, buffers)?;
         }
         let mut caches = CacheKind::ALL.map(|cache| CacheRun {
-            counts: counts(stats.cache(cache)) - counts(before.cache(cache)),
+            counts: stats.cache(cache).searches() - before.cache(cache).searches(),
             chains: None,
         });
         if let Some(full) = full {
@@ -414,16 +414,6 @@ impl CacheFigures {
             full: last.full.clone(),
             after: last.after.clone(),
         }
-    }
-}
-
-/// Returns the counts of lookups in `stats`.
-fn counts(stats: &CacheStats) -> Counts {
-    Counts {
-        hits: stats.hits,
-        misses: stats.lookups - stats.hits,
-        links_on_hits: stats.links_on_hits,
-        links_on_misses: stats.links_on_misses,
     }
 }
 
