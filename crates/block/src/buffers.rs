@@ -101,6 +101,47 @@ unsafe impl WriteBuffers for AlignedBytes {
     }
 }
 
+/// Bytes of a read at an address that is a multiple of a power of two. They are allocated when the device starts the
+/// read.
+#[derive(Debug)]
+pub(crate) struct LateBytes {
+    len: usize,
+    align: usize,
+    bytes: Option<AlignedBytes>,
+}
+
+impl LateBytes {
+    /// Returns `len` bytes at an address that is a multiple of `align`, which must be a power of two.
+    pub(crate) fn new(len: usize, align: usize) -> Self {
+        Self {
+            len,
+            align,
+            bytes: None,
+        }
+    }
+}
+
+impl Deref for LateBytes {
+    type Target = [u8];
+
+    /// Returns the bytes, or an empty slice if they are not allocated.
+    fn deref(&self) -> &[u8] {
+        self.bytes.as_deref().unwrap_or_default()
+    }
+}
+
+// SAFETY: the first call allocates the bytes, and each call returns all of them. For their memory, see
+// `AlignedBytes`.
+unsafe impl ReadBuffers for LateBytes {
+    fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>> {
+        let (len, align) = (self.len, self.align);
+        let bytes = self
+            .bytes
+            .get_or_insert_with(|| AlignedBytes::zeroed(len, align));
+        vec![IoSliceMut::new(bytes)]
+    }
+}
+
 /// Returns the total length of `bufs`.
 #[must_use]
 pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
@@ -121,5 +162,19 @@ pub fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
         let (part, rest) = bytes.split_at(bytes.len().min(buf.len() - skipped));
         buf[skipped..skipped + part.len()].copy_from_slice(part);
         bytes = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_bytes_are_allocated_once_when_a_device_requests_them() {
+        let mut bytes = LateBytes::new(100, 64);
+        assert!(bytes.is_empty());
+        let address = bytes.slices_mut()[0].as_ptr();
+        assert!(address.align_offset(64) == 0 && bytes.len() == 100);
+        assert_eq!(bytes.slices_mut()[0].as_ptr(), address);
     }
 }

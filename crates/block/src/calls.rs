@@ -3,12 +3,12 @@
 use crate::buffers::{gathered_bytes, total_bytes};
 use crate::engine::Calls;
 use crate::error::truncated;
+use crate::lock::LockableFile;
 use crate::request::Request;
 use crate::retry::retry;
 use crate::{Error, Result};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The largest number of buffers in one vectored read or write.
@@ -20,7 +20,7 @@ const SECTOR_BYTES: usize = 512;
 /// An open file, and where the device starts in it.
 #[derive(Debug)]
 pub(crate) struct FileCalls {
-    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) fd: Arc<LockableFile>,
     pub(crate) start_bytes: u64,
 }
 

@@ -13,8 +13,9 @@
 //! memory:
 //! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
 //!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
-//!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait, so it
-//!   allocates the memory for all pieces at once.
+//!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait. The memory for a piece
+//!   of a submitted read is allocated when the engine starts the piece. The engine has at most 128 submitted requests
+//!   in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above submits writes.
 //! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
 //!   bounce memory is as large as all blocks that they touch.
 //!
@@ -27,7 +28,7 @@
 //! of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block and a
 //! write of a part of it change the same bytes, so the callers must serialize them.
 
-use crate::buffers::{AlignedBytes, scatter};
+use crate::buffers::{AlignedBytes, LateBytes, scatter};
 use crate::lock::Access;
 use crate::{
     BackEnd, BlockDevice, Error, FileDevice, FileRange, Request, Result, accepted, check_range,
@@ -44,6 +45,9 @@ pub(crate) const ALIGN_BYTES: usize = 4096;
 
 /// The maximum size of a piece of a request in bounce memory, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// The same for a request that is passed to [`BlockDevice::submit`].
+const SUBMITTED_PIECE_BYTES: usize = 128 << 10;
 
 /// The maximum size of the pieces that [`BlockDevice::perform`] has in bounce memory at a time, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
@@ -207,10 +211,10 @@ impl DirectDevice {
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
-    /// Returns the pieces of the requests `bounced`. The memory of a piece is allocated, and for a write also
-    /// filled, when the iterator returns the piece.
-    fn pieces(&self, bounced: Vec<Request>) -> impl Iterator<Item = Request> {
-        let pieces = |request: Request| pieces(self.ahead(&request), request);
+    /// Returns the pieces of the requests `bounced`, each of at most `piece_bytes`. The memory of a write is
+    /// allocated and filled when the iterator returns the piece. The memory of a read is allocated later.
+    fn pieces(&self, bounced: Vec<Request>, piece_bytes: usize) -> impl Iterator<Item = Request> {
+        let pieces = move |request: Request| pieces(self.ahead(&request), request, piece_bytes);
         bounced.into_iter().flat_map(pieces)
     }
 }
@@ -237,25 +241,27 @@ impl Drop for Bounced {
     }
 }
 
-/// Returns requests in aligned memory that together perform `request`. The first byte of `request` has the
-/// index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of [`ALIGN_BYTES`].
-fn pieces(ahead: usize, mut request: Request) -> impl Iterator<Item = Request> {
+/// Returns requests in aligned memory that together perform `request`, each of at most `piece_bytes`. The first byte
+/// of `request` has the index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of
+/// [`ALIGN_BYTES`].
+fn pieces(ahead: usize, mut request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
     let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
     let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
     let start_bytes = request.offset_bytes() - ahead as u64;
     let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
     let is_write = request.is_write();
-    let starts = (0..aligned_len).step_by(PIECE_BYTES);
+    let starts = (0..aligned_len).step_by(piece_bytes);
     let bounced = Arc::new(Mutex::new(Bounced {
         left: starts.len(),
         request: Some(request),
         failure: None,
     }));
     starts.map(move |start| {
-        let mut bytes = AlignedBytes::zeroed(PIECE_BYTES.min(aligned_len - start), ALIGN_BYTES);
+        let piece_len = piece_bytes.min(aligned_len - start);
         let offset_bytes = start_bytes + start as u64;
         let of_piece = Arc::clone(&bounced);
         let piece = if is_write {
+            let mut bytes = AlignedBytes::zeroed(piece_len, ALIGN_BYTES);
             let mut bounced = bounced.lock();
             let request = bounced.request.as_mut().expect("pieces are left");
             request.with_slices(|_| (), |bufs| gather(bufs, start, &mut bytes));
@@ -265,8 +271,9 @@ fn pieces(ahead: usize, mut request: Request) -> impl Iterator<Item = Request> {
         } else {
             // The first piece contains the bytes ahead, and the last may contain bytes after the request.
             let from = ahead.saturating_sub(start);
-            let to = bytes.len().min(ahead + len - start);
+            let to = piece_len.min(ahead + len - start);
             let skip = start.saturating_sub(ahead);
+            let bytes = LateBytes::new(piece_len, ALIGN_BYTES);
             Request::read(bytes, offset_bytes, move |bytes, result| {
                 of_piece.lock().end_piece(result, |request| {
                     request.with_slices(|bufs| scatter(&bytes[from..to], bufs, skip), |_| ());
@@ -394,7 +401,7 @@ impl BlockDevice for DirectDevice {
             bounced,
             others,
         } = self.divide(requests);
-        direct.extend(self.pieces(bounced));
+        direct.extend(self.pieces(bounced, SUBMITTED_PIECE_BYTES));
         self.file.engine().submit(direct);
         perform_blocking(self, others);
     }
@@ -407,7 +414,7 @@ impl BlockDevice for DirectDevice {
             others,
         } = self.divide(requests);
         perform_blocking(self, others);
-        perform_in_batches(direct, self.pieces(bounced), |batch| {
+        perform_in_batches(direct, self.pieces(bounced, PIECE_BYTES), |batch| {
             self.file.engine().perform(batch, timeout)
         })
     }
@@ -584,7 +591,9 @@ mod tests {
             Request::write(bytes, 0, move |_, result| done.send((len, result)).unwrap())
         });
         let mut batches = Vec::new();
-        let pieces = writes.into_iter().flat_map(|write| pieces(0, write));
+        let pieces = writes
+            .into_iter()
+            .flat_map(|write| pieces(0, write, PIECE_BYTES));
         perform_in_batches(Vec::new(), pieces, |batch| {
             let lens = batch.into_iter().map(|mut piece| {
                 let len_bytes = piece.len_bytes();
@@ -617,7 +626,8 @@ mod tests {
             sender.send(result).unwrap();
         });
         let mut has_ended = false;
-        let performed = perform_in_batches(Vec::new(), pieces(0, write), |batch| {
+        let pieces = pieces(0, write, PIECE_BYTES);
+        let performed = perform_in_batches(Vec::new(), pieces, |batch| {
             for piece in batch {
                 piece.complete(Ok(()));
             }

@@ -15,10 +15,11 @@
 //! ends when the requests are complete. If the device never answers, this thread never ends.
 //!
 //! A dropped engine waits at most [`CLOSE_TIMEOUT`] for its threads. Requests that are still in flight after
-//! this time keep the file open.
+//! this time keep the file open and locked.
 //!
 //! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
+use crate::lock::LockableFile;
 use crate::processors::run_on_all_processors;
 use crate::request::{Countdown, Priority, Request};
 use crate::ring::{Finished, Ring};
@@ -77,7 +78,7 @@ pub(crate) struct Engine<C> {
 
 enum Kind {
     IoUring {
-        file: Arc<OwnedFd>,
+        file: Arc<LockableFile>,
         /// Rings that no thread uses at present.
         rings: Mutex<Vec<Ring>>,
         /// Wakes the background thread.
@@ -95,7 +96,7 @@ impl<C: Calls> Engine<C> {
     /// for the copy.
     pub(crate) fn new(
         calls: Arc<C>,
-        file: &Arc<OwnedFd>,
+        file: &Arc<LockableFile>,
         has_page_cache: bool,
         back_end: Option<BackEnd>,
     ) -> Self {
@@ -282,7 +283,7 @@ impl<C: Calls> Engine<C> {
 
 impl Kind {
     /// Creates the kind that uses `io_uring`. Returns `None` if no ring can be created.
-    fn io_uring(file: &Arc<OwnedFd>) -> Option<Self> {
+    fn io_uring(file: &Arc<LockableFile>) -> Option<Self> {
         let ring = Ring::new(file, DEPTH).ok()?;
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         Some(Self::IoUring {

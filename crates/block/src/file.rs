@@ -13,7 +13,7 @@
 
 use crate::calls::{FileCalls, write_error};
 use crate::engine::{Calls, Engine};
-use crate::lock::{Access, Lock};
+use crate::lock::{Access, LockableFile};
 use crate::loops;
 use crate::retry::retry;
 use crate::{
@@ -35,9 +35,6 @@ pub struct FileDevice {
     engine: Engine<FileCalls>,
     access: Access,
     size_bytes: u64,
-    /// The lock, which is released after `engine` is dropped. The drop of `engine` waits for the requests in
-    /// flight, but only for a limited time. `None` if the device was opened from another one, which holds the lock.
-    lock: Option<Lock>,
 }
 
 /// The part of a file that is the device: an image may be stored inside a larger file.
@@ -86,8 +83,8 @@ impl FileDevice {
             }
             _ => u64::try_from(stat.st_size).unwrap_or(0),
         };
-        let file = Arc::new(file);
-        let lock = Lock::take(&file, path, access)?;
+        let file = Arc::new(LockableFile::from(file));
+        file.lock(path, access)?;
         if access == Access::Write
             && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && let Some(device) = loops::attached_to(&stat)
@@ -103,19 +100,17 @@ impl FileDevice {
         };
         check_range(file_bytes, range.offset_bytes, size_bytes)?;
         let has_page_cache = !more.contains(OFlags::DIRECT);
-        let mut device = Self::new(
+        Ok(Self::new(
             &file,
             access,
             range.offset_bytes,
             size_bytes,
             has_page_cache,
-        );
-        device.lock = Some(lock);
-        Ok(device)
+        ))
     }
 
     fn new(
-        file: &Arc<OwnedFd>,
+        file: &Arc<LockableFile>,
         access: Access,
         start_bytes: u64,
         size_bytes: u64,
@@ -130,7 +125,6 @@ impl FileDevice {
             calls,
             access,
             size_bytes,
-            lock: None,
         }
     }
 
@@ -149,7 +143,7 @@ impl FileDevice {
     pub(crate) fn reopen_buffered(&self) -> Result<Self> {
         let path = format!("/proc/self/fd/{}", self.calls.fd.as_raw_fd());
         let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
-        let (file, start_bytes) = (Arc::new(file), self.calls.start_bytes);
+        let (file, start_bytes) = (Arc::new(file.into()), self.calls.start_bytes);
         Ok(Self::new(
             &file,
             self.access,
@@ -534,7 +528,8 @@ mod tests {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
             return eprintln!("skipped: no /dev/full");
         };
-        let device = FileDevice::new(&Arc::new(full.into()), Access::Write, 0, 1 << 20, true);
+        let file = Arc::new(OwnedFd::from(full).into());
+        let device = FileDevice::new(&file, Access::Write, 0, 1 << 20, true);
         let error = device.write_at(&[1; 512], 4096).unwrap_err();
         let Error::Write {
             offset_bytes: 4096,

@@ -1,18 +1,18 @@
 //! Locks on images, which prevent one process from changing an image while another uses it.
 //!
 //! Model: flock(2) on the image, shared for reading and exclusive for writing. The lock ends when the device
-//! that owns it is dropped, or when the process ends in any way. The lock is advisory: losetup, the kernel's
-//! mount and e2fsck ignore it.
+//! that owns it is dropped and none of its requests is in flight, or when the process ends in any way. The lock is
+//! advisory: losetup, the kernel's mount and e2fsck ignore it.
 
 use crate::retry::retry;
 use crate::{Error, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The kind of access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,26 +33,29 @@ pub struct LockHolder {
     pub name: String,
 }
 
-/// A locked file. Dropping this unlocks it.
+/// An open file, which may be locked. Dropping this unlocks it.
+///
+/// The requests in flight share this file with their device. Otherwise, a write that is late could change an image
+/// after another process has locked it.
 ///
 /// Closing the file would not be enough: a child process that was just started shares the open file, and the
 /// lock, until it executes its program.
 #[derive(Debug)]
-pub(crate) struct Lock(Arc<OwnedFd>);
+pub(crate) struct LockableFile(OwnedFd);
 
-impl Lock {
-    /// Locks `file`.
-    pub(crate) fn take(file: &Arc<OwnedFd>, path: &Path, access: Access) -> Result<Self> {
+impl LockableFile {
+    /// Locks the file, which was opened at `path`.
+    pub(crate) fn lock(&self, path: &Path, access: Access) -> Result<()> {
         let operation = match access {
             Access::Read => FlockOperation::NonBlockingLockShared,
             Access::Write => FlockOperation::NonBlockingLockExclusive,
         };
-        match retry(|| rustix::fs::flock(file, operation)) {
+        match retry(|| rustix::fs::flock(self, operation)) {
             Err(Errno::WOULDBLOCK) => Err(Error::Locked {
                 path: path.to_owned(),
             }),
             // Some network and user-space file systems do not support locks.
-            Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(Self(Arc::clone(file))),
+            Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
             Err(errno) => Err(Error::Open {
                 path: path.to_owned(),
                 source: errno.into(),
@@ -61,9 +64,29 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl From<OwnedFd> for LockableFile {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl Deref for LockableFile {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+impl AsFd for LockableFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for LockableFile {
     fn drop(&mut self) {
-        // The file may be on a file system without locks.
+        // This fails if the file is on a file system without locks.
         let _ = retry(|| rustix::fs::flock(&self.0, FlockOperation::Unlock));
     }
 }

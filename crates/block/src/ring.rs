@@ -18,6 +18,7 @@
 //! other requests stay in flight. From then on, [`Ring::wait`] polls the ring for their completions.
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
 
+use crate::lock::LockableFile;
 use crate::request::Request;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
@@ -43,7 +44,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// A ring whose requests are all for one file. One thread uses it at a time.
 pub(crate) struct Ring {
     uring: IoUring,
-    file: Arc<OwnedFd>,
+    file: Arc<LockableFile>,
     in_flight: Vec<Option<InFlight>>,
     free: Vec<usize>,
     /// The keys of the submissions that the kernel has not taken, in order.
@@ -99,7 +100,7 @@ impl Ring {
     /// # Errors
     /// If the kernel has no `io_uring`, or is older than Linux 5.11, or does not allow `io_uring`, or a limit
     /// is reached.
-    pub(crate) fn new(file: &Arc<OwnedFd>, depth: u32) -> io::Result<Self> {
+    pub(crate) fn new(file: &Arc<LockableFile>, depth: u32) -> io::Result<Self> {
         let uring = IoUring::builder()
             .setup_clamp()
             .dontfork()
@@ -347,8 +348,9 @@ impl Drop for Ring {
         while !self.is_idle() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // The kernel may still write to the buffers.
+                // The kernel may still write to the buffers, or to the file, which must stay locked.
                 std::mem::forget(std::mem::take(&mut self.in_flight));
+                std::mem::forget(Arc::clone(&self.file));
                 self.free.clear();
                 break;
             }

@@ -203,6 +203,26 @@ fn shuttle_marker_of_failed_page_is_not_passed_to_another() {
     check(|| race_for_marker(3, Reading::Fails));
 }
 
+#[test]
+fn shuttle_failed_insertion_of_a_page_is_not_its_first_use() {
+    fn read_ahead(pages: &PageCache) {
+        if let Some(mut page) = pages.insert_absent(key(1)) {
+            page.set_readahead();
+            page.complete();
+        }
+    }
+    check(|| {
+        let pages = cache_of(3);
+        let theirs = pages.clone();
+        let other = shuttle::thread::spawn(move || read_ahead(&theirs));
+        read_ahead(&pages);
+        other.join().unwrap();
+        assert!(pages.get(key(1)).is_some());
+        let counts = pages.readahead_counts();
+        assert_eq!((counts.pages_ahead, counts.pages_used), (1, 1));
+    });
+}
+
 /// Creates page `index` and makes it dirty. Returns false if there is no room for it.
 fn make_dirty(pages: &PageCache, index: u64) -> bool {
     let Some(mut page) = pages.insert_absent(key(index)) else {

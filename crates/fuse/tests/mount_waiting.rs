@@ -634,6 +634,31 @@ fn large_writes_that_wait_leave_a_receiver() {
     });
 }
 
+#[test]
+fn large_writes_that_take_too_much_memory_are_answered_when_the_device_answers() {
+    /// The writes together are larger than the memory for copies of requests.
+    const WRITES: usize = 20;
+    const LEN: usize = 1 << 20;
+    with_few_receivers(|fixture| {
+        let control = Control::mount();
+        let paths = (0..WRITES).map(|number| fixture.path(&format!("file-{number}")));
+        let paths: Vec<PathBuf> = paths.collect();
+        for path in &paths {
+            File::create(path).unwrap();
+        }
+        let stopped = fixture.device.stop(Stopped::Writes);
+        let writes: Vec<Child> = paths.iter().map(|path| start_write(path, LEN)).collect();
+        control.wait_for(&fixture.mounted, WRITES);
+        drop(stopped);
+        for write in writes {
+            assert!(output(write).is_some());
+        }
+        for path in paths {
+            assert_eq!(fs::read(path).unwrap(), vec![0; LEN]);
+        }
+    });
+}
+
 /// Writes `bytes` to both files at offset `offset_bytes`. Stops the writes of the device, and calls `run` while the
 /// content of both files is written back. The device answers when `run` drops the guard.
 fn while_two_files_are_written_back(

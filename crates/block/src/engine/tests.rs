@@ -11,7 +11,7 @@ const SHORT: Duration = Duration::from_millis(1);
 /// More requests than an engine has in flight.
 const MANY: usize = DEPTH as usize + 1;
 
-struct PipeCalls(Arc<OwnedFd>);
+struct PipeCalls(Arc<LockableFile>);
 
 impl PipeCalls {
     fn fill(&self, slices: &mut [IoSliceMut<'_>]) {
@@ -65,9 +65,11 @@ fn read_bytes(done: &Sender<Outcome>, len: usize) -> Request {
 fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
     for back_end in [BackEnd::IoUring, BackEnd::Threads] {
         let (reader, writer) = std::io::pipe().unwrap();
-        let file = Arc::new(OwnedFd::from(reader));
+        let file = Arc::new(LockableFile::from(OwnedFd::from(reader)));
         let calls = Arc::new(PipeCalls(Arc::clone(&file)));
         let engine = Engine::new(calls, &file, false, Some(back_end));
+        // Only the engine keeps the file.
+        drop(file);
         if engine.back_end() == back_end {
             test(engine, writer.into());
         } else {
@@ -131,16 +133,21 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
 }
 
 #[test]
-fn drop_of_an_engine_leaves_requests_in_flight() {
+fn drop_of_an_engine_leaves_requests_in_flight_and_the_file_locked() {
     each_kind(|engine, writer| {
         let late = give_up(&engine);
+        let file = Arc::downgrade(&engine.calls.0);
         drop(engine);
         assert!(matches!(
             late.recv_timeout(Duration::ZERO),
             Err(RecvTimeoutError::Timeout)
         ));
+        assert!(file.upgrade().is_some(), "the file stays locked");
         rustix::io::write(&writer, b"x").unwrap();
         late.recv().unwrap().1.unwrap();
+        while file.upgrade().is_some() {
+            std::thread::yield_now();
+        }
     });
 }
 

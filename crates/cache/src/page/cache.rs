@@ -237,7 +237,17 @@ impl PageCache {
         }
         match self.insert(key)? {
             Inserted::New(index) => Some(self.new_page(index)),
-            Inserted::Existing(_) => None,
+            Inserted::Existing(found) => {
+                // Another thread inserted the page meanwhile. The pin must not count as its first use.
+                if let Found::Pinned(pin, before) = found {
+                    for flag in [State::READAHEAD, State::WANTED] {
+                        if before.has(flag) {
+                            pin.slot().set_flags(flag);
+                        }
+                    }
+                }
+                None
+            }
         }
     }
 

@@ -155,6 +155,7 @@ impl Handshake {
                 idle: AtomicUsize::new(0),
                 most_waiting: receiver_count.saturating_sub(2),
                 waiting: AtomicUsize::new(0),
+                passed_bytes: Arc::default(),
             },
             receiver_count,
             queues,

@@ -5,6 +5,7 @@
 //!
 //! - The mount is writable, the request is large, and enough other receivers stay free. Passing the request would copy
 //!   its data.
+//! - The copies of passed requests already take [`MAX_PASSED_BYTES`], and the request is not small.
 //! - The mount is read-only, another receiver is idle, and the request does not end when its program is killed
 //!   ([`Ending::Never`]). This avoids waking a worker.
 //! - The session has no workers.
@@ -14,8 +15,15 @@
 //!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0.
 //!    If its request would wait, it passes the request to a worker.
 //! 2. On a writable mount with several receivers, at least one receiver other than the follower does not wait for the
-//!    device. `waiting` counts those that may wait. The follower alone does not suffice, because it shares its
-//!    processor with other programs.
+//!    device, unless the copies of passed requests take [`MAX_PASSED_BYTES`]. `waiting` counts those that may wait. The
+//!    follower alone does not suffice, because it shares its processor with other programs.
+//!
+//! # Memory
+//! If the copies of passed requests take [`MAX_PASSED_BYTES`], all receivers may wait. Further requests then stay in the
+//! kernel, and take no memory of the server. This cannot deadlock: each receiver waits only for the device, or for a
+//! lock whose holder waits for the device, so it continues when the device has answered. An `LSEEK` of a writable mount
+//! waits until other requests are answered ([`Handler::waits_for_kernel`]). But it is small, so it is always passed, and
+//! it holds no lock meanwhile.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
@@ -33,6 +41,12 @@ const HEADER_BYTES: usize = 4096;
 /// A request whose argument has at least this length, in bytes, is passed to a worker only if
 /// [`Receivers::permit`] refuses to wait.
 const LARGE_BYTES: usize = 256 << 10;
+/// The maximum memory for the copies of passed requests, in bytes, not counting [small](SMALL_BYTES) requests. It has
+/// room for about one request of the maximum size for each of 16 workers, the default of `threads=`.
+const MAX_PASSED_BYTES: usize = 16 << 20;
+/// A request whose argument has at most this length, in bytes, may be passed in any case. A copy of this length takes
+/// less memory than the thread of the program that waits for the reply.
+const SMALL_BYTES: usize = 4096;
 
 /// What the receivers of a session share.
 #[derive(Debug)]
@@ -49,6 +63,8 @@ pub(super) struct Receivers {
     pub(super) most_waiting: usize,
     /// The number of receivers of a writable mount that may wait for the device now.
     pub(super) waiting: AtomicUsize,
+    /// The memory for copies of passed requests, in bytes. Small requests are not counted.
+    pub(super) passed_bytes: Arc<AtomicUsize>,
 }
 
 /// The permission of one receiver of a writable mount to wait for the device, counted in [`Receivers::waiting`].
@@ -57,6 +73,19 @@ struct Permission<'a>(&'a AtomicUsize);
 impl Drop for Permission<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The memory for the copy of a passed request, counted in [`Receivers::passed_bytes`].
+#[derive(Debug)]
+struct PassedBytes {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for PassedBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -120,6 +149,19 @@ impl Receivers {
         is_permitted.ok().map(|_| Permission(&self.waiting))
     }
 
+    /// Counts the memory for the copy of a request whose argument has `argument_bytes`. Returns `None` if the copies
+    /// would take more than [`MAX_PASSED_BYTES`].
+    fn count_passed(&self, argument_bytes: usize) -> Option<PassedBytes> {
+        let is_small = argument_bytes <= SMALL_BYTES;
+        let bytes = if is_small { 0 } else { argument_bytes };
+        let more = |all: usize| (all + bytes <= MAX_PASSED_BYTES).then_some(all + bytes);
+        let counted = self.passed_bytes.try_update(Relaxed, Relaxed, more);
+        counted.ok().map(|_| PassedBytes {
+            bytes,
+            all: Arc::clone(&self.passed_bytes),
+        })
+    }
+
     fn answer(
         &self,
         connection: &Arc<Connection>,
@@ -135,12 +177,19 @@ impl Receivers {
         };
         let is_answered = answer(&*self.handler, connection, header, request, waiting);
         drop(permission);
-        if let (false, Some(passing)) = (is_answered, &self.passing) {
+        let (false, Some(passing)) = (is_answered, &self.passing) else {
+            return;
+        };
+        if let Some(counted) = self.count_passed(argument.len()) {
             passing.pass(Box::new(FromDevice {
                 connection: Arc::clone(connection),
                 header,
                 argument: argument.to_vec(),
+                _counted: counted,
             }));
+        } else {
+            let waiting = Waiting::Allowed;
+            answer(&*self.handler, connection, header, request, waiting);
         }
     }
 }
@@ -151,6 +200,7 @@ struct FromDevice {
     connection: Arc<Connection>,
     header: Header,
     argument: Vec<u8>,
+    _counted: PassedBytes,
 }
 
 impl Passed for FromDevice {
@@ -215,20 +265,31 @@ mod tests {
     use super::*;
     use crate::protocol::Operation;
     use crate::protocol::abi::opcode;
+    use std::os::fd::OwnedFd;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{self, ThreadId};
 
-    /// A handler with which only `STATFS` requests end if their program is killed.
+    /// A handler whose requests all wait. Only `STATFS` requests end if their program is killed.
     #[derive(Debug)]
-    struct NoHandler;
+    struct TestHandler {
+        /// Receives the ID of each thread that answers a request.
+        answered: Sender<ThreadId>,
+    }
 
-    impl Handler for NoHandler {
+    impl Handler for TestHandler {
         fn answer(
             &self,
             _: &Header,
             _: Result<Request<'_>, Malformed>,
-            _: Waiting,
+            waiting: Waiting,
             _: &mut Body<'_>,
         ) -> Outcome {
-            unreachable!("no request is received")
+            if waiting == Waiting::Refused {
+                return Outcome::WouldWait;
+            }
+            // If a test checks no answers, there is no receiver.
+            let _ = self.answered.send(thread::current().id());
+            Outcome::NoReply
         }
 
         fn ending(&self, request: &Request<'_>) -> Ending {
@@ -240,7 +301,11 @@ mod tests {
     }
 
     fn receivers(parking: Option<Parking>) -> Receivers {
-        let handler: Arc<dyn Handler> = Arc::new(NoHandler);
+        receivers_with(parking, channel().0)
+    }
+
+    fn receivers_with(parking: Option<Parking>, answered: Sender<ThreadId>) -> Receivers {
+        let handler: Arc<dyn Handler> = Arc::new(TestHandler { answered });
         Receivers {
             passing: Some(Arc::new(Passing::new(&handler, 1))),
             handler,
@@ -248,6 +313,7 @@ mod tests {
             idle: AtomicUsize::new(0),
             most_waiting: 2,
             waiting: AtomicUsize::new(0),
+            passed_bytes: Arc::default(),
         }
     }
 
@@ -288,5 +354,28 @@ mod tests {
         assert!(receivers.permit(LARGE_BYTES, true).is_some());
         drop(first);
         assert!(receivers.permit(LARGE_BYTES, false).is_some());
+    }
+
+    #[test]
+    fn receiver_answers_a_request_itself_if_copies_take_too_much_memory() {
+        let (sender, answered) = channel();
+        let receivers = receivers_with(None, sender);
+        let (_, writer) = std::io::pipe().unwrap();
+        let connection = Arc::new(Connection(OwnedFd::from(writer)));
+        let answer = |argument_bytes| {
+            let (header, argument) = (Header::of_root(opcode::WRITE), vec![0; argument_bytes]);
+            receivers.answer(&connection, header, &argument, false);
+            answered.recv().unwrap()
+        };
+        let this_thread = thread::current().id();
+        let all = receivers.count_passed(MAX_PASSED_BYTES).unwrap();
+        assert_eq!(answer(SMALL_BYTES + 1), this_thread);
+        assert_ne!(answer(SMALL_BYTES), this_thread);
+        drop(all);
+        assert_ne!(answer(SMALL_BYTES + 1), this_thread);
+        // The memory is free again when the worker has dropped the request.
+        while receivers.passed_bytes.load(Relaxed) > 0 {
+            thread::yield_now();
+        }
     }
 }

@@ -68,8 +68,7 @@ pub(super) struct Requests {
 /// What the answer to a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Only memory. The exception is a `FORGET` of a deleted file: the thread may have to wait while it frees
-    /// the blocks of the file.
+    /// Only memory. This includes `FORGET`: a deletion that has to wait is left to another thread.
     Memory,
     /// Locks, and metadata that may or may not be in memory. The request is tried in a [`MemoryOnly`] part.
     Metadata,

@@ -119,7 +119,7 @@ impl Writer {
             return Ok(());
         }
         self.fs().release_preallocation(ino);
-        self.delete_unnamed(ino)
+        self.delete_unnamed(&self.inodes.in_use(table, ino))
     }
 
     /// Releases a hold of the inode without waiting, as described at
@@ -140,17 +140,19 @@ impl Writer {
         Ok(!is_held)
     }
 
-    /// Deletes the inode if it has neither names nor holds.
-    fn delete_unnamed(&self, ino: Ino) -> Result<()> {
-        if self.inodes.inode(ino)?.links() > 0 {
+    /// Deletes the inode if it has neither names nor holds. An inode that has names need not be in memory: it is not
+    /// read.
+    fn delete_unnamed(&self, live: &Live<'_>) -> Result<()> {
+        // The state of an inode without names stays loaded until the inode is deleted.
+        let loaded = live.state().loaded();
+        if loaded.is_none_or(|inode| inode.links() > 0) {
             return Ok(());
         }
-        let live = self.inodes.live(ino)?;
         let _exclusive = live.lock()?;
         let deleted = self.change_once(|| {
             // The inode may have received a name or a hold before `rw` was locked.
             if live.inode()?.links() == 0 && live.begin_deletion() {
-                self.delete(&live)?;
+                self.delete(live)?;
             }
             Ok(())
         });

@@ -404,9 +404,17 @@ impl Writer {
     }
 
     /// Sets the bytes of the last block past `size_bytes`, the end of the file, to zero. Without
-    /// this, old content would appear in the file when the file grows.
+    /// this, old content would appear in the file when the file grows. Must be called before the
+    /// other changes of an operation.
+    ///
+    /// # Errors
+    /// [`WouldWait`](Error::WouldWait) if there are such bytes. The change of the page cannot be undone,
+    /// but the operation may have to wait later.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let end = size_bytes.next_multiple_of(self.inodes.block_bytes());
+        if end > size_bytes {
+            MemoryOnly::check_may_wait()?;
+        }
         self.zero_in_block(live, size_bytes..end)
     }
 }

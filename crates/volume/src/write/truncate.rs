@@ -9,7 +9,7 @@ use super::names::FIXED;
 use crate::Result;
 use crate::live::{Live, key};
 use larder_cache::page::Lock;
-use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind, MemoryOnly};
+use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 
 /// The maximum number of blocks in a file, including holes.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
@@ -31,13 +31,6 @@ impl Writer {
         }
         if inode.has_inline_data() && self.resize_inline(live, size_bytes)? {
             return Ok(());
-        }
-        let kept_bytes = size_bytes.min(inode.size_bytes());
-        if !kept_bytes.is_multiple_of(self.inodes.block_bytes()) {
-            // The operation sets the rest of a block to zero in the page cache, and may then have
-            // to wait for a device write. The change of the page cannot be undone, so check whether
-            // this thread may wait before the change.
-            MemoryOnly::check_may_wait()?;
         }
         if size_bytes >= inode.size_bytes() {
             return self.grow(live, size_bytes);

@@ -467,6 +467,35 @@ fn write_that_reads_only_after_its_first_page_would_wait() {
 }
 
 #[test]
+fn write_past_the_end_that_changes_the_last_block_would_wait() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let device = GatedDevice::new(new_image("-t ext4", "64M").unwrap());
+    let (volume, requests) = requests_on(device, 16 << 20);
+    let ino = volume.create(larder::Ino::ROOT, b"file", &NEW).unwrap().ino;
+    volume.write_at(ino, &[1; 100], 0).unwrap();
+    let outcome = |offset_bytes: u64, waiting| {
+        let argument = WriteIn {
+            offset_bytes,
+            size_bytes: 4096,
+            ..WriteIn::default()
+        };
+        let argument = [argument.as_bytes(), &[2; 4096]].concat();
+        let mut write = request(opcode::WRITE, &argument);
+        write.header.node = NodeId::of(ino);
+        outcome(&requests, &write, waiting)
+    };
+    assert_eq!(outcome(8192, Waiting::Refused), Outcome::WouldWait);
+    assert_eq!(volume.metadata(ino).unwrap().size_bytes, 100);
+    assert_eq!(outcome(8192, Waiting::Allowed), Outcome::Reply(Ok(())));
+    // Now the end is at the end of a block.
+    assert_eq!(outcome(16384, Waiting::Refused), Outcome::Reply(Ok(())));
+    requests.end();
+    volume.close().unwrap();
+}
+
+#[test]
 fn damage_that_is_found_without_waiting_is_recorded_on_the_device() {
     if skip(&["mke2fs", "dumpe2fs"].map(Requirement::Tool)) {
         return;
