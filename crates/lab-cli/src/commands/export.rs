@@ -38,9 +38,9 @@ pub(crate) struct ExportArgs {
     /// Cache to export [default: the only cache with lookups]
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
-    /// Accept a trace that was cut short
+    /// Accept a trace that was cut short or damaged
     ///
-    /// The trace is read up to its last complete row group.
+    /// The trace is read up to its first missing or damaged row group.
     #[arg(long)]
     pub salvage: bool,
     /// Write one JSON object instead of the summary
