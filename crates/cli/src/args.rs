@@ -98,8 +98,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
-        apply the readahead policy exactly as the Linux version that
-        it models: only readahead_max= limits a window, and with
+        apply the readahead policy exactly as in the Linux version
+        that it models: only readahead_max= limits a window, and with
         legacy and ondemand, each read works on a copy of the
         readahead state of its open file. By default, windows are
         smaller if there are many readers, so that the windows of all
@@ -296,7 +296,7 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Maximum number of threads that wait for the image's storage [default: 16]
+    /// Maximum number of threads that wait for the image's storage [default: 16; 128 for a URL]
     ///
     /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start
     /// on demand and exit when idle. With 1, a single thread receives and answers all requests of a
