@@ -132,7 +132,7 @@ fn failure(args: &ExportArgs, error: &Error) -> Failure {
     match error {
         Error::CutShort | Error::RowGroup { .. } if !args.salvage => Failure::with_hint(
             message,
-            "use --salvage to read it up to the last complete row group",
+            "use --salvage to read it up to its first missing or damaged row group",
         ),
         Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,

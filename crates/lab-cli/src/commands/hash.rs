@@ -294,7 +294,9 @@ pub(super) fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::Trace { source, .. } => match source {
-            Trace::CutShort => "use --salvage to read it up to the last complete row group",
+            Trace::CutShort | Trace::RowGroup { .. } => {
+                "use --salvage to read it up to its first missing or damaged row group"
+            }
             Trace::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 "--trace must name an existing trace; larder lab hash --keys pages needs no trace"
             }
