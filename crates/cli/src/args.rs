@@ -98,8 +98,8 @@ wins. If a flag contradicts a mount option, the flag wins.
         same as the flags with these names; for example, cache_size=
         is the same as --cache-size
   readahead_exact
-        apply the readahead policy exactly as the Linux version that
-        it models: only readahead_max= limits a window, and with
+        apply the readahead policy exactly as in the Linux version
+        that it models: only readahead_max= limits a window, and with
         legacy and ondemand, each read works on a copy of the
         readahead state of its open file. By default, windows are
         smaller if there are many readers, so that the windows of all
@@ -296,7 +296,7 @@ pub(crate) struct MountArgs {
     /// With this option, the kernel neither caches the image nor reads ahead in it.
     #[arg(long)]
     pub direct_device: bool,
-    /// Maximum number of threads that wait for the image's storage [default: 16]
+    /// Maximum number of threads that wait for the image's storage [default: 16; 128 for a URL]
     ///
     /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start
     /// on demand and exit when idle. With 1, a single thread receives and answers all requests of a
@@ -474,6 +474,13 @@ pub(crate) struct CatArgs {
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
+/// A copy out of an image omits extended attributes that you may not set or that the destination does
+/// not support. If the extended attributes cannot be read, the file is copied without them, with a
+/// warning. If other metadata cannot be set, there is an error, but the file is copied.
+///
+/// A copy into an image omits extended attributes that you may not read. If other metadata cannot be
+/// copied, there is an error, and the file is not copied.
+///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
 ///
@@ -501,8 +508,8 @@ in the image. If the part before the first :/ is an existing directory, the
 last argument is an ordinary path.
 
 Exit codes:
-  0  everything was copied
-  1  something was not copied; there is an error message for each such file
+  0  all files were copied
+  1  there was an error: a file, or part of its metadata, was not copied
   2  the arguments are invalid"
 )]
 pub(crate) struct CpArgs {
@@ -514,7 +521,7 @@ pub(crate) struct CpArgs {
     /// to which the link leads is copied.
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// The image or files to copy from, then the destination, as shown in Usage
+    /// Sources and destination, in the order that Usage shows
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

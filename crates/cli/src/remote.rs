@@ -35,7 +35,7 @@ const ENDPOINT: &str = "--endpoint";
 /// The option whose value names a file that contains a URL.
 const URL_FILE: &str = "--url-file";
 /// The heading of the arguments in the help.
-const HEADING: &str = "Images at URLs";
+pub(crate) const HEADING: &str = "Images at URLs";
 /// The maximum length of a file with a URL, in bytes.
 const MAX_URL_BYTES: u64 = 64 << 10;
 

@@ -201,7 +201,7 @@ fn randomly_damaged_metadata_does_not_panic() {
             let mut random = Random::new(seed.part(round));
             let mut bytes = whole.clone();
             for _ in 0..=random.below(8) {
-                // The superblock, descriptors and bitmaps.
+                // The superblock, the descriptors and the bitmaps are near the start of the image.
                 let end = if random.below(2) == 0 { 4096 } else { 64 << 10 };
                 let at = 1024 + usize::try_from(random.below(end)).unwrap();
                 bytes[at] = random.byte();

@@ -17,7 +17,7 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Creates a directory before the fast commits, large enough for an index.
+/// Creates directories before the fast commits. `old` and `other` are large enough for an index.
 fn before(root: &Path) {
     for dir in ["old", "other"] {
         fs::create_dir(root.join(dir)).expect("directory");

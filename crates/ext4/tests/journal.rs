@@ -15,7 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The mke2fs arguments, the mount options, and the required contents of the journal.
+/// The mke2fs arguments and the mount options.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("-t ext4", ""),
     ("-t ext4 -b 1024 -J size=1", ""),

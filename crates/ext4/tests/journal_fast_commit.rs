@@ -203,7 +203,7 @@ fn prepare(root: &Path) {
     }
 }
 
-/// Returns steps that the kernel can each log as a fast commit.
+/// Makes changes that the kernel can log as fast commits, and syncs them.
 fn steps(root: &Path) {
     let at = |name: &str| root.join(name);
     fs::write(at("new"), "hello").unwrap();

@@ -80,7 +80,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Returns the description of the trace, which each further checkpoint and the footer store.
+    /// Returns the description of the trace. The following checkpoints and the footer contain it.
     pub fn info_mut(&mut self) -> &mut TraceInfo {
         &mut self.info
     }
@@ -121,8 +121,8 @@ impl TraceWriter {
     }
 
     /// Ends the trace after its last complete row group. Truncates the file there, which makes room for a
-    /// footer, and writes a footer that records that the end is missing and that `lost` events were lost. If
-    /// more events are lost, this can be called again. No other method can write to the file after this.
+    /// footer. The footer records that the end is missing, and that `lost` events were lost. If more events
+    /// are lost, this method can be called again. No other method can write to the file after this.
     ///
     /// # Errors
     /// Returns the system's error. The file then has no footer.

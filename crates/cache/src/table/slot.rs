@@ -209,7 +209,7 @@ impl<const W: usize> Slot<W> {
         self.words[index].store(value, Release);
     }
 
-    /// Returns the half word: 32 bits beside the link, for use by a layout.
+    /// Returns the half word: 32 bits next to the link. Their meaning depends on the kind of entry.
     #[must_use]
     #[inline]
     pub fn aux(&self) -> u32 {

@@ -1,25 +1,39 @@
 //! The arguments of the commands that change an image.
 
 use super::{FilesArgs, ImageArgs, VolumeArgs};
-use crate::mode;
-use clap::Args;
+use crate::{mode, remote};
+use clap::{Arg, Args};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Hides what a command that changes an image cannot use: `--noload`, and the options for images at URLs.
+fn hide_unusable(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "image" => arg.help("Image file or block device"),
+        "noload" => arg.hide(true),
+        _ if arg.get_help_heading() == Some(remote::HEADING) => arg.hide(true),
+        _ => arg,
+    }
+}
+
 /// Write a file, or standard input, into an image
 ///
-/// The file becomes visible in the image only when it is complete. If the command fails, the image
-/// is unchanged.
+/// The file gets its name in the image only when it is complete. If the command fails before that, the
+/// files in the image are unchanged.
 ///
-/// A new file belongs to you, and has the permissions of the source. For standard input, these are 666
-/// minus the umask. If the destination exists, the new file inherits the owner, permissions,
-/// attributes and flags of the old file. Other hard links of the old file keep the old content.
+/// If the destination does not exist, the file belongs to you and has the permissions of the source. For
+/// standard input, the permissions are 666 minus the umask. If the destination is an existing file, its
+/// content is replaced, and its owner, permissions, extended attributes and the flags A, c, d, j, s, S, t
+/// and u of chattr(1) are kept. Other hard links to the existing file keep the old content.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(hide_unusable),
+    after_help = "\
 Examples:
   larder put fstab disk.img:/etc/fstab
   larder put notes.txt disk.img:/root/     into a directory, under its own name
-  date | larder put - disk.img:/etc/built")]
+  date | larder put - disk.img:/etc/built"
+)]
 pub(crate) struct PutArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
@@ -32,11 +46,14 @@ pub(crate) struct PutArgs {
 
 /// Create directories in an image
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(hide_unusable),
+    after_help = "\
 Examples:
   larder mkdir disk.img /data
   larder mkdir -p disk.img /srv/www/static /srv/log
-  larder mkdir --mode 700 disk.img /root/.ssh")]
+  larder mkdir --mode 700 disk.img /root/.ssh"
+)]
 pub(crate) struct MkdirArgs {
     #[command(flatten)]
     pub files: FilesArgs,
@@ -50,10 +67,13 @@ pub(crate) struct MkdirArgs {
 
 /// Remove files from an image
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    mut_args(hide_unusable),
+    after_help = "\
 Examples:
   larder rm disk.img /etc/hostname
-  larder rm -rf disk.img /var/cache /var/tmp")]
+  larder rm -rf disk.img /var/cache /var/tmp"
+)]
 pub(crate) struct RmArgs {
     #[command(flatten)]
     pub files: FilesArgs,
@@ -70,6 +90,7 @@ pub(crate) struct RmArgs {
 /// If DEST is a directory, the files are moved into DEST. An existing file is replaced.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(hide_unusable),
     override_usage = "larder mv [OPTIONS] <IMAGE> <PATH>... <DEST>",
     after_help = "\
 Examples:
@@ -83,7 +104,7 @@ pub(crate) struct MvArgs {
     /// Do not replace existing files
     #[arg(short, long)]
     pub no_clobber: bool,
-    /// Paths of the files and, last, the destination
+    /// Paths of the files, then the destination
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
 /// refreshes these numbers every second. If standard input or standard output is not a terminal,
-/// the command prints the numbers as text, once or as often as --count specifies.
+/// the command prints the numbers as text: once, or N times with --count N.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -38,13 +38,12 @@ JSON, one line for each refresh:
     server, only for an image at a URL {requests_s, failed_s, fetched_bytes_s,
       memory_bytes_s, disk_bytes_s}
   stats: the object that larder stats --json prints; longest_chain is updated
-    less often for the caches other than that of --cache
-  histogram: the object that larder stats --histogram CACHE --json prints;
-    CACHE is that of --cache
+    less often for the caches that --cache does not name
+  histogram: the object that larder stats --histogram CACHE --json prints for
+    the cache that --cache names
 
 Exit codes on a terminal:
-  0        you quit, as many refreshes were shown as --count specifies, or the
-           image was unmounted
+  0        you quit, --count ended the command, or the image was unmounted
   1        the server of the mount stopped responding
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {

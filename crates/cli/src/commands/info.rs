@@ -150,6 +150,7 @@ fn journal(state: &JournalState) -> String {
     match state {
         JournalState::None => "none".to_owned(),
         JournalState::Clean => "clean".to_owned(),
+        JournalState::External => "clean, on another device".to_owned(),
         JournalState::Recovered {
             transactions,
             blocks,
@@ -162,10 +163,21 @@ fn journal(state: &JournalState) -> String {
             counted(u64::from(*fast_commits), "fast commit"),
         ),
         JournalState::Ignored => "needs recovery, ignored".to_owned(),
-        other => format!("{other:?}"),
+        _ => "unknown".to_owned(),
     }
 }
 
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn external_journal_is_described_in_words() {
+        let text = journal(&JournalState::External);
+        assert_eq!(text, "clean, on another device");
+    }
 }

@@ -1,7 +1,7 @@
 //! The command `larder put`: writes the content of one file, or of standard input, into an image.
 //!
 //! The content is written to a new file without a name. When the new file is complete, it gets the name of
-//! the destination. If the command fails or is interrupted before that, the image is unchanged.
+//! the destination. If the command fails or is interrupted before that, the files in the image are unchanged.
 
 use super::image_path::{self, ImagePath, Target, new_file};
 use super::unnamed::Unnamed;

@@ -242,9 +242,9 @@ pub fn add_directory_links(raw: &mut [u8], more: i32) {
 /// inode table.
 ///
 /// If `logged` is mapped by extents, the file keeps the extents from the table, because fast
-/// commits log changes of extents as ranges. In two cases, the file starts without extents: if
+/// commits log changes of extents as ranges. In two cases, the file has no extents at first: if
 /// `fresh` is true (the inode in the table belonged to another file), or if the inode in the table
-/// is not mapped by extents. If `logged` is not mapped by extents, the file has the mapping in
+/// is not mapped by extents. If `logged` is not mapped by extents, the file gets the mapping of
 /// `logged`.
 pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
     let len = logged.len().min(raw.len());

@@ -77,7 +77,8 @@ impl Filesystem {
     }
 
     /// Returns the number of inode-table blocks that contain value inodes of `inode`. If an
-    /// attribute cannot be read, the following ones are not counted: a change that needs them fails.
+    /// attribute cannot be read, the following attributes are not counted, because a change that
+    /// needs them fails anyway.
     fn value_table_blocks(&self, inode: &Inode) -> u32 {
         let mut blocks = BTreeSet::new();
         let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {
@@ -221,7 +222,8 @@ impl Filesystem {
         (index, name): (NameIndex, &[u8]),
         value: &[u8],
     ) -> bool {
-        // A value must fit into an empty block beside an entry with a name of one byte.
+        // A value that does not fit into an empty block, even with a name of one byte, needs a value
+        // inode.
         let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
         space_bytes(1, value.len()) <= room_bytes
             && attributes.add(StoredXattr {

@@ -106,7 +106,8 @@ pub fn name(number: usize, len_bytes: usize) -> Vec<u8> {
     name
 }
 
-/// Creates directories of `counts` names under `root` through the kernel.
+/// Creates a directory in `root`, through the kernel, for each pair in `counts`: the number of its names,
+/// and their length in bytes.
 pub fn populate(root: &Path, counts: &[(usize, usize)]) {
     for &(count, len_bytes) in counts {
         let dir = root.join(format!("dir-{count}-{len_bytes}"));
@@ -157,8 +158,8 @@ pub fn block_size(fs: &Filesystem) -> usize {
     usize::try_from(fs.superblock().block_size_bytes()).unwrap()
 }
 
-/// Returns an ext3 image with one directory of `count` names, the listing, and the inode number of
-/// the directory.
+/// Returns an image with a directory of `count` names, the kernel's listing of the directory, and its
+/// path. `arguments` are arguments of mke2fs.
 pub fn one_directory(arguments: &str, count: usize) -> Option<(Image, Names, String)> {
     let image = Image::make(arguments, "40M")?;
     let mount = image.mount("rw")?;

@@ -49,9 +49,9 @@ pub(crate) struct ConstantArgs {
     /// By default, keys are generated.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Accept a trace that was cut short
+    /// Accept a trace that was cut short or damaged
     ///
-    /// The trace is read up to its last complete row group.
+    /// The trace is read up to its first missing or damaged row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
     /// Write one JSON object instead of tables

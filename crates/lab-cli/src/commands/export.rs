@@ -38,9 +38,9 @@ pub(crate) struct ExportArgs {
     /// Cache to export [default: the only cache with lookups]
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
-    /// Accept a trace that was cut short
+    /// Accept a trace that was cut short or damaged
     ///
-    /// The trace is read up to its last complete row group.
+    /// The trace is read up to its first missing or damaged row group.
     #[arg(long)]
     pub salvage: bool,
     /// Write one JSON object instead of the summary
@@ -132,7 +132,7 @@ fn failure(args: &ExportArgs, error: &Error) -> Failure {
     match error {
         Error::CutShort | Error::RowGroup { .. } if !args.salvage => Failure::with_hint(
             message,
-            "use --salvage to read it up to the last complete row group",
+            "use --salvage to read it up to its first missing or damaged row group",
         ),
         Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,

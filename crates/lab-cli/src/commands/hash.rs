@@ -33,10 +33,10 @@ Columns:
   longest  length of the longest chain
   p        probability that keys distributed at random give chains at least as uneven as these
            (a chi-square test)
-  ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, with the
-           median absolute deviation. An asterisk marks the fastest rows: no other row is faster
-           than these by more than the noise. The noise between two rows is 3% of the slower time,
-           plus 4.5 times the root of the sum of the squares of their two deviations.
+  ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, and their
+           median absolute deviation (MAD). An asterisk marks each row that no other row beats by
+           more than the noise. The noise between two rows with MADs a and b is 3% of the slower
+           time, plus 4.5 * sqrt(a^2 + b^2).
 
 Values of --functions:
   NAME       a function that larder lab list prints. A full name (page-mult) selects the function
@@ -71,18 +71,19 @@ Examples:
 
 JSON:
   source            origin of the keys
-  losses            {events (number of missing events), is_cut_short (whether the end of the trace
-                    is missing), reason (why it is missing)}
+  losses            {events (number of events that were lost during the recording), is_cut_short
+                    (whether the end of the trace is missing), reason (why the end is missing, or
+                    null)}
   is_completed      true if insertions and removals were derived from the lookups; false if they
                     were taken from the trace
   caches            [{cache, survey (properties of the trace that do not depend on a hash function),
                     rows}]
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
                     links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
-                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects that
-                    are in chains no longer than the limit, which is the mean length rounded up to
-                    an integer), chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the
-                    median absolute deviation), lookups_s (per second), is_fastest, table_bytes}]
+                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects whose
+                    chain is at most as long as the mean, objects / buckets, rounded up),
+                    chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute
+                    deviation), lookups_s (per second), is_fastest, table_bytes}]
   costs             cost of computing each hash function
   uncounted         why the command does not count misses of the processor's caches
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
@@ -116,9 +117,9 @@ pub(crate) struct KeysArgs {
     /// Trace to replay
     #[arg(long, value_name = "FILE", group = "source")]
     pub trace: Option<PathBuf>,
-    /// Accept a trace that was cut short
+    /// Accept a trace that was cut short or damaged
     ///
-    /// The trace is read up to its last complete row group.
+    /// The trace is read up to its first missing or damaged row group.
     #[arg(long, requires = "trace")]
     pub salvage: bool,
     /// Generate keys of KIND instead of reading a trace
@@ -293,7 +294,9 @@ pub(super) fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::Trace { source, .. } => match source {
-            Trace::CutShort => "use --salvage to read it up to the last complete row group",
+            Trace::CutShort | Trace::RowGroup { .. } => {
+                "use --salvage to read it up to its first missing or damaged row group"
+            }
             Trace::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 "--trace must name an existing trace; larder lab hash --keys pages needs no trace"
             }

@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 /// Convert another program's recording to a trace
 ///
-/// The command skips lines of INPUT that contain no lookup. For each reason, it prints how many lines
-/// were skipped, and the number of the first of these lines. If no line contains a lookup, no trace is
-/// written. docs/traces.md lists what each format does not record.
+/// Lines of INPUT that contain no lookup are skipped. For each reason, the command prints the number of
+/// skipped lines, and the line number of the first one. If INPUT contains no lookup, no trace is written.
+/// docs/traces.md lists what each format does not record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats:
@@ -28,18 +28,19 @@ Formats:
                   and inodes
   msr             block trace of Microsoft Research Cambridge as CSV; becomes
                   lookups of blocks of 4 KiB
-  oracle-general  uncompressed records of libCacheSim, 24 bytes each; becomes
-                  lookups of numbers, in the cache of --cache
+  oracle-general  uncompressed oracleGeneral trace of libCacheSim; becomes
+                  lookups in the cache that --cache names
   keys            one key on each line: a number, two numbers, or a name;
-                  becomes lookups in the cache of --cache
+                  becomes lookups in the cache that --cache names
 
 Examples:
   strace -f -ttt -o make.txt make; larder lab import strace make.txt make.parquet
   zstd -dc w92.oracleGeneral.zst | larder lab import oracle-general - w92.parquet
   ps -eo pid= | larder lab import keys - pids.parquet
 
-JSON: output (the new file), rows {page, buffer, dentry, inode}, skipped [{reason, lines (how many),
-first (its line number), text (of the first line)}]")]
+JSON: output (the new file), rows (number of lookups) {page, buffer, dentry, inode}, skipped [{reason,
+lines (number of skipped lines or records), first (number of the first one), text (beginning of the
+first line)}]")]
 pub(crate) struct ImportArgs {
     /// Format of INPUT
     #[arg(value_name = "FORMAT", value_parser = choice(&Format::ALL, Format::as_str))]
@@ -50,9 +51,10 @@ pub(crate) struct ImportArgs {
     ///
     /// The file must not exist yet.
     pub output: PathBuf,
-    /// Cache of the lookups, for formats keys and oracle-general
+    /// Cache of the lookups, only for keys and oracle-general
     ///
-    /// By default, the cache is inode for oracle-general; for keys, the form of each key determines it.
+    /// The default for oracle-general is inode. By default, keys looks up a number in the inode cache, two
+    /// numbers in the page cache, and any other text in the dentry cache.
     #[arg(long, value_name = "NAME")]
     pub cache: Option<Cache>,
     /// Write one JSON object instead of the summary

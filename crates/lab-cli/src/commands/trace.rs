@@ -57,8 +57,8 @@ Examples:
   larder lab trace info disk.trace --json | jq '.caches.dentry'
 
 JSON: info {source, began_unix_s, tells_changes (whether insertions and removals were recorded),
-tables (of the caches), lost (events), is_cut_short (whether the trace was salvaged)}, shortened
-(why the end of the trace is missing), is_summed (whether all row groups have checksums),
+tables (of the caches), lost (events), is_cut_short (whether the end of the trace is missing)},
+shortened (why the end is missing, or null), is_summed (whether all row groups have checksums),
 row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
 pub(crate) struct TraceInfoArgs {
     /// Trace to read

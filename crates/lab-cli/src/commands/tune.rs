@@ -11,35 +11,34 @@ use std::process::ExitCode;
 
 /// Recommend tables and an eviction rule for the caches of a mount
 ///
-/// For each cache, the command first selects a table, and then compares it with the current table, which
-/// is the table that a mount uses by default. The selection uses the first half of the trace. The
-/// comparison uses the second half.
+/// For each cache, the command first selects a table, and then compares it with the current table: the
+/// table that a mount with --cache-size set to the value of --memory uses by default. The selection uses
+/// the first half of the trace. The comparison uses the second half.
 ///
 /// To select a table, the command measures the time of a lookup with every hash function and several
 /// table sizes. A table is tied with the fastest table if their times differ by no more than the noise.
-/// The noise is 3% of the slower time, plus 4.5 times the combined median absolute deviation of both
-/// times. If the current table is the fastest, or tied with it, the command selects the current table.
-/// Otherwise the command selects the smallest of the tied tables.
+/// The noise of two times with the median absolute deviations a and b is 3% of the slower time, plus
+/// 4.5 * sqrt(a^2 + b^2). If the current table is the fastest, or tied with it, the command selects the
+/// current table. Otherwise the command selects the smallest of the fastest and the tied tables.
 ///
 /// For the current table and the selected table, the command prints the time of a lookup in nanoseconds
 /// and the mean number of links. A link is an entry of a hash chain that a lookup compares with its key.
-/// For comparison, the command also prints the expected number of links if the keys were distributed at
-/// random.
+/// The command also prints the number of links that is expected if keys are distributed at random.
 ///
 /// The command recommends a change only if the selected table is faster by more than the noise in the
-/// second half as well. In addition, the selected table must be faster in at least 95% of the pairs of
-/// timed runs; a pair is one run of each table. For a recommended change, the command also prints the
-/// change in the number of links, with a 95% confidence interval. For this interval, the second half is
-/// divided into 16 segments, from which 1000 random samples are drawn.
+/// second half as well, and faster in at least 95% of the pairs of timed runs. A pair is one run of each
+/// table. If the second half has fewer than 10000 lookups, no change is recommended. For a recommended
+/// change, the command also prints the change in the number of links, with a 95% confidence interval. For
+/// this interval, the second half is divided into 16 segments, from which 1000 random samples are drawn.
 ///
-/// The option shrink=eager of larder mount -o tables= evicts names (dentries) early: chains become
+/// The option shrink=eager of larder mount -o tables= evicts names (dentries) early. Chains are then
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names
-/// twice: in a table that is large enough for all names, and in a table that may contain half as many.
-/// shrink=eager is recommended only if the time that shorter chains save exceeds the time of the
+/// twice: with room for as many names as the cache contained at most, and with room for half as many.
+/// shrink=eager is recommended only if the time that shorter chains save is at least the time of the
 /// additional misses. --miss-ns sets the time of one miss.
 ///
-/// The last line of the output is the option for larder mount. Links are the same in every run, but
-/// times vary: if a gain is close to the noise, another run can give a different recommendation.
+/// The last line of the output is the option for larder mount. Times vary between runs of the command. If
+/// a gain is close to the noise, another run can give a different recommendation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,8 +48,9 @@ Examples:
 
 JSON:
   source                  origin of the trace
-  losses                  {events (number of missing events), is_cut_short (whether the end of the
-                          trace is missing), reason (why it is missing)}
+  losses                  {events (number of events that were lost during the recording),
+                          is_cut_short (whether the end of the trace is missing), reason (why the
+                          end is missing, or null)}
   memory_bytes            value of --memory
   mount_option            recommended option of larder mount
   caches [{
@@ -77,16 +77,17 @@ These values can be null:
   lookup_ns, mad_ns, gain_time  if there were too few lookups to measure times
   low, high                     if the second half has fewer than 10000 lookups, or if most of the
                                 16 segments have none
-  saved_ns                      if the saved time is within the noise
+  saved_ns                      if shrink=eager saves less than 10% of the time of a lookup, or was
+                                faster in less than 95% of the pairs of timed runs
   break_even_ns                 if shrink=eager adds no misses
   shrinking                     if the trace has no names")]
 pub(crate) struct TuneArgs {
     /// Trace to replay
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// Accept a trace that was cut short
+    /// Accept a trace that was cut short or damaged
     ///
-    /// The trace is read up to its last complete row group.
+    /// The trace is read up to its first missing or damaged row group.
     #[arg(long)]
     pub salvage: bool,
     /// Memory for the caches, like larder mount --cache-size

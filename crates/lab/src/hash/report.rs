@@ -132,15 +132,16 @@ impl Report for HashReport {
 }
 
 const ABOUT_COLUMNS: &str = "\
-`hit` is the mean number of links that a lookup walks if it finds its object, and `miss` if it does not. For \
-red-black trees, both count the pages that are compared with the key. `excess` compares the mean for all \
-lookups with chance, which is the mean over all possible functions for this trace. The following columns \
-describe the table at the time when it contains the most objects: `longest` is the length of the longest \
-chain; `empty` is the share of empty buckets; `in mean chains` is the share of the objects whose chain is no \
-longer than the mean length, rounded up; `chi-square`, `degrees` and `p` are a test against the Poisson \
-distribution. `ns` is the time of a lookup: the median of seven runs, and their median absolute deviation. \
-Each run repeats the last lookups before that time, while nothing else runs. An asterisk marks the fastest \
-rows: no other row is faster by more than 3% plus 4.5 times the combined deviation of both rows.\n";
+`hit` is the mean number of links that a lookup walks if it finds its object, and `miss` is the mean number if \
+it does not. For red-black trees, both count the pages that are compared with the key. `excess` compares the \
+mean for all lookups with the mean that is expected for keys distributed at random. The following columns \
+describe the table at the time when it contains the most objects. `longest` is the length of the longest \
+chain. `empty` is the share of empty buckets. `in mean chains` is the share of the objects whose chain is at \
+most as long as the mean, rounded up. `chi-square`, `degrees` and `p` are a test against the Poisson \
+distribution. `ns` is the time of a lookup: the median of seven runs, and their median absolute deviation \
+(MAD). The runs repeat the last lookups before the time when the table contains the most objects, while \
+nothing else runs. An asterisk marks each row that no other row beats by more than the noise. The noise \
+between two rows with MADs a and b is 3% of the slower time, plus 4.5 * sqrt(a^2 + b^2).\n";
 
 const ABOUT_COSTS: &str = "\
 ## Functions\n\nThe table shows the processor cycles to compute a bucket. The function is either inlined \

@@ -214,12 +214,13 @@ impl FrontPage {
         let plot = self.plot();
         let _ = write!(
             text,
-            "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A rule \
-             that passes then proves nothing, except for a claim that something is not worse. *Former verdict* is \
-             that before the rule or the workload was changed; a dash means that neither was, or that the finding is \
-             new. The reasons are in [the last section](#changes-since-the-last-version).\n\n\
+            "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A finding \
+             that would hold then proves nothing, unless it claims that something is not worse. *Former verdict* is \
+             the verdict before the rule or the workload was changed; a dash means that neither was changed, or that \
+             the finding is new. [The last section](#changes-since-the-last-version) states the reasons.\n\n\
              A finding holds if the whole 95% interval of each of its effects is in the green range, and does not \
-             hold if one is outside of it. A figure without an interval is exact, or has too few repetitions.\n\n\
+             hold if one interval is outside of it. A figure without an interval is exact, or has too few \
+             repetitions.\n\n\
              ![Each finding: published effects and those obtained here]({})\n\n",
             plot.name
         );
@@ -265,8 +266,8 @@ impl FrontPage {
         let undecided = count(&|entry| entry.holds.is_none());
         let weak = count(&|entry| entry.holds == Some(true) && entry.proves_nothing);
         format!(
-            "Findings: {}. Hold: {holds}; do not hold: {fails}; undecided: {undecided}. Findings that hold, but would \
-             also hold if nothing had changed although they claim a difference: {weak}.",
+            "Findings: {}. Hold: {holds}; do not hold: {fails}; undecided: {undecided}. Findings that claim a difference \
+             and hold, but would also hold if nothing had changed: {weak}.",
             self.entries.len(),
         )
     }
@@ -362,8 +363,8 @@ mod tests {
             entry(WithinNoise, DoesNotHold, false),
         ]);
         let text = page.text("This page reproduces a document.");
-        let sums = "Findings: 5. Hold: 3; do not hold: 1; undecided: 1. Findings that hold, but would also hold if \
-                    nothing had changed although they claim a difference: 1.";
+        let sums = "Findings: 5. Hold: 3; do not hold: 1; undecided: 1. Findings that claim a difference and hold, but \
+                    would also hold if nothing had changed: 1.";
         assert!(text.contains(sums), "{text}");
         assert_eq!(text.matches("xor is terrible").count(), 5);
         assert!(text.contains("](lever2000-findings.svg)"), "{text}");

@@ -1,10 +1,11 @@
 //! The operations that change an image.
 //!
 //! Model: the kernel's VFS and ext4 above the journal. An operation locks the inodes that it uses,
-//! opens a handle, changes metadata, and stops the handle. Content is written to the page cache
-//! first, and to the device during write-back. Large writes bypass the page cache. Blocks are
-//! allocated during write-back (delayed allocation), and are mapped after the content is on the
-//! device. Therefore no commit exposes the previous contents of a block.
+//! opens a handle, changes metadata, and stops the handle. The content of a large write is written
+//! directly to the device. Other content is written to the page cache first. Write-back then
+//! allocates its blocks (delayed allocation) and writes it to the device. In both cases, blocks are
+//! mapped only after their content is on the device. With `data=journal`, the handle that maps the
+//! blocks also journals their content. Therefore no commit exposes the previous contents of a block.
 
 mod allocate;
 mod content;
@@ -30,8 +31,8 @@ pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
 
-/// Changes the content of files, and deletes files. Dirty content is in the page cache, where the
-/// reader finds it.
+/// Changes the content of files, and deletes files. Dirty content is in the page cache, where reads
+/// find it.
 #[derive(Debug)]
 pub(crate) struct Writer {
     inodes: Arc<Inodes>,

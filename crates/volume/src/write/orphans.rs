@@ -3,8 +3,8 @@
 //! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that loses its last name is recorded
 //! as an orphan on the image until it is deleted. It is deleted immediately if it has no holds
 //! (references from open files and the kernel). Otherwise it is deleted when the last hold is
-//! released or, after a crash, at the next mount. The number of handles that a deletion needs
-//! depends on the number of its blocks.
+//! released or, after a crash, at the next mount. A deletion uses as many handles as the blocks of
+//! the file require.
 
 use super::Writer;
 use super::truncate::FILE_BLOCKS;
@@ -18,7 +18,7 @@ const DELETE_CREDITS: u32 = 128;
 
 impl Writer {
     /// Decrements the link count of `inode` after one of its names was removed, and writes the
-    /// inode. If no names remain, makes the inode an orphan.
+    /// inode. The count of a directory becomes 0. If no names remain, makes the inode an orphan.
     pub(super) fn drop_name(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         let left = if inode.is_directory() {
             0
@@ -96,8 +96,8 @@ impl Writer {
         if !table.hold(ino) {
             return Err(larder_ext4::Error::StaleInode(ino).into());
         }
-        // Check whether the inode was deleted before it got the hold. Any other error is returned
-        // by the operation that uses the inode.
+        // Check whether the inode was deleted before it got the hold. Other errors are ignored here,
+        // because the operation that uses the inode returns them.
         match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
                 // The number may belong to a new file now. If that file lost its last name during
@@ -167,7 +167,7 @@ impl Writer {
     fn delete(&self, live: &Live<'_>) -> Result<()> {
         let deleted = self.delete_locked(live);
         if MemoryOnly::has_missed() || would_wait(&deleted) {
-            // The caller deletes the file later. Until then, the state must be kept.
+            // The caller deletes the file later. Until then, its state must be kept.
             live.end_deletion();
         } else if deleted.is_err() {
             live.drop_state();
@@ -187,7 +187,7 @@ impl Writer {
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
-        // The first handle ends the memory-only part, so the next one could wait.
+        // Stopping the first handle ends the memory-only part, so a second handle could wait.
         let is_memory_only = MemoryOnly::is_active();
         loop {
             let (handle, (left, inode)) = fs.change(DELETE_CREDITS, |handle| -> Result<_> {

@@ -105,7 +105,7 @@ struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
-    /// The size that the file on the image has at least after the batch is mapped.
+    /// The minimum size of the file on the image after the batch is mapped.
     size_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Assigns device blocks to dirty content, and maps them after the content has been written.
 //!
-//! Model: `mpage_map_one_extent` and `ext4_end_io`, in the opposite order. Content is written to
-//! the device before its blocks are mapped. Therefore no commit exposes the previous contents of a
+//! Model: `mpage_map_one_extent` and `ext4_end_io`. Unlike in the kernel, content is written to the
+//! device before its blocks are mapped. Therefore no commit exposes the previous contents of a
 //! block, and no commit has to wait for content.
 
 use super::retry::retry_after_commit;

@@ -10,9 +10,8 @@ use crate::workload::{Jobs, Operation, ReaderJob};
 pub(super) const SETUP: &str = "\
 `aio-stress -l -s4096 -r128 -t1`, `-o1` and `-o3`, on the image of a DVD: one thread reads 4096 MB \
 in records of 128 KiB in order, and then the same number of records at random places. Asynchronous \
-reads through the page cache were served one after the other in 2007, and are so here. Each test \
-starts with an empty cache, because the published random reads take longer than they would with a \
-warm one.";
+reads through the page cache are served one after the other, as in 2007. Each test starts with an \
+empty cache, because the published random reads take longer than they would with a warm one.";
 
 const FILE_BYTES: u64 = 4096 << 20;
 const RECORD_BYTES: u64 = 128 << 10;

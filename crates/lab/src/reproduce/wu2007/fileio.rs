@@ -15,7 +15,7 @@ pub(super) const SETUP: &str = "\
 `sysbench --test=fileio --file-io-mode=async --file-test-mode=rndrw --file-total-size=4G \
 --file-block-size=64K --max-requests=10000`: threads share 10,000 requests of 64 KiB at random \
 places of 128 files (the default of sysbench) with 4 GB in total. There are three reads for every \
-two writes, and after each 100 requests an fsync of each file that was written. Each run starts \
+two writes. After every 100 requests, each file that was written is synced. Each run starts \
 with an empty cache. The second run uses other random numbers than the first.";
 
 const TOTAL_BYTES: u64 = 4 << 30;

@@ -22,10 +22,10 @@ pub(super) const SETUP: &str = "\
 (`special`), on a table of the published size (10,000,000 rows, 2.4 GB). The buffer pool had 8 MB, the default of 2007. \
 `scripts/record-oltp` repeats the recording: 15,000 transactions of 14 queries, with 20.6 reads of 16 KiB for each \
 transaction. Threads share 10,000, 5,000 or 2,000 consecutive transactions of the recording, and read through one open \
-file, as the server does. Each seed starts at another transaction, and continues at the first one after the last one. \
-Each query takes 100 µs in addition to its reads. Each run starts with an empty page cache. The buffer pool is that \
-of the recording: with more threads, it would have missed slightly other pages. MySQL 5 also had a random read-ahead of \
-its own, which MariaDB does not use by default.";
+file, as the server does. Each seed starts at a different transaction; the last transaction of the recording is \
+followed by the first. Each query takes 100 µs in addition to its reads. Each run starts with an empty page cache. The \
+reads are those of one thread; with more threads, the misses in the buffer pool would differ slightly. MySQL 5 also had \
+a random read-ahead of its own, which MariaDB does not use by default.";
 
 const RECORDING: &[u8] = include_bytes!("oltp.bin");
 /// The size of the table's file.

@@ -32,9 +32,9 @@ The five CPU cases of Wu 2007, timed in one process: Larder's page cache and pol
 plain loop, which copies each page out and fills a missing page with zeros, like that of a sparse \
 file. Times are in nanoseconds per page: the median of seven rounds and, in parentheses, the \
 excess of the slowest round over the fastest. The policies take turns, and each round has a new \
-cache. The document timed whole system calls of the kernel, in which the same saving is a smaller \
-part. Therefore only the signs can be compared, and not even the signs if a change is not larger \
-than the spread next to it.\n";
+cache. The document timed whole system calls of the kernel, of which the same saving is a smaller \
+part. Therefore only the signs of the changes can be compared. If a change is not larger than the \
+excess next to it, its sign cannot be compared either.\n";
 
 /// Times all cases under all policies, one after the other.
 ///

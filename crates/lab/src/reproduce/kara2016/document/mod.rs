@@ -25,10 +25,10 @@ const LIMITS: &str = include_str!("limits.md");
 
 /// What changed since the last version.
 const CHANGES: &str = "\
-The report begins with its findings, as a table and as a plot. Findings are judged by intervals, and alike in both \
-directions: a table of fewer processors than the letter's machine had neither shows nor refutes a finding about \
-contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the published \
-times.
+The report begins with its findings, as a table and as a plot. Findings are judged by intervals, with the same rule in \
+both directions: a table measured on fewer processors than the letter's machine had neither shows nor refutes a finding \
+about contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the \
+published times.
 ";
 
 impl Report for Kara2016 {
@@ -122,8 +122,8 @@ impl Kara2016 {
         format!(
             "## Method\n\n\
              Printed by `larder lab reproduce kara2016{}` with seed {}, on {} processors; the letter's \
-             machine had {PROCESSORS}. Here each process sets {} times, in the letter {OPERATIONS} times; \
-             all times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
+             machine had {PROCESSORS}. Here each process sets an attribute {} times; in the letter, \
+             {OPERATIONS} times. All times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
              [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n\n\
              | table | what sets attributes |\n|-------|------|\n\
              | volume | threads, in Larder's file system with ext4 and a journal of 16,384 blocks, on a \
@@ -154,7 +154,7 @@ impl Kara2016 {
              bound of the criterion, and does not hold if an interval is outside; otherwise the effect is \
              within the noise.\n\n\
              \"If nothing had changed\" is the verdict for the same table if its times were equal under all \
-             variants; on the first page, it is that for the published table. Only a non-inferiority claim may \
+             variants; on the first page, the table is the published one. Only a non-inferiority claim may \
              hold then. Tests also judge \
              each finding on tables with inverted effects, with halved effects, and with noise alone.\n\n\
              A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
@@ -164,12 +164,12 @@ impl Kara2016 {
              stated below the criterion.\n\n\
              With at least six runs or seeds, an effect is the median over them, with an interval that \
              contains the median of their distribution with a probability of 95%. Otherwise the interval of \
-             a mean is that of figures which may differ by the noise of the table: the \
+             a mean assumes that each figure can differ by the noise of the table: the \
              difference between two figures that can occur by chance. For \
-             the published table it is the difference between the largest and the smallest figure of \
-             `off` with the same P and F, because V does not affect `off` ({}). For the other tables \
-             it is the difference between the longest and the shortest run of a case. Both are \
-             medians, in percent of the smaller figure, and at least 5%",
+             the published table, it is the difference between the largest and the smallest figure of \
+             `off` with the same P and F, because V does not affect `off` ({}). For the other tables, \
+             it is the difference between the longest and the shortest run of a case. In both cases, the \
+             noise is the median of these differences, in percent of the smaller figure, and at least 5%",
             percent(self.published.noise),
         );
         if self.size.config.runs == 1 {

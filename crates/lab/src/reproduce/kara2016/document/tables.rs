@@ -54,8 +54,8 @@ impl Kara2016 {
              - The file system works {} ns before it calls the cache, and {} ns while it holds an entry. \
              Each of these times is multiplied by a random factor from 0.5 to 1.5.\n\
              - Each set writes {} lines that all sets share.\n\
-             - A transaction has at most {} blocks. Its commit takes {} ns a block.\n\
-             - Waking a process takes {} ns, and switching to one {} ns.\n\n\
+             - A transaction has at most {} blocks. Its commit takes {} ns for each block.\n\
+             - Waking a process takes {} ns, and switching to one takes {} ns.\n\n\
              {}\n{}\n\
              The table shows three counts per set, with F={}: handovers of **locks** from one processor to \
              another / handovers of **lines** / how often a process **parked**.\n\n{}\n\
@@ -99,9 +99,10 @@ impl Kara2016 {
             table.push(row);
         }
         format!(
-            "The work, the number of shared lines, the cost of a waiting process and that of a committed \
+            "The work, the number of shared lines, the cost of a waiting process and the cost of a committed \
              block are fitted to the 21 published times with `off` (medians over V). No other column \
-             influenced a cost, and no cost was changed afterwards. Simulated / published with `off`, with a root mean square of the logarithms of {}:\n\n{}",
+             influenced a cost, and no cost was changed afterwards. The table shows simulated / published with \
+             `off`. The root mean square of the logarithms is {}.\n\n{}",
             significant(self.fit.error),
             table.to_markdown(),
         )
@@ -137,8 +138,8 @@ impl Kara2016 {
             table.push(row);
         }
         format!(
-            "Simulated / published under the other variants, as means over V and F. No cost was fitted to these \
-             times:\n\n{}",
+            "The table shows simulated / published under the other variants, as means over V and F. No cost was \
+             fitted to these times.\n\n{}",
             table.to_markdown()
         )
     }
@@ -182,10 +183,10 @@ impl Kara2016 {
             "## The reusable flag\n\nThe last patch of the rewrite, \"mbcache: add reusable flag to cache \
              entries\", marks the entry of a block with the maximum number of users, so that searches pass over \
              it. Its description reports the gain: with 5 values and 20,000 files of each process, 64 processes \
-             are 25 times as fast, and 8 processes almost 3 times. The gain is the time without the flag divided \
+             are 25 times as fast, and 8 processes almost 3 times as fast. The gain is the time without the flag divided \
              by the time with it, under `referenced`. In the engine and in the simulation, a full block costs a \
              search only the accesses to the cache and to the block's count of users. ext4 must also find the \
-             block in the buffer cache. A chain in Larder has at most 128 entries, so that the engine examines \
+             block in the buffer cache. A chain in Larder has at most 128 entries, so the engine examines \
              fewer full blocks than Linux, whose chains have no limit. The volume and the kernel always use the flag, so \
              the gain cannot be measured there. Measured gains have an interval over pairs of runs, simulated ones \
              over seeds.\n\n{}\n",
@@ -224,11 +225,11 @@ impl Kara2016 {
         }
         format!(
             "## Commits\n\nA transaction has a maximum number of blocks. When the running transaction \
-             reaches it, all processes wait for its commit. The journal has 16,384 blocks, of which Linux \
-             gave a transaction a quarter in 2016; Larder gives it a quarter too, and Linux since 6.11 a \
-             third. The table shows, for the most files and for the fewest and the most values, commits per \
-             run of {} sets per process, blocks per commit, and the duration of a commit. The kernel reports \
-             a moving average of the duration.\n\n{}\n",
+             reaches it, all processes wait for its commit. The journal has 16,384 blocks. In 2016, Linux \
+             allowed a transaction a quarter of them, as Larder does; since 6.11, Linux allows a third. The \
+             table shows commits per run of {} sets per process, blocks per commit, and the duration of a \
+             commit, for the most files and for the fewest and the most values. The kernel reports a moving \
+             average of the duration.\n\n{}\n",
             self.size.config.operations,
             table.to_markdown(),
         )

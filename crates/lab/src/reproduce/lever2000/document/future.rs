@@ -12,12 +12,13 @@ const KEYS: &str = "\
 
 Section 6 leaves the keys of processes, users and memory areas to the future. They were recorded by `larder lab \
 record --keys` on 24 November 2026 on a machine with two processors, while several Rust programs were compiled and \
-tested in parallel. A lookup is a lookup of a random entry at a random time, and hits. `random` is the range of 95% \
-of 1000 random distributions of as many keys; `excess` compares the links with their mean. Linux 2.2 has 128 buckets \
-for processes and 32 for users, which `pid-reference` distributes. The kernels of the document have 4000 process \
-slots, and therefore 1000 buckets with the mask 999. Only eight bits of this mask are set, so that at most 256 \
-buckets are used: `pid-4000-slots`, listed with 1024 buckets. Memory areas are hashed by the number of the process in \
-place of the address of an inode, and by their first page.
+tested in parallel. Each lookup is for a random entry at a random time, and hits. `random` is the range of the middle \
+95% of 1000 random distributions of the same number of keys. `excess` compares the links with the mean of these \
+distributions. Linux 2.2 has 128 buckets for processes and 32 for users, and uses the function `pid-reference` for \
+both. The kernels of the document have 4000 process slots, and therefore 1000 buckets with the mask 999. Only eight \
+bits of this mask are set, so at most 256 buckets are used. The tables list this function as `pid-4000-slots`, with \
+1024 buckets. The key of a memory area consists of the number of its process, instead of the address of an inode, and \
+of its first page.
 
 ";
 
@@ -49,11 +50,12 @@ impl Lever2000 {
         format!(
             "## Misses with a disk\n\nThe time of the device in a miss, in virtual time: medians of {} seeds with 95% \
              confidence intervals. A process looks up {} names in random order with empty caches, and then reads the \
-             first page of each file. A dentry miss needs the directory's block and the inode's block. Both are shared \
-             with other names: the share of the misses that read the device is {}, with {} reads a miss on average. Each \
-             of these reads is a miss in the buffer cache. If the directory is in the buffer cache, a dentry miss makes {} reads. A page \
-             fault makes {} reads. `spread` means that the block groups of the image are spread over the whole device; \
-             `together` means that they are at its start.\n\n{}\n",
+             first page of each file. A dentry miss needs the directory's block and the inode's block. Both blocks are \
+             shared with other names, so not every miss reads the device: the share that does is {}, and the mean \
+             number of reads for each miss is {}. Each of these reads is a miss in the buffer cache. If the directory \
+             is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} reads. `spread` means that the \
+             block groups of the image are spread over the whole device; `together` means that they are at its \
+             start.\n\n{}\n",
             misses.seeds,
             misses.files,
             misses.dentry_misses_that_read,

@@ -28,7 +28,7 @@ const LIMITS: &str = include_str!("limits.md");
 /// What changed since the last version.
 const CHANGES: &str = "\
 The report begins with its findings, as a table and as a plot. Findings are judged by the intervals of their effects; \
-throughputs are compared in pairs of runs. Claims that were not judged before are findings, and the section on the \
+throughputs are compared in pairs of runs. Claims that were not judged before are now findings. The section on the \
 document's future work is new.
 ";
 
@@ -95,8 +95,8 @@ impl Lever2000 {
         format!(
             "## Method\n\n\
              Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. There are as many \
-             runs of each kernel as in the document: seven in Table 1, whose averages are those of the middle \
-             five, ten in Table 6, and five in the other tables{}. A run repeats the scripts until it lasts \
+             runs of each kernel as in the document: seven in Table 1, of which the middle five are averaged; \
+             ten in Table 6; and five in the other tables{}. A run repeats the scripts until it lasts \
              at least {} seconds, with the same number of scripts for all kernels of a table. The kernels take \
              turns, several times within a run, so that changes in the machine's speed affect all of them alike. \
              The measurement was interrupted and resumed {} times. `s` is the standard deviation. All figures \
@@ -141,15 +141,15 @@ impl Lever2000 {
              each run except for effects of concurrency. Throughputs are compared in pairs of runs in the same round: \
              the ratio is their geometric mean, with a 95% interval from a bootstrap over pairs, which requires five \
              pairs. All rounds are compared, because the caches are warm before the first one. The same ratios by \
-             processor time are listed, but do not decide. Published throughputs have the interval that follows from \
-             the printed deviations. Ratios of deviations have the interval of normally distributed runs.\n\n\
+             processor time are listed, but do not decide. The interval of a published throughput follows from the \
+             printed deviation. The interval of a ratio of deviations assumes normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
              first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
              inverted effects, with halved effects, and with noise alone.\n\n{scatter}{precision}\n\n\
              The rules were fixed before any result of this reproduction was known, except where a change is stated \
-             below the rule, and with three exceptions: the rule for the size of the inode table first used the \
-             links of all lookups, that for 64 bits the links of kernel D, and that for inlining a single function \
-             without noise.\n\n"
+             below the rule. There are three more exceptions. At first, the rule for the size of the inode table used \
+             the links of all lookups, the rule for 64 bits used the links of kernel D, and the rule for inlining \
+             used a single function and ignored noise.\n\n"
         )
     }
 

@@ -20,9 +20,9 @@ const LIMITS: &str = include_str!("../limits.md");
 
 /// What changed since the last version.
 const CHANGES: &str = "\
-The report begins with its findings, as a table and as a plot. The two figures of thrashing, which have different \
-units, are two tables. All figures are medians over ten seeds instead of those of one seed. Findings are judged by \
-intervals over the seeds; before, only rows were judged.
+The report begins with its findings, as a table and as a plot. The two figures of thrashing have different units, \
+so each has its own table. All figures are medians over ten seeds instead of figures of one seed. Findings are \
+judged by intervals over the seeds. Previously, only rows were judged.
 ";
 
 /// What changed since the first results.
@@ -111,8 +111,9 @@ impl Wu2007 {
             "## Method\n\nThe simulator consists of a virtual clock, Larder's page cache and readahead policies, and \
              a model of the document's disk. `modern` is the readahead of current Linux, which is newer than the \
              document.\n\n\
-             Printed by `larder lab reproduce wu2007{}` with {} from {} on. Figures are medians over the seeds. The \
-             same command prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and [wu2007.json](wu2007.json).\n\n",
+             Printed by `larder lab reproduce wu2007{}` with {}, starting at {}. Figures are medians over the seeds. The \
+             same command always prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
+             [wu2007.json](wu2007.json).\n\n",
             if self.divisor == 1 { "" } else { " --quick" },
             counted(self.seeds),
             self.seed
@@ -123,8 +124,8 @@ impl Wu2007 {
     fn rows_text(&self) -> String {
         let text = format!(
             "## Rows that agree\n\n{}\n\
-             \"Direction agrees if nothing changes\" is the baseline: the rows that agree in direction \
-             with a system in which all changes are zero. Changed rows are those whose published change \
+             \"Direction agrees if nothing changes\" is the baseline: the number of rows whose direction would \
+             agree if every simulated change were zero. Changed rows are those whose published change \
              is larger than the noise. Loose rows are from tests whose published noise is above \
              {LOOSE_NOISE_PCT}%, so that agreement is weak evidence.\n\n",
             self.tally_table().to_markdown()
@@ -228,18 +229,18 @@ fn counted(seeds: u32) -> String {
 fn criterion() -> String {
     format!(
         "## How findings are judged\n\n\
-         A finding is about the ratio of a figure under `ondemand` to that under `legacy`, as the median over all \
-         seeds. Its interval contains the median of the distribution over seeds with a probability of 95%; fewer \
-         than six seeds have none, and decide nothing. A finding holds if the whole interval is within the bound of \
-         its criterion, and does not hold if it is outside. The criteria of the findings were fixed after the figures \
-         of one seed were known, from the published figures alone: half of a published gain, or the noise of the \
-         document's own tables.\n\n\
-         \"If nothing had changed\" is the verdict for these results if each figure under `ondemand` were that under \
+         A finding is about the ratio of a figure under `ondemand` to the same figure under `legacy`, as the median \
+         over all seeds. Its interval contains the median of the distribution over seeds with a probability of 95%. \
+         With fewer than six seeds, there is no interval, and nothing is decided. A finding holds if the whole \
+         interval is within the bound of its criterion, and does not hold if the whole interval is outside. The \
+         criteria of the findings were derived from the published figures alone: half of a published gain, or the \
+         noise of the document's own tables. They were fixed when the figures of one seed were already known.\n\n\
+         \"If nothing had changed\" is the verdict if each figure under `ondemand` equalled the figure under \
          `legacy`. Only a non-inferiority claim may hold then. Tests also judge each finding on results with inverted \
          changes, with halved changes, and with noise alone.\n\n\
-         Rows are judged as well. \
-         The rule was fixed before any result was known. A change is that from `legacy` to `ondemand` of \
-         a figure in the unit of its table, in percent of `legacy`, rounded to one decimal.\n\n\
+         Rows are judged as well. The rule was fixed before any result was known. A change is the relative change of \
+         a figure from `legacy` to `ondemand`, in percent, rounded to one decimal. The figure has the unit of its \
+         table.\n\n\
          1. A change counts as **none** if it is not larger than the noise of its row. The noise is the \
          largest difference, in the document, between two runs of the same test on the same kernel, \
          over all tests of that kind. The document has no second run of aio-stress, OLTP and thrashing; \

@@ -38,7 +38,7 @@ impl Wu2007 {
             let [ondemand_mb_s, _] = ondemand.means_above(STREAMS_ABOVE);
             let _ = writeln!(
                 text,
-                "These throughputs are those of the best second of each. In the mean of the seconds with \
+                "These are the throughputs in the best second of each policy. In the mean of the seconds with \
                  more than {STREAMS_ABOVE} streams, the gain is {} times: {} MB/s against {} MB/s.",
                 ratio(ondemand_mb_s, legacy_mb_s),
                 significant(ondemand_mb_s),
@@ -124,9 +124,9 @@ impl Wu2007 {
         }
         format!(
             "### Gain over the open properties\n\n\
-             The gain in the best second, with the throughputs in MB/s, for other values of the two properties that the \
-             document leaves open. It is {least:.2} to {most:.2}. The finding is judged with 75.3 MiB and reads of \
-             4 KiB. Each cell is one run with the first seed.\n\n{}\n",
+             The table shows the gain in the best second, with the throughputs in MB/s, for other values of the two \
+             properties that the document leaves open. The gain is {least:.2} to {most:.2}. The finding is judged with \
+             75.3 MiB and reads of 4 KiB. Each cell is one run with the first seed.\n\n{}\n",
             table.to_markdown()
         )
     }
