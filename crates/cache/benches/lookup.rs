@@ -180,8 +180,8 @@ fn tempfile() -> File {
 }
 
 fn main() {
-    // Cargo passes this argument to benchmarks, but not to tests. The name of the only part to run
-    // may follow it.
+    // Cargo passes this argument to benchmarks, but not to tests. The names of the parts to run may
+    // follow it.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen = |part: &str| {

@@ -163,7 +163,7 @@ impl<const W: usize> InodeCache<W> {
     }
 
     /// Removes inode `ino`. Returns false if it is not cached.
-    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, ino: u32) -> bool {
         self.table.remove(&ino)
     }

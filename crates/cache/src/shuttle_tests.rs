@@ -24,9 +24,9 @@ pub(crate) fn check(model: fn()) {
 
 /// A tape that checks that insertions and removals of each key alternate.
 #[derive(Debug, Default)]
-pub(crate) struct Follower(std::sync::Mutex<HashSet<HashKey>>);
+pub(crate) struct CheckingTape(std::sync::Mutex<HashSet<HashKey>>);
 
-impl Tape for Follower {
+impl Tape for CheckingTape {
     fn record(&self, event: Event) {
         let mut present = self.0.lock().unwrap();
         match event.operation {

@@ -17,7 +17,7 @@ pub struct CacheStats {
     /// were evicted or removed.
     #[serde(default)]
     pub inserted: u64,
-    /// The largest number of objects.
+    /// The maximum number of objects in the cache.
     pub capacity: u64,
     /// The number of lookups.
     pub lookups: u64,

@@ -96,7 +96,7 @@ pub trait Tape: Debug + Send + Sync {
 pub struct RecordingStats {
     /// The name of the trace file.
     pub file: String,
-    /// The number of events in the file, including those that will be written to it next.
+    /// The number of recorded events: those in the file, and those that are about to be written to it.
     pub events: u64,
     /// The number of events that were reported, but are not recorded in the file.
     pub lost: u64,

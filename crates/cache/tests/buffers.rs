@@ -109,7 +109,7 @@ fn verified_block_is_not_verified_again() {
     assert_eq!(calls.load(Relaxed), 3);
     assert!(
         buffers.read(2, verify(false)).is_err(),
-        "its neighbour was not"
+        "the neighbour is not verified"
     );
 }
 
@@ -174,7 +174,11 @@ fn prefetch_reads_neighbours_at_once() {
     }
     assert_eq!(device.reads(), 1);
     buffers.prefetch(1, 12);
-    assert_eq!(device.reads(), 3, "what is cached divides what is read");
+    assert_eq!(
+        device.reads(),
+        3,
+        "a cached block splits the range into two reads"
+    );
 }
 
 #[test]
@@ -202,7 +206,11 @@ fn started_prefetch_reads_each_run_at_once() {
     let mut budget = buffers.prefetch_budget();
     buffers.start_prefetch(&[3..7, 20..22], Priority::Background, &mut budget);
     assert_eq!(budget, 3, "the cache has 64 frames");
-    assert_eq!(device.reads(), 4, "what is cached divides a range");
+    assert_eq!(
+        device.reads(),
+        4,
+        "a cached block splits a range into two reads"
+    );
     for block in [3, 4, 6, 20, 21] {
         let buffer = buffers.read(block, unverified).unwrap();
         assert_eq!(buffer[0], first_byte(block, 4096));

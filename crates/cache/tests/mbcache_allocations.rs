@@ -64,7 +64,7 @@ fn lookups_allocate_nothing() {
 }
 
 #[test]
-fn deleting_a_held_entry_allocates_at_most_the_note_of_the_waiter() {
+fn deletion_of_held_entry_allocates_only_the_list_of_waiters() {
     for &variant in Variant::CACHES {
         let cache = cache(variant);
         let delete_held = || {
@@ -76,7 +76,7 @@ fn deleting_a_held_entry_allocates_at_most_the_note_of_the_waiter() {
             held.wait_unused();
         };
         assert!(allocations(delete_held) <= 1, "{variant}");
-        assert_eq!(allocations(delete_held), 0, "{variant}: noted before");
+        assert_eq!(allocations(delete_held), 0, "{variant}: the list exists");
     }
 }
 

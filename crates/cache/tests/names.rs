@@ -42,7 +42,7 @@ fn eight_bytes(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn names_crafted_to_multiply_by_zero_spread() {
+fn names_with_a_crafted_factor_of_zero_do_not_share_a_bucket() {
     /// The constant that the hash function xors with words if the seed is 0.
     const WORDS: u64 = 0x2d35_8dcc_aa6c_78a5;
     for seed in SEEDS {
@@ -62,8 +62,9 @@ fn names_crafted_to_multiply_by_zero_spread() {
 }
 
 #[test]
-fn names_in_many_directories_spread() {
-    /// A step whose multiples are adjacent under the unseeded multiplier.
+fn equal_names_in_many_directories_do_not_share_a_bucket() {
+    /// A step between directory numbers. `Hash64`, which has no seed, would put these directories into few
+    /// buckets.
     const CLUSTERING: u32 = 0x02d0_9bd1;
     for seed in SEEDS {
         for step in [1, 2, 16, 8192, CLUSTERING] {

@@ -66,7 +66,7 @@ fn assert_no_dentry_is_stale(bytes: usize, new: Dentry) {
     });
     let name = &names(bytes)[1];
     cache.insert(2, name, new);
-    assert_eq!(cache.get(2, name), None, "neither the old value nor a slot");
+    assert_eq!(cache.get(2, name), None, "the old value is removed");
     assert_eq!(cache.stats().objects, u64::from(SLOTS) - 1);
     // Now a slot is free.
     cache.insert(2, name, new);
@@ -98,7 +98,7 @@ fn inode_without_a_free_slot_is_dropped() {
         }
     });
     cache.insert(1, &[2, 2]);
-    assert_eq!(cache.get(1), None, "neither the old value nor a slot");
+    assert_eq!(cache.get(1), None, "the old value is removed");
     assert_eq!(cache.stats().objects, u64::from(SLOTS) - 1);
     cache.check_invariants();
 }

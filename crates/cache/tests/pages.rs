@@ -1,4 +1,4 @@
-//! Tests of the page cache: the life of its entries, its limits, and concurrent use.
+//! Tests of the page cache: the life cycle of its pages, its limits, and concurrent use.
 
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
@@ -116,7 +116,7 @@ fn marker_of_page_in_flight_is_taken_by_first_waiter() {
 }
 
 #[test]
-fn range_removed_of_any_length_spares_other_pages_and_files() {
+fn removal_of_any_range_spares_other_pages_and_files() {
     for range in [2..4, 2..u64::MAX] {
         let pages = cache_of(8);
         (0..5).for_each(|index| fill(&pages, key(index)));
@@ -138,7 +138,7 @@ fn range_removed_of_any_length_spares_other_pages_and_files() {
 }
 
 #[test]
-fn pages_read_ahead_are_counted_used_once_or_wasted() {
+fn page_read_ahead_is_counted_as_used_or_wasted_once() {
     let pages = cache_of(2);
     for index in 0..2 {
         let mut page = pages.insert_absent(key(index)).unwrap();
@@ -219,7 +219,7 @@ fn dirty_page_stays_until_it_is_clean() {
 }
 
 #[test]
-fn removed_page_is_evicted_unless_pinned() {
+fn pinned_page_is_not_removed_until_it_is_unpinned() {
     let pages = cache_of(2);
     fill(&pages, key(1));
     let pin = pages.get(key(1));
@@ -393,7 +393,7 @@ proptest! {
     }
 
     #[test]
-    fn division_of_any_budget_stays_within(
+    fn division_of_any_budget_stays_within_the_budget(
         budget_bytes in (256u64 << 10)..(1 << 40), block_bits in 10..17u32,
         variant in proptest::sample::select(&Variant::ALL)
     ) {

@@ -62,7 +62,7 @@ fn memory_that_is_given_back_is_not_resident() {
         let left = resident_bytes().saturating_sub(before);
         assert!(
             left < SLACK_BYTES,
-            "{variant}: {left} bytes of {full} are resident still"
+            "{variant}: {left} bytes of {full} are still resident"
         );
         cache.check_invariants();
     }

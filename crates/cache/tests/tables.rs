@@ -465,7 +465,7 @@ fn eager_shrinking_leaves_fewer_dentries_than_normal() {
     assert_eq!(normal[0], eager[0], "the walk is the same");
     assert_eq!(
         normal[0], normal[1],
-        "pages read once take nothing from names"
+        "pages that are read once evict no dentries"
     );
     assert!(eager[1][0] * 2 < eager[0][0], "{eager:?}");
     assert!(eager[1][2] > normal[1][2], "{eager:?}, {normal:?}");

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 
 /// A tape that stores its events.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<Event>>);
+struct EventLog(Mutex<Vec<Event>>);
 
-impl Tape for Kept {
+impl Tape for EventLog {
     fn record(&self, event: Event) {
         self.0.lock().unwrap().push(event);
     }
@@ -55,7 +55,7 @@ fn name(number: u8) -> Vec<u8> {
 }
 
 /// Creates caches with a budget so small that most steps evict entries.
-fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<Kept>) {
+fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<EventLog>) {
     let config = BudgetConfig {
         tables: tables.parse::<Tables>().unwrap(),
         name_seed,
@@ -63,10 +63,10 @@ fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<Kept>) {
     };
     let device = Arc::new(MemoryDevice::new(vec![0; 64 * 4096]));
     let caches = Caches::new(&config, device).unwrap();
-    let kept = Arc::new(Kept::default());
-    let tape: Arc<dyn Tape> = kept.clone();
+    let log = Arc::new(EventLog::default());
+    let tape: Arc<dyn Tape> = log.clone();
     caches.set_tape(&tape);
-    (caches, kept)
+    (caches, log)
 }
 
 fn do_step(caches: &Caches, step: &Step) {
@@ -123,7 +123,7 @@ struct Followed {
     changes: u64,
     /// Lookups reported out of order: hits of entries that were absent, or misses of entries that
     /// were present.
-    overtaken: u64,
+    out_of_order: u64,
 }
 
 fn follow(events: &[Event]) -> Followed {
@@ -133,7 +133,7 @@ fn follow(events: &[Event]) -> Followed {
         let lookups = &mut followed.lookups[event.cache as usize];
         match event.operation {
             Operation::Lookup { hit } => {
-                followed.overtaken += u64::from(hit != followed.present.contains(&key));
+                followed.out_of_order += u64::from(hit != followed.present.contains(&key));
                 lookups.0 += 1;
                 lookups.1 += u64::from(hit);
                 continue;
@@ -151,17 +151,17 @@ fn follow(events: &[Event]) -> Followed {
     followed
 }
 
-/// Checks the state that this many threads left in the caches against the events of the tape.
+/// Compares the state of the caches with the events of the tape. `threads` threads have used the caches.
 fn check(caches: &Caches, events: &[Event], threads: u64) {
     let Followed {
         present,
         lookups,
         changes,
-        overtaken,
+        out_of_order,
     } = follow(events);
     assert!(
-        overtaken <= changes * (threads - 1),
-        "{overtaken} lookups among {changes} changes"
+        out_of_order <= changes * (threads - 1),
+        "{out_of_order} lookups among {changes} changes"
     );
     let stats = [
         caches.pages.stats(),
@@ -189,11 +189,11 @@ proptest! {
         steps in steps(),
         tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
     ) {
-        let (caches, kept) = caches(tables, [1, 2]);
+        let (caches, log) = caches(tables, [1, 2]);
         for step in &steps {
             do_step(&caches, step);
         }
-        check(&caches, &kept.0.lock().unwrap(), 1);
+        check(&caches, &log.0.lock().unwrap(), 1);
     }
 
     #[test]
@@ -201,20 +201,20 @@ proptest! {
         of_threads in [steps(), steps(), steps(), steps()],
         tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
     ) {
-        let (caches, kept) = caches(tables, [1, 2]);
+        let (caches, log) = caches(tables, [1, 2]);
         std::thread::scope(|scope| {
             for steps in &of_threads {
                 scope.spawn(|| steps.iter().for_each(|step| do_step(&caches, step)));
             }
         });
-        check(&caches, &kept.0.lock().unwrap(), 4);
+        check(&caches, &log.0.lock().unwrap(), 4);
     }
 }
 
 #[test]
 fn tapes_record_the_same_names_with_any_seed_or_function() {
     let recorded = |tables, seed| {
-        let (caches, kept) = caches(tables, seed);
+        let (caches, log) = caches(tables, seed);
         for number in 0..=u8::MAX {
             do_step(&caches, &Step::FindName(7, number));
             do_step(&caches, &Step::AddName(7, number));
@@ -226,7 +226,7 @@ fn tapes_record_the_same_names_with_any_seed_or_function() {
             let name = vec![b'a' + u8::try_from(length % 26).unwrap(); length];
             caches.dentries.insert(9, &name, Dentry::Negative);
             assert_eq!(caches.dentries.get(9, &name), Some(Dentry::Negative));
-            let recorded = kept.0.lock().unwrap();
+            let recorded = log.0.lock().unwrap();
             let [.., inserted, found] = &recorded[..] else {
                 panic!("nothing was recorded")
             };
@@ -236,7 +236,7 @@ fn tapes_record_the_same_names_with_any_seed_or_function() {
             };
             assert_eq!((inserted.key, found.key), (key, key), "{length} bytes");
         }
-        std::mem::take(&mut *kept.0.lock().unwrap())
+        std::mem::take(&mut *log.0.lock().unwrap())
     };
     let first = recorded("larder", [1, 2]);
     assert!(first == recorded("larder", [0x1234_5678_9abc_def0, 99]));

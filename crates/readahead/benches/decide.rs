@@ -48,26 +48,27 @@ fn decide(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
 }
 
 /// Returns the mean processor time of `times` runs of `step` from `state`, in nanoseconds. Each run
-/// must return windows if `answers` is 1, and none if it is 0.
+/// must return windows if `has_windows` is true, and none if it is false.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn time(
     name: PolicyName,
     state: FileState,
     read: Read,
-    answers: u64,
+    has_windows: bool,
     times: u64,
     step: impl Fn(&dyn Policy, &mut FileState, &Read) -> Windows,
 ) -> f64 {
-    let mut answered = 0;
+    let mut with_windows = 0;
     let start = processor_seconds();
     for _ in 0..times {
         let mut state = black_box(state);
-        let answer = step(black_box(name.policy()), &mut state, black_box(&read));
-        answered += u64::from(!answer.is_empty());
+        let windows = step(black_box(name.policy()), &mut state, black_box(&read));
+        with_windows += u64::from(!windows.is_empty());
         black_box(&mut state);
     }
     let seconds = processor_seconds() - start;
-    assert_eq!(answered, times * answers, "{name}: answers to {read:?}");
+    let expected = if has_windows { times } else { 0 };
+    assert_eq!(with_windows, expected, "{name}: runs of {read:?}");
     seconds * 1e9 / times as f64
 }
 
@@ -115,21 +116,21 @@ fn main() {
             name,
             reading,
             read(Trigger::Access, 2),
-            0,
+            false,
             times,
             |_, _, _| Windows::NONE,
         );
-        let on_hit = time(name, reading, read(Trigger::Access, 2), 0, times, hit);
+        let on_hit = time(name, reading, read(Trigger::Access, 2), false, times, hit);
         let far = read(Trigger::Miss, 1 << 20);
-        let on_miss = time(name, reading, far, 1, times, decide);
+        let on_miss = time(name, reading, far, true, times, decide);
         // The marker on page 1 requests the next window. Under `legacy`, which has no markers, any
         // access to page 1 does.
-        let (trigger, answers) = match name {
-            PolicyName::Off => (Trigger::Marker, 0),
-            PolicyName::Legacy => (Trigger::Access, 1),
-            _ => (Trigger::Marker, 1),
+        let (trigger, has_windows) = match name {
+            PolicyName::Off => (Trigger::Marker, false),
+            PolicyName::Legacy => (Trigger::Access, true),
+            _ => (Trigger::Marker, true),
         };
-        let next = time(name, opened, read(trigger, 1), answers, times, decide);
+        let next = time(name, opened, read(trigger, 1), has_windows, times, decide);
         println!("{name:8} {copy:5.1} {on_hit:5.1} {on_miss:5.1}  {next:5.1}");
     }
 }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn continued_window_ends_on_a_folio_within_the_limit() {
+    fn end_of_a_marked_window_is_rounded_down_to_its_alignment() {
         // (order before, largest, start, size, limit) to (size, order).
         let cases = [
             (0, 0, 4, 8, 32, 8, 0),

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn marker_on_congested_device_is_dropped() {
+    fn marked_page_on_congested_device_starts_no_window() {
         let mut state = FileState::new(32);
         let mut read = Read {
             trigger: Trigger::Miss,

@@ -36,7 +36,8 @@ pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
 /// The largest size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
-/// A request of this part of the minimum first window, as a divisor, indicates a sequential read.
+/// The minimum size of the first window applies to requests of at least this minimum divided by this number.
+/// Such a large request indicates a sequential read.
 const FIRST_REQUEST_DIVISOR: u32 = 16;
 
 /// The part of the state that only [`Modern`](crate::Modern) uses. The exception is `io_pages`, which
@@ -78,7 +79,7 @@ pub struct FileState {
     /// Whether `max_pages` is doubled: `Sequential` was advised, and `Normal` has not been advised since.
     pub(crate) doubled: bool,
     max_pages: u32,
-    /// As [`FileState::set_first_pages`].
+    /// The minimum size of the first window ([`FileState::set_first_pages`]).
     first_pages: u32,
 }
 
@@ -100,15 +101,16 @@ impl FileState {
         }
     }
 
-    /// Sets the minimum size of the first window of a stream whose request has at least a
-    /// [sixteenth](FIRST_REQUEST_DIVISOR) of this size. A device with a long delay needs larger first windows
-    /// than Linux has. 0, the default, stands for the sizes of Linux. [`Legacy`](crate::Legacy) ignores it.
+    /// Sets the minimum size of the first window of a stream. The minimum applies only if the request has at
+    /// least a sixteenth of this size. A device with a long delay needs larger first windows than Linux has. 0,
+    /// the default, stands for the sizes of Linux. [`Legacy`](crate::Legacy) ignores the minimum.
     pub fn set_first_pages(&mut self, first_pages: u32) {
         self.first_pages = first_pages;
     }
 
-    /// Returns the size of the first window of a stream whose request is `request_pages`, at most `max_pages`: that
-    /// of Linux ([`sizes::initial`]), or more after [`FileState::set_first_pages`].
+    /// Returns the size of the first window of a stream, for a request of `request_pages` pages: the size in
+    /// Linux ([`sizes::initial`]), or the minimum of [`FileState::set_first_pages`] if that is larger and
+    /// applies. The result is at most `max_pages`.
     pub(crate) fn initial_size(&self, request_pages: u32, max_pages: u32) -> u32 {
         let size = sizes::initial(request_pages, max_pages);
         if request_pages >= self.first_pages / FIRST_REQUEST_DIVISOR {

@@ -23,7 +23,7 @@ pub const SUMS_KEY: &str = "larder.trace.crc32c";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceInfo {
-    /// A name of what was recorded, for people.
+    /// A human-readable name of what was recorded.
     pub source: String,
     /// The start of the recording in seconds since 1970, or `None` if it is unknown.
     pub began_unix_s: Option<i64>,

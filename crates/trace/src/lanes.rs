@@ -25,9 +25,9 @@
 //! # Cost
 //! An event costs one uncontended lock. A change also costs one read of the clock. Each lane has a small
 //! separate buffer for its latest events. This buffer stays in the processor's cache, which makes the unlock
-//! fast: an unlock waits until the stores before it are complete. An event takes 32 bytes. If 16 threads fill their
-//! lanes, the lanes take 64 MiB, and a collection takes as much. The total is at most 132 MiB, which are not
-//! part of the caches' budget.
+//! fast: an unlock waits until the stores before it are complete. An event takes 32 bytes. If 16 threads fill
+//! their lanes, the lanes take 64 MiB, and a collection takes as much. The total is at most 132 MiB, which are
+//! not part of the caches' budget.
 
 use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation};
@@ -85,12 +85,13 @@ struct Changes(AtomicU64);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lane {
-    held: Mutex<Held>,
+    state: Mutex<LaneState>,
     has_room: Condvar,
 }
 
+/// The state of a lane, which its lock guards.
 #[derive(Debug, Default)]
-struct Held {
+struct LaneState {
     events: Vec<Timed>,
     /// The latest events, which follow those in `events`.
     latest: Vec<Timed>,
@@ -108,7 +109,7 @@ struct Stamp {
     lookups: u32,
 }
 
-impl Held {
+impl LaneState {
     /// Moves the latest events to the end of `events`.
     fn flush_latest(&mut self) {
         self.events.append(&mut self.latest);
@@ -116,10 +117,10 @@ impl Held {
 }
 
 impl Lane {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         // The state is consistent at all times, so it does not matter if another thread panicked while it
         // held the lock.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,20 +143,20 @@ impl Lanes {
     /// collected soon. If the lanes are closed, counts the event as lost.
     pub(crate) fn put(&self, event: Event, request_collection: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
-        let mut held = lane.lock();
+        let mut state = lane.lock();
         if self.is_closed() {
-            held.lost += 1;
+            state.lost += 1;
             return;
         }
-        if held.latest.len() == LATEST_EVENTS {
-            match self.make_room(lane, held, request_collection) {
-                Some(flushed) => held = flushed,
+        if state.latest.len() == LATEST_EVENTS {
+            match self.make_room(lane, state, request_collection) {
+                Some(flushed) => state = flushed,
                 None => return,
             }
         }
         let is_lookup = matches!(event.operation, Operation::Lookup { .. });
-        let time_ns = self.time_ns(&mut held.stamp, is_lookup);
-        held.latest.push(Timed { time_ns, event });
+        let time_ns = self.time_ns(&mut state.stamp, is_lookup);
+        state.latest.push(Timed { time_ns, event });
         if !is_lookup {
             self.changes.0.fetch_add(1, Release);
         }
@@ -182,29 +183,29 @@ impl Lanes {
     fn make_room<'l>(
         &self,
         lane: &'l Lane,
-        mut held: MutexGuard<'l, Held>,
+        mut state: MutexGuard<'l, LaneState>,
         request_collection: impl Fn(),
-    ) -> Option<MutexGuard<'l, Held>> {
-        while held.events.len() >= LANE_EVENTS {
+    ) -> Option<MutexGuard<'l, LaneState>> {
+        while state.events.len() >= LANE_EVENTS {
             if self.overflow == Overflow::Lose {
-                held.lost += 1;
+                state.lost += 1;
                 return None;
             }
             request_collection();
-            held = lane
+            state = lane
                 .has_room
-                .wait(held)
+                .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if self.is_closed() {
-                held.lost += 1;
+                state.lost += 1;
                 return None;
             }
         }
-        held.flush_latest();
-        if held.events.len() == COLLECT_EVENTS {
+        state.flush_latest();
+        if state.events.len() == COLLECT_EVENTS {
             request_collection();
         }
-        Some(held)
+        Some(state)
     }
 
     /// Closes the lanes: further events are lost, and threads that wait for room are woken. The events in the
@@ -229,12 +230,12 @@ impl Lanes {
     pub(crate) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
         let until = self.now_ns();
         for lane in &self.all {
-            let mut held = lane.lock();
-            held.flush_latest();
+            let mut state = lane.lock();
+            state.flush_latest();
             // The next lookup must get a time after the start of this collection.
-            held.stamp.lookups = 0;
-            mem::swap(&mut held.events, spare);
-            drop(held);
+            state.stamp.lookups = 0;
+            mem::swap(&mut state.events, spare);
+            drop(state);
             lane.has_room.notify_all();
             late.append(spare);
         }

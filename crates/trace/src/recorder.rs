@@ -109,7 +109,7 @@ impl Tape for RecorderTape {
 }
 
 impl TraceRecorder {
-    /// Starts a recording to a new file at `path`. `source` is a name of what is recorded, for people.
+    /// Starts a recording to a new file at `path`. `source` is a human-readable name of what is recorded.
     ///
     /// # Errors
     /// If the file already exists, or if the file or the thread cannot be created.

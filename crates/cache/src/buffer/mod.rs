@@ -10,7 +10,7 @@
 //! If the read of a frame fails, the requested block is read alone, bypassing the cache. So a bad sector
 //! does not make its neighbours unreadable.
 //!
-//! # Silent devices
+//! # Timeouts
 //! A thread that waits for the device, or for another thread that reads the same frame, gives up after
 //! [`BlockDevice::timeout`].
 //!
@@ -22,7 +22,7 @@
 //! # Reading without waiting
 //! [`BufferCache::read_in_memory`] does not wait for the device, nor for another thread that reads the same
 //! frame. A thread that must not wait calls this function. When it may wait again, it calls
-//! [`BufferCache::hold`] to read the missing blocks. Held blocks are found however small the cache is.
+//! [`BufferCache::hold`] to read the missing blocks. Held blocks stay in memory, however small the cache is.
 //!
 //! # The end of the device
 //! The device may end inside a frame. The bytes of the frame after the end are zeros, but are never returned.
@@ -270,8 +270,9 @@ impl BufferCache {
         self.pages.frames().capacity() as usize / PREFETCH_BUDGET_DIVISOR
     }
 
-    /// Submits requests that read the blocks of `ranges`, before they are needed. Skips cached blocks. All requests
-    /// are in flight at once. A request that fails has no effect, since [`BufferCache::read`] will report the error.
+    /// Submits requests that read the blocks of `ranges`, before they are needed. Skips cached blocks. All
+    /// requests are in flight at once. A request that fails has no effect, since [`BufferCache::read`] will
+    /// report the error.
     ///
     /// Reads at most `budget` frames, and subtracts their number from `budget`. If no frame is free, stops and
     /// sets `budget` to 0.
@@ -293,9 +294,9 @@ impl BufferCache {
         }
     }
 
-    /// Inserts the frames of the blocks in `range` that are not cached. Examines at most the first `budget` frames of
-    /// the range, and subtracts the number of inserted frames from `budget`. If no frame is free, sets `budget` to 0.
-    /// Returns runs of neighbouring frames, each with the number of its first frame.
+    /// Inserts the frames of the blocks in `range` that are not cached. Examines at most the first `budget`
+    /// frames of the range, and subtracts the number of inserted frames from `budget`. If no frame is free,
+    /// sets `budget` to 0. Returns runs of neighbouring frames, each with the number of its first frame.
     fn insert_absent(&self, range: &Range<u64>, budget: &mut usize) -> Vec<(u64, Vec<NewPage>)> {
         let mut runs: Vec<(u64, Vec<NewPage>)> = Vec::new();
         if range.is_empty() {

@@ -195,7 +195,7 @@ impl DentryCache {
     }
 
     /// Removes the dentry of `name` in directory `parent`. Returns false if it is not cached.
-    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
         match KeyedName::new(self.hash, parent, name) {
             Some(KeyedName::Short(name)) => self.short.table.remove(&name),

@@ -22,11 +22,11 @@ impl From<u32> for HashKey {
     }
 }
 
-/// The distance from the word of an object's index 0 to the word of index 0 of the next object. Of 400 random
-/// odd numbers, this one had the fewest links in its worst case. The number of buckets was equal to the
-/// number of pages. Files had 1 to 100,000 pages, and inode numbers were random or in steps of 1, 2 and 16. A
-/// hit took at most 1.73 links, and 1.37 links on average. With a random distribution of the pages, it would
-/// take 1.5 links.
+/// The difference between the words of the same index in two consecutive objects. Of 400 random odd numbers,
+/// this one had the fewest links per hit in the worst case. The number of buckets was equal to the number of
+/// pages. Files had 1 to 100,000 pages, and inode numbers were random or in steps of 1, 2 and 16. A hit took
+/// at most 1.73 links, and 1.37 links on average. With a random distribution of the pages, it would take 1.5
+/// links.
 const OBJECT_STEP: u64 = 0x7c5f_c1c6_0476_b225;
 
 impl HashKey {

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! `d_inode`: a cached dentry of the kernel refers to its inode. So the kernel looks up an inode in the table
-//! (`iget`) only after a miss in the dentry cache. A volume passes inode numbers from one operation to the
-//! next, and no dentries. Therefore the references are in an array, indexed by inode number. Inodes whose
-//! numbers differ by a multiple of the array's length share an element.
+//! (`iget`) only after a miss in the dentry cache. Larder's callers have inode numbers, but no dentries.
+//! Therefore the references are in an array, indexed by inode number. Inodes whose numbers differ by a
+//! multiple of the array's length share an element.
 //!
 //! A reference does not prevent eviction, and may be stale: the caller must check that the slot has the
 //! inode.
@@ -31,7 +31,7 @@ pub(crate) fn references_bytes(slots: u32) -> u64 {
 /// References to inodes, indexed by inode number.
 #[derive(Debug)]
 pub(super) struct References {
-    /// One more than the number of a slot, or 0. The length is a power of two.
+    /// Each element is the number of a slot plus 1, or 0 if there is no reference. The length is a power of two.
     slots: Array<AtomicU32>,
     counters: Counters,
 }
@@ -68,19 +68,19 @@ impl References {
         &self.slots[ino as usize & (self.slots.len() - 1)]
     }
 
-    /// Returns the number of the slot to which the reference of inode `ino` was last set, if there is a
-    /// reference.
+    /// Returns the slot number in the element of inode `ino`, or `None` if the element has no reference. The
+    /// slot may have another inode.
     #[inline]
     pub(super) fn get(&self, ino: u32) -> Option<u32> {
         self.element(ino).load(Relaxed).checked_sub(1)
     }
 
-    /// Sets the reference of inode `ino` to slot `index`.
+    /// Sets the element of inode `ino` to a reference to slot `index`.
     pub(super) fn set(&self, ino: u32, index: u32) {
         self.element(ino).store(index + 1, Relaxed);
     }
 
-    /// Removes the reference to inode `ino`.
+    /// Removes the reference in the element of inode `ino`.
     pub(super) fn clear(&self, ino: u32) {
         self.element(ino).store(0, Relaxed);
     }

@@ -47,11 +47,11 @@
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
 //! 6. A chain has at most four times as many entries as the mean chain of a full arena, but the maximum is at
-//!    least 64. With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants. The
-//!    arena of `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new entry
-//!    in a full chain replaces the oldest entry of the chain that is not held. If all entries of the chain are
-//!    held, the insertion fails ([`Inserted::NoRoom`]). So the walk of a chain is short even if an attacker
-//!    chooses the hashes.
+//!    least 64. With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants.
+//!    The arena of `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new
+//!    entry in a full chain replaces the oldest entry of the chain that is not held. If all entries of the
+//!    chain are held, the insertion fails ([`Inserted::NoRoom`]). So the walk of a chain is short even if an
+//!    attacker chooses the hashes.
 //! 7. The drop of a cache waits for the worker that evicts entries in the background.
 //!
 //! # Locking

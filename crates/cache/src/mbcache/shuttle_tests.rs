@@ -67,13 +67,13 @@ fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCach
     cache
 }
 
-type Act = fn(&dyn MbCache);
+type Operation = fn(&dyn MbCache);
 
 /// Runs all operations concurrently. Then checks the invariants of the cache, and deletes all entries.
-fn race<const N: usize>(cache: &Arc<dyn MbCache>, acts: [Act; N]) {
-    let threads = acts.map(|act| {
+fn race<const N: usize>(cache: &Arc<dyn MbCache>, operations: [Operation; N]) {
+    let threads = operations.map(|operation| {
         let theirs = Arc::clone(cache);
-        shuttle::thread::spawn(move || act(&*theirs))
+        shuttle::thread::spawn(move || operation(&*theirs))
     });
     for thread in threads {
         thread.join().unwrap();
@@ -129,11 +129,14 @@ fn shrink(cache: &dyn MbCache) {
 
 #[test]
 fn shuttle_mbcache_stays_consistent_in_every_pairing() {
-    const ACTS: [Act; 5] = [create, find, get, delete, shrink];
-    for first in 0..ACTS.len() {
-        for second in first..ACTS.len() {
+    const OPERATIONS: [Operation; 5] = [create, find, get, delete, shrink];
+    for first in 0..OPERATIONS.len() {
+        for second in first..OPERATIONS.len() {
             check(move |variant| {
-                race(&cache(variant, 8, &[10, 20]), [ACTS[first], ACTS[second]]);
+                race(
+                    &cache(variant, 8, &[10, 20]),
+                    [OPERATIONS[first], OPERATIONS[second]],
+                );
             });
         }
     }
@@ -142,7 +145,7 @@ fn shuttle_mbcache_stays_consistent_in_every_pairing() {
 #[test]
 fn shuttle_mbcache_deleted_entry_is_not_found() {
     check(|variant| {
-        let delete_and_look: Act = |cache| {
+        let delete_and_look: Operation = |cache| {
             delete(cache);
             assert!(cache.get(KEY, 10).is_none() && cache.find_first(KEY).is_none());
         };
@@ -161,9 +164,9 @@ fn mark_full(cache: &dyn MbCache) {
 
 /// In Linux, the flags for "referenced" and "reusable" once shared a word that was not changed atomically.
 #[test]
-fn shuttle_mbcache_flag_is_not_lost_to_another() {
+fn shuttle_mbcache_concurrent_changes_of_two_flags_are_both_kept() {
     check(|variant| {
-        let touch: Act = |cache| cache.find_first(KEY).iter().for_each(Held::touch);
+        let touch: Operation = |cache| cache.find_first(KEY).iter().for_each(Held::touch);
         race(&cache(variant, 8, &[10]), [touch, mark_full]);
     });
 }
@@ -193,8 +196,8 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
     // Two neighbours in the chain are each removed and reinserted. The second can be back at the front
     // before the first is removed.
-    let renew_after: Act = |cache| renew(cache, 20);
-    let renew_before: Act = |cache| renew(cache, 30);
+    let renew_after: Operation = |cache| renew(cache, 20);
+    let renew_before: Operation = |cache| renew(cache, 30);
     check(move |variant| {
         let cache = cache(variant, 8, &[10, 20, 30, 40]);
         race(&cache, [search, renew_before, renew_after]);
@@ -207,7 +210,7 @@ fn shuttle_mbcache_moving_entry_is_found_by_lookups() {
         let cache = cache(variant, 8, &[20, 10]);
         // The other entry moves to the free slot, so that memory is given back.
         assert!(matches!(cache.delete_or_get(KEY, 20), Deletion::Absent));
-        let give_back: Act = |cache| {
+        let give_back: Operation = |cache| {
             cache.scan_objects(0);
         };
         race(&cache, [give_back, mark_full]);
@@ -237,7 +240,7 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
 /// Two threads hold an entry, and each waits until no other thread holds it.
 #[test]
 fn shuttle_mbcache_two_waiters_for_one_entry_both_return() {
-    let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);
+    let wait: Operation = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);
     check(move |variant| race(&cache(variant, 8, &[10]), [wait, wait, find]));
 }
 
@@ -266,7 +269,7 @@ fn shuttle_mbcache_waiter_is_woken_among_waiters_for_other_entries() {
 
 #[test]
 fn shuttle_mbcache_old_holds_exclusively_by_value() {
-    const ALONE: u32 = 100;
+    const EXCLUSIVE: u32 = 100;
     try_schedules(|| {
         let cache = cache(Variant::Old, 8, &[10]);
         let holders = Arc::new(AtomicU32::new(0));
@@ -274,13 +277,13 @@ fn shuttle_mbcache_old_holds_exclusively_by_value() {
             let (cache, holders) = (Arc::clone(&cache), Arc::clone(&holders));
             shuttle::thread::spawn(move || {
                 let (held, count) = if by_value {
-                    (cache.get(KEY, 10), ALONE)
+                    (cache.get(KEY, 10), EXCLUSIVE)
                 } else {
                     (cache.find_first(KEY), 1)
                 };
                 let others = holders.fetch_add(count, AcqRel);
                 assert!(
-                    others == 0 || others + count < ALONE,
+                    others == 0 || others + count < EXCLUSIVE,
                     "{others} and {count}"
                 );
                 holders.fetch_sub(count, AcqRel);
@@ -329,11 +332,11 @@ fn shuttle_mbcache_worker_ends_with_its_cache() {
 fn shuttle_mbcache_full_chain_stays_consistent() {
     /// The largest number of entries in a chain of a small cache.
     const CHAIN_MAX: u64 = 64;
-    const ACTS: [Act; 4] = [insert_new, get, delete, shrink];
+    const OPERATIONS: [Operation; 4] = [insert_new, get, delete, shrink];
     fn insert_new(cache: &dyn MbCache) {
         cache.insert(KEY, 1, true);
     }
-    for act in ACTS {
+    for operation in OPERATIONS {
         check(move |variant| {
             let config = Config {
                 limit_entries: 64,
@@ -346,7 +349,7 @@ fn shuttle_mbcache_full_chain_stays_consistent() {
                 assert_eq!(cache.insert(KEY, value, true), Inserted::New);
             }
             let theirs = Arc::clone(&cache);
-            let thread = shuttle::thread::spawn(move || act(&*theirs));
+            let thread = shuttle::thread::spawn(move || operation(&*theirs));
             cache.insert(KEY, 2, true);
             thread.join().unwrap();
             cache.check_invariants();

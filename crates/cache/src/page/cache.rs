@@ -26,7 +26,7 @@ pub struct PageCache {
 pub enum Entry<'a> {
     /// The page is cached.
     Uptodate(Page<'a>),
-    /// Another thread reads or changes the page. The caller can wait until that thread is done.
+    /// Another thread fills or changes the page. The caller can wait until that thread is done.
     Busy(PageWait<'a>),
     /// The page was not cached and has been inserted. The caller must read it.
     New(NewPage),
@@ -40,7 +40,7 @@ pub enum Entry<'a> {
 pub enum Lock<'a> {
     /// The caller has locked the page.
     Locked(LockedPage<'a>),
-    /// Another thread reads or changes the page.
+    /// Another thread fills or changes the page.
     Busy(PageWait<'a>),
     /// The page was not locked: it was still pinned when the function `is_cancelled`, which the caller passed
     /// to [`PageCache::lock`], returned true.
@@ -62,7 +62,7 @@ pub struct ReadaheadCounts {
     pub pages_wasted: u64,
 }
 
-/// A page that another thread reads or changes, for which the caller can wait.
+/// A page that another thread fills or changes, for which the caller can wait.
 #[derive(Debug)]
 #[must_use]
 pub struct PageWait<'a> {
@@ -72,7 +72,7 @@ pub struct PageWait<'a> {
     seen: State,
 }
 
-/// The error of [`PageWait::wait`] if the page is still being read or changed when the wait must end.
+/// The error of [`PageWait::wait`] if the page is still being filled or changed when the wait must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillBusy;
 
@@ -212,7 +212,7 @@ impl PageCache {
     }
 
     /// Returns the page, and inserts it if it is not cached. The [result](Entry) states whether the page is
-    /// uptodate, is busy because another thread reads or changes it, or must be read by the caller. This
+    /// uptodate, is busy because another thread fills or changes it, or must be read by the caller. This
     /// function is for use after a [`PageCache::get`] that found nothing. Therefore it does not count a
     /// lookup.
     #[must_use]

@@ -9,8 +9,7 @@ pub const PAGE_WORDS: usize = 2;
 /// The key of a page of a file, or of a page of the device, which contains buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
-    /// The file's inode number, or the number that stands for the device if the page is one of the
-    /// device.
+    /// The inode number of the file. For a page of the device, the number that represents the device.
     pub ino: u64,
     /// The position of the page in the file or device, in pages.
     pub index: u64,

@@ -46,7 +46,7 @@
 //!     }
 //!     match pages.get_or_insert(key) {
 //!         Entry::Uptodate(page) => return Ok(page[0]),
-//!         // Another thread reads or changes the page: wait for it, then look the page up again.
+//!         // Another thread fills or changes the page: wait for it, then look the page up again.
 //!         Entry::Busy(wait) => drop(wait.wait(None)),
 //!         Entry::New(mut page) => {
 //!             // If the read fails, `page` is dropped, which removes the page and wakes waiters.

@@ -7,7 +7,7 @@
 //!
 //! A frame can be *lent* to another cache, so that the other cache can grow within the common budget. The
 //! memory of the frame is then returned to the kernel, and the slot of the frame is *retired*. The other
-//! cache may allocate as much memory of its own.
+//! cache may then allocate the same amount of memory.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:

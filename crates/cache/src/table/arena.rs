@@ -228,10 +228,11 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Moves the hand over `count` slots. Evicts the evictable entries that are not referenced, and clears the
-    /// referenced flag of the others.
+    /// Moves the hand over `count` slots. Evicts each evictable entry that is not referenced, and clears the
+    /// referenced flag of each other evictable entry. Returns the number of freed slots.
+    ///
     /// `unlink` must remove each evicted entry from its chain; its arguments are the number of the slot and
-    /// the last state of the entry. Returns the number of freed slots.
+    /// the last state of the entry.
     pub(crate) fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {
         let touched = u64::from(self.touched());
         if touched == 0 {

@@ -7,8 +7,8 @@
 //! # Readers of a slot that is given back
 //! The slot is zeroed by ordinary stores, and still reads as zero after its page is returned to the
 //! kernel. A zeroed slot is not live, its link is the end of a free list, and its generation is 0, which
-//! no entry has. So a reader detects that the entry was removed, as if the slot had been reused. When the
-//! slot is used again, its generation starts above those of all slots that were given back.
+//! no entry has. So a reader detects that its entry is no longer in the slot. When the slot is used again,
+//! its generation starts above those of all slots that were given back.
 //!
 //! # Locking
 //! A thread holds `growing` while it gives memory back, so that the arena does not grow meanwhile. It only

@@ -415,7 +415,7 @@ Page cache total lookups: 296481  (hit rate: 54%)
     }
 
     #[test]
-    fn poisson_of_two_tables_is_that_of_each() {
+    fn poisson_of_report_is_the_sum_over_its_tables() {
         let mut crowded = Histogram::default();
         (0..1000).for_each(|_| crowded.add(2));
         let mut empty = Histogram::default();

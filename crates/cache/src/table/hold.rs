@@ -93,7 +93,7 @@ pub(crate) enum Removal<'a, const W: usize> {
 pub(crate) enum Visit<T> {
     /// The slot has the wanted entry. Contains the result of the operation.
     Found(T),
-    /// The entry was evicted or removed. The walk continues, since a new entry with the key may follow.
+    /// The entry was evicted or removed. The walk continues at the next slot.
     Pass,
     /// The slot was reused after its key was compared. The walk must start again.
     Raced,
@@ -156,7 +156,7 @@ impl<const W: usize> Arena<W> {
     ) -> Visit<T> {
         let value = read(slot);
         let after = slot.state();
-        if after == before && before.is_found_again() {
+        if after == before && before.is_live_and_referenced() {
             Visit::Found(value)
         } else {
             Self::check_copy(slot, before, after).map(|()| value)

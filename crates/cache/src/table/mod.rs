@@ -19,13 +19,13 @@
 //! - *another entry in the slot*: each reuse changes the generation in the slot's state word.
 //!   [`Table::copy`] compares the generation before and after it reads the slot. [`Table::get`] pins the
 //!   entry by a compare-exchange, which fails if the generation changed after the key was compared;
-//! - *another chain after the slot*: the slot was inserted into another chain or a free list. That chain
-//!   does not end with the number of the reader's bucket, so the reader starts again;
-//! - *the same chain, from the front*: the slot was inserted again into the reader's chain. Slots are
-//!   inserted at the front only, so all entries that were in the chain when the reader started follow
-//!   the slot. The exception is an entry that [`Table::replace`] has replaced: the new entry may be in
-//!   front of the slot that the reader has reached. Therefore a reader that finds nothing reads the front
-//!   of the chain again, and starts again if the front has changed.
+//! - *the slot in another list*: the slot was inserted into another chain or a free list. This list does
+//!   not end with the number of the reader's bucket, so the reader starts again;
+//! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
+//!   again. Slots are inserted at the front only, so all entries that were in the chain when the reader
+//!   started follow the slot. The exception is an entry that [`Table::replace`] has replaced: the new
+//!   entry may be in front of the slot that the reader has reached. Therefore a reader that finds nothing
+//!   reads the bucket head again, and starts again if the head has changed.
 //!
 //! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
 //! reader may miss an entry that is just being moved to another slot, so that memory can be returned to the
@@ -39,8 +39,8 @@
 //! 4. All chains together have [`Table::objects`] entries.
 //!
 //! The clock hand claims an entry before it locks the entry's bucket, so a chain may contain a claimed
-//! entry for a moment. If another thread then inserts an entry with the same key, this thread unlinks the
-//! claimed entry, and reports the removal before the insertion to a [`Tape`] (a receiver of cache events).
+//! entry for a moment. If a thread then inserts an entry with the same key, the inserting thread unlinks the
+//! claimed entry. It reports the removal to the [`Tape`] (a receiver of cache events) before the insertion.
 //!
 //! # Locking
 //! A writer locks one bucket while it walks and changes the chain ([`buckets`]). The slot for a new entry is
@@ -408,7 +408,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             return self.push(&mut locked, vacant, 0);
         };
         // The new entry must be linked before the old entry is unlinked, so that readers always find one of
-        // them. The tape nevertheless gets the removal first.
+        // them. The removal is nevertheless reported to the tape first.
         let new = Self::link(&mut locked, vacant, 0);
         let is_claimed = self.arena.claim(old).is_some();
         if is_claimed || !self.is_live(old) {
@@ -510,9 +510,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            // The walk saw the whole chain if nothing was inserted meanwhile. This is so if the front is
-            // the same slot, with the same entry, and the entry was live already when the walk passed it.
-            let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().is_found_as(seen);
+            // The walk saw the whole chain if nothing was inserted meanwhile: the same slot is at the
+            // front, has the same entry, and the entry did not become live after the walk passed it.
+            let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().has_same_liveness(seen);
             if at == self.buckets.end(bucket)
                 && self.buckets.first(bucket) == first
                 && front.is_none_or(is_same)

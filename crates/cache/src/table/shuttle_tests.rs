@@ -2,7 +2,7 @@
 
 use super::number::Number;
 use super::*;
-use crate::shuttle_tests::{Follower, check};
+use crate::shuttle_tests::{CheckingTape, check};
 
 /// A hash function with two buckets, for even and for odd numbers.
 #[derive(Debug)]
@@ -18,28 +18,28 @@ type Numbers = Table<Number, Parity, 2>;
 
 /// Returns the value that the tests store for `key`. It depends on the key, so that a mixture of
 /// two entries is detected.
-fn image(key: u64) -> u64 {
+fn value_of(key: u64) -> u64 {
     !key
 }
 
 fn numbers(capacity: u32, keys: &[u64]) -> Arc<Numbers> {
     let arena = Arc::new(Arena::new(capacity, Growth::Prepaid).unwrap());
     let table = Table::new(arena, 1, 0, Parity).unwrap();
-    table.set_tape(Arc::new(Follower::default()), CacheKind::Inode);
+    table.set_tape(Arc::new(CheckingTape::default()), CacheKind::Inode);
     keys.iter().for_each(|key| put(&table, *key));
     Arc::new(table)
 }
 
 fn put(table: &Numbers, key: u64) {
     if let Some(vacant) = table.allocate() {
-        table.replace(&key, vacant, |slot| slot.set_word(1, image(key)));
+        table.replace(&key, vacant, |slot| slot.set_word(1, value_of(key)));
     }
 }
 
 fn copy(table: &Numbers, key: u64) -> Option<u64> {
     let found = table.copy(&key, |slot| (slot.word(0), slot.word(1)));
     found.map(|(found, value)| {
-        assert_eq!((found, value), (key, image(key)), "one whole entry");
+        assert_eq!((found, value), (key, value_of(key)), "one whole entry");
         value
     })
 }
@@ -50,11 +50,11 @@ fn insert(table: &Numbers) {
         let Some(vacant) = table.allocate() else {
             continue;
         };
-        let fill = |slot: &Slot<2>| slot.set_word(1, image(key));
+        let fill = |slot: &Slot<2>| slot.set_word(1, value_of(key));
         match table.get_or_insert(&key, vacant, 0, fill) {
             Inserted::New(_) => {}
             Inserted::Existing(Found::Pinned(pin, _)) => {
-                assert_eq!(pin.slot().word(1), image(key));
+                assert_eq!(pin.slot().word(1), value_of(key));
             }
             Inserted::Existing(other) => panic!("{other:?}"),
         }
@@ -140,7 +140,7 @@ fn shuttle_replaced_entry_is_always_found() {
 }
 
 #[test]
-fn shuttle_entry_replaced_after_another_is_always_found() {
+fn shuttle_replaced_entry_that_moves_to_the_front_is_always_found() {
     fn look_up(table: &Numbers) {
         assert!(copy(table, 2).is_some());
         assert!(copy(table, 2).is_some());
@@ -161,7 +161,7 @@ fn shuttle_entry_replaced_after_another_is_always_found() {
 }
 
 #[test]
-fn shuttle_entry_put_again_while_it_is_evicted_is_removed_first() {
+fn shuttle_reinsertion_during_eviction_reports_the_removal_first() {
     fn evict(table: &Numbers) {
         table.scan(2, |_| {});
     }
@@ -189,7 +189,7 @@ fn shuttle_pinned_entry_is_not_reused() {
                     if let Some(Found::Pinned(pin, _)) = table.get(&key) {
                         assert_eq!(pin.slot().word(0), key);
                         shuttle::thread::yield_now();
-                        assert_eq!(pin.slot().word(1), image(key));
+                        assert_eq!(pin.slot().word(1), value_of(key));
                     }
                 }
             },
@@ -216,7 +216,7 @@ fn shuttle_concurrent_scans_do_not_take_the_same_slot() {
 }
 
 #[test]
-fn shuttle_free_slot_is_taken_by_one() {
+fn shuttle_free_slot_is_taken_by_one_thread() {
     check(|| {
         let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
         drop([(); 3].map(|()| arena.take_free()));
@@ -244,10 +244,10 @@ fn shuttle_free_slot_is_found_on_any_list() {
         let threads = [(); 2].map(|()| {
             let theirs = Arc::clone(&arena);
             shuttle::thread::spawn(move || {
-                (0..2).for_each(|_| drop(theirs.take_free().expect("each has one at most")));
+                (0..2).for_each(|_| drop(theirs.take_free().expect("each has at most one")));
             })
         });
-        (0..2).for_each(|_| drop(arena.take_free().expect("each has one at most")));
+        (0..2).for_each(|_| drop(arena.take_free().expect("each has at most one")));
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());

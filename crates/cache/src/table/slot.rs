@@ -61,7 +61,7 @@ impl State {
 
     /// Returns true if the entry is live and referenced, so that a hit need not change the state.
     #[inline]
-    pub(super) fn is_found_again(self) -> bool {
+    pub(super) fn is_live_and_referenced(self) -> bool {
         self.0 & (Self::LIVE | Self::REFERENCED) == Self::LIVE | Self::REFERENCED
     }
 
@@ -80,7 +80,7 @@ impl State {
     /// Returns true if `self` and `other` are states of the same entry, and the entry is live in both
     /// or in neither.
     #[inline]
-    pub(super) fn is_found_as(self, other: Self) -> bool {
+    pub(super) fn has_same_liveness(self, other: Self) -> bool {
         (self.0 ^ other.0) & (Self::LIVE | !(GENERATION - 1)) == 0
     }
 

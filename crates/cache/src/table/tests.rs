@@ -236,7 +236,7 @@ fn returned_slot_starts_above_its_earlier_generations() {
 }
 
 #[test]
-fn slots_are_returned_only_after_the_last_in_use() {
+fn only_chunks_after_the_last_used_slot_are_given_back() {
     for (in_use, given) in [(19, 0), (18, 0), (9, 5), (1, 9)] {
         let growth = Growth::Charged {
             chunk: 2,
@@ -306,7 +306,7 @@ fn slots_freed_by_another_thread_are_used_before_untouched_slots() {
 }
 
 #[test]
-fn arena_without_more_memory_uses_its_slots() {
+fn arena_without_more_memory_reuses_its_slots() {
     let refuse = Growth::Charged {
         chunk: 3,
         charge: Arc::new(NoMemory),

@@ -57,7 +57,7 @@ fn more_functions(cache: CacheKind) -> &'static str {
     }
 }
 
-const OUR_OWN: &str = "larder";
+const LARDER: &str = "larder";
 const TREES: &str = "rbtree";
 
 impl InodeLookups {
@@ -151,7 +151,7 @@ impl Tables {
             return size.map_or(Ok(()), |_| Err(UnknownTables::TreesHaveNoSize));
         }
         let function = match name {
-            OUR_OWN => None,
+            LARDER => None,
             name => Some(
                 Function::of_cache(cache, name)
                     .map_err(|unknown| UnknownTables::Function(cache, unknown))?,
@@ -174,7 +174,7 @@ impl fmt::Display for TableSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, name_of(&Self::RULES, self)) {
             (Self::Bits(bits), _) => write!(f, "{bits}"),
-            (_, name) => f.write_str(name.unwrap_or(OUR_OWN)),
+            (_, name) => f.write_str(name.unwrap_or(LARDER)),
         }
     }
 }
@@ -210,7 +210,7 @@ impl fmt::Display for Tables {
 impl fmt::Display for Finder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Larder => OUR_OWN,
+            Self::Larder => LARDER,
             Self::Function(function) => function.as_str(),
             Self::RedBlackTrees => TREES,
         })
@@ -222,7 +222,7 @@ impl FromStr for Finder {
 
     fn from_str(name: &str) -> Result<Self, UnknownFunction> {
         match name {
-            OUR_OWN => Ok(Self::Larder),
+            LARDER => Ok(Self::Larder),
             TREES => Ok(Self::RedBlackTrees),
             name => name.parse().map(Self::Function),
         }

@@ -5,7 +5,7 @@
 //! response, and then drops further input until the client closes the connection. Without the last step,
 //! the kernel could reset the connection, and the client could lose the response. A connection is closed
 //! [`CLIENT_TIME`] after it was accepted, even if its steps are not complete. If there are
-//! [`MAX_CLIENTS`] connections, the oldest is closed before another one is accepted.
+//! [`MAX_CLIENTS`] connections, the oldest is closed when another one is accepted.
 
 use super::exposition;
 use super::http::{self, HEAD_BYTES};

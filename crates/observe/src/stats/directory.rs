@@ -86,7 +86,7 @@ fn make_one(directory: &Path, uid: u32) -> Result<()> {
     }
 }
 
-/// Fails if a user other than `uid` could have created files in `directory`.
+/// Fails unless `directory` is a directory that belongs to `uid` and to which no other user has access.
 fn check(directory: &Path, uid: u32) -> Result<()> {
     let metadata =
         fs::symlink_metadata(directory).map_err(|error| refused(directory, error.to_string()))?;

@@ -3,9 +3,9 @@
 //! then.
 //!
 //! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
-//! to another mount, whose server then replaces the socket's file before this server ends. Therefore a
-//! separate socket pair, not the file, is used to end the thread, and this server removes the file only if
-//! it created the file.
+//! to another mount. The server of that mount may then replace the socket's file before this server ends.
+//! Therefore a separate socket pair, not the file, is used to end the thread, and this server removes the
+//! file only if it created the file.
 
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};

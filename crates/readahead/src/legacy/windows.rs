@@ -180,9 +180,9 @@ impl Decision<'_> {
         self.add_window(self.state.ahead)
     }
 
-    /// Adds the part of the window `whole` that is inside the file to the windows to return. Instead, counts
-    /// the pages of `whole` as resident if no page is inside the file, or if that switches readahead off.
-    /// Returns false if readahead was switched off.
+    /// Adds the part of the window `whole` that is inside the file to the windows to return. If no page of
+    /// `whole` is inside the file, or if the window [ends readahead](Self::ends_readahead), counts the pages
+    /// of `whole` as resident instead. Returns false if readahead was switched off.
     fn add_window(&mut self, whole: Window) -> bool {
         match whole.clip(self.read.file_pages) {
             Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),

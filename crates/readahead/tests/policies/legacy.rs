@@ -13,8 +13,8 @@ fn file(max_pages: u32) -> ToyFile {
 fn assert_reads(file: &mut ToyFile, rows: &[Row]) {
     for (start, pages, want) in rows {
         let got = file.read(*start, *pages);
-        assert!(got.iter().all(|asked| asked.2 == 0), "no marker: {got:?}");
-        let got: Vec<_> = got.iter().map(|asked| (asked.0, asked.1)).collect();
+        assert!(got.iter().all(|window| window.2 == 0), "no marker: {got:?}");
+        let got: Vec<_> = got.iter().map(|window| (window.0, window.1)).collect();
         assert_eq!(got, *want, "read of {pages} pages at {start}");
     }
 }
@@ -78,7 +78,7 @@ fn sequential_reader_of_larger_requests_starts_with_a_larger_window() {
 }
 
 #[test]
-fn request_as_large_as_a_window_may_be_forces_the_ahead_window_at_once() {
+fn request_of_the_largest_window_opens_the_ahead_window_at_once() {
     let rows: [Row; 3] = [
         (0, 32, &[(0, 32), (32, 32)]),
         (32, 32, &[(64, 32)]),
@@ -157,7 +157,7 @@ fn seek_and_return_resets_the_windows_and_requests_cached_pages_again() {
 }
 
 #[test]
-fn interleaved_streams_are_never_noticed() {
+fn interleaved_streams_are_never_detected() {
     let rows: [Row; 8] = [
         (0, 1, &[(0, 4)]),
         (500, 1, &[(500, 1)]),
@@ -228,7 +228,7 @@ fn window_of_a_thrashing_reader_shrinks_no_further_than_four_pages() {
 }
 
 #[test]
-fn seek_after_a_miss_resets_it() {
+fn seek_clears_an_earlier_miss() {
     let mut file = file(32);
     assert_reads(&mut file, &[(0, 1, &[(0, 4)]), (1, 1, &[(4, 8)])]);
     file.reclaim(2, 1);
@@ -302,7 +302,7 @@ fn random_reads_of_cached_pages_switch_readahead_off_too() {
 }
 
 #[test]
-fn window_that_reads_anything_resets_the_count_of_pages_found() {
+fn window_that_reads_a_page_resets_the_count_of_resident_pages() {
     let mut file = file(32);
     file.cache(0, 1000);
     file.reclaim(700, 1);
@@ -317,7 +317,7 @@ fn window_that_reads_anything_resets_the_count_of_pages_found() {
 }
 
 #[test]
-fn first_window_that_switches_readahead_off_forces_no_window_ahead() {
+fn first_window_that_switches_readahead_off_opens_no_ahead_window() {
     let mut cached = file(256);
     cached.cache(0, 256);
     assert_reads(&mut cached, &[(0, 256, &[])]);
@@ -327,7 +327,7 @@ fn first_window_that_switches_readahead_off_forces_no_window_ahead() {
 }
 
 #[test]
-fn congestion_defers_the_ahead_window_until_the_reader_gets_there() {
+fn congestion_defers_the_ahead_window_until_the_reader_reaches_it() {
     let mut file = file(32);
     file.set_congested(true);
     let rows: [Row; 4] = [
@@ -351,7 +351,7 @@ fn congestion_does_not_defer_a_forced_window() {
 }
 
 #[test]
-fn window_deferred_by_congestion_consumes_the_miss() {
+fn window_deferred_by_congestion_clears_an_earlier_miss() {
     let mut file = file(32);
     assert_reads(&mut file, &[(0, 1, &[(0, 4)]), (1, 1, &[(4, 8)])]);
     file.reclaim(2, 1);

@@ -11,7 +11,7 @@ struct Nothing;
 
 impl Residency for Nothing {
     fn is_resident(&self, _: PageIndex) -> bool {
-        panic!("ondemand decides without looking at the page cache")
+        panic!("ondemand must not query the page cache")
     }
 }
 
@@ -173,7 +173,7 @@ fn window_at_the_end_of_the_file_is_clipped() {
     assert_windows("empty file", 32, 0, &[(Miss, 0, 1, None)]);
     let last = u64::MAX - 1;
     assert_windows(
-        "last page there is",
+        "largest page index",
         32,
         u64::MAX,
         &[(Miss, last, 9, Some((last, 1, 0)))],
@@ -234,7 +234,7 @@ fn assert_reads(file: &mut ToyFile, rows: &[Row]) {
 }
 
 #[test]
-fn request_that_fills_its_window_meets_the_marker_on_its_first_page() {
+fn request_that_fills_its_window_finds_the_marker_on_its_first_page() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     let rows: [Row; 3] = [
         (40, 32, &[(40, 32, 0)]),
@@ -256,7 +256,7 @@ fn request_that_fills_the_first_window_reads_all_but_page_0_again() {
 }
 
 #[test]
-fn seek_and_return_leaves_the_window_where_it_was() {
+fn seek_and_return_does_not_change_the_window() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     let rows: [Row; 7] = [
         (0, 1, &[(0, 4, 3)]),
@@ -272,7 +272,7 @@ fn seek_and_return_leaves_the_window_where_it_was() {
 }
 
 #[test]
-fn interleaved_streams_are_noticed_where_one_of_them_reads_twice_in_a_row() {
+fn interleaved_stream_is_detected_when_it_reads_twice_in_a_row() {
     let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 32);
     let rows: [Row; 8] = [
         (100, 1, &[(100, 1, 0)]),

@@ -107,7 +107,7 @@ proptest! {
     fn decision_on_any_numbers_does_not_overflow(
         max_pages in any::<u32>(),
         salt in any::<u64>(),
-        asks in vec(
+        reads in vec(
             (
                 any_policy(),
                 select(&[Trigger::Access, Trigger::Miss, Trigger::Marker]),
@@ -119,7 +119,7 @@ proptest! {
         ),
     ) {
         let mut state = FileState::new(max_pages);
-        for (name, trigger, index, (start, pages, file_pages), flags) in asks {
+        for (name, trigger, index, (start, pages, file_pages), flags) in reads {
             let (ends_inside_page, by_fault, congested, new_pages) = flags;
             let read = Read {
                 trigger,

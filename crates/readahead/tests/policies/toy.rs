@@ -11,7 +11,7 @@ use larder_readahead::{
 };
 
 /// One window that a policy returned: start, size, asynchronous size.
-pub type AnsweredWindow = (u64, u32, u32);
+pub type ReturnedWindow = (u64, u32, u32);
 
 /// A pseudo-random sequence from a seed.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Random {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// All windows that the policy returned, in order.
-    pub windows: Vec<AnsweredWindow>,
+    pub windows: Vec<ReturnedWindow>,
     /// The number of calls of the policy's `decide`.
     pub decisions: u32,
     /// The number of decisions about a page that was neither resident nor in flight. The reader
@@ -118,7 +118,7 @@ impl ToyFile {
     }
 
     /// Reads `pages` pages from `start`. Returns the resulting windows.
-    pub fn read(&mut self, start: u64, pages: u32) -> &[AnsweredWindow] {
+    pub fn read(&mut self, start: u64, pages: u32) -> &[ReturnedWindow] {
         self.request(start, pages, false)
     }
 
@@ -135,11 +135,11 @@ impl ToyFile {
     }
 
     /// Simulates a fault on `page`. Returns the resulting windows.
-    pub fn fault(&mut self, page: u64) -> &[AnsweredWindow] {
+    pub fn fault(&mut self, page: u64) -> &[ReturnedWindow] {
         self.request(page, 1, true)
     }
 
-    fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[AnsweredWindow] {
+    fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[ReturnedWindow] {
         let before = self.log.windows.len();
         let end = start + u64::from(pages);
         let request = Request {
@@ -211,8 +211,8 @@ impl CachedFile for ToyFile {
                 "{window:?} overlaps the previous window, which ends at {requested_to}"
             );
             requested_to = window.end().0;
-            let answered = (window.start.0, window.size, window.async_size);
-            self.log.windows.push(answered);
+            let returned = (window.start.0, window.size, window.async_size);
+            self.log.windows.push(returned);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Buckets of entries, each with a lock.
 //!
 //! # Model
-//! `hlist_bl_head`: a chain of entries with equal or colliding keys. The entry that was last inserted, or moved to
-//! another slot, is first.
+//! `hlist_bl_head`: a chain of entries with equal or colliding keys. The first entry is the one that was last
+//! inserted or moved to another slot.
 //!
 //! # Locking
 //! The lock of a bucket guards its chain. It is innermost.

@@ -7,7 +7,7 @@
 //!
 //! | number of entries | what an insertion does |
 //! |---|---|
-//! | the limit or more | It wakes a worker. The worker examines 1/16 of the limit of entries for eviction. |
+//! | the limit or more | It wakes a worker, which examines entries for eviction: as many as 1/16 of the limit. |
 //! | twice the limit or more | In addition, the insertion itself examines 64 entries for eviction. |
 //!
 //! The arena has slots for twice the limit and for 64 more entries. If no slot is free, and no memory is left
@@ -56,7 +56,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
-/// For each request, the worker examines as many entries as 1/`WORKER_PART` of the limit.
+/// The number of entries that the worker examines for each request is the limit divided by this number.
 const WORKER_PART: u32 = 16;
 
 /// The number of entries that an insertion examines when the cache has at least twice its limit of entries.

@@ -3,8 +3,8 @@
 //! # Model
 //! The list of J. Kara's rewrite with a referenced bit, as in Linux. New entries are added at the end of
 //! the list, and entries are evicted from the front. When an entry is used, its bit is set, and the entry
-//! is not moved. An eviction that finds an entry with the bit at the front clears the bit, and moves
-//! the entry to the end. A held entry moves to the end, too.
+//! is not moved. An eviction examines the entry at the front. If the bit is set, it clears the bit and moves
+//! the entry to the end. If the entry is held, it moves the entry to the end, too.
 //!
 //! # Invariants
 //! 1. A live entry that is not held is in the order.

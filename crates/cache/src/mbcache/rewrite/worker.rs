@@ -54,8 +54,8 @@ impl<T: Send + Sync + 'static> Worker<T> {
             return;
         }
         if self.start() {
-            // If the worker checked for requests before this request, it is parked when the lock is free,
-            // and so gets the notification.
+            // The worker holds this lock from its check for requests until it parks. So when the lock is
+            // acquired here, the worker either will check again, or is parked and gets the notification.
             drop(shared.is_ending.lock());
             shared.woken.notify_one();
         } else {

@@ -128,7 +128,7 @@ fn moved_entries_keep_key_value_and_flags() {
 }
 
 #[test]
-fn cache_without_more_memory_uses_its_slots() {
+fn cache_without_more_memory_reuses_its_slots() {
     each(|variant| {
         let (cache, _) = cache_of(variant, 0);
         for value in 0..100 {

@@ -63,7 +63,7 @@ fn lru_evicts_the_last_used_entry_last() {
     }
 }
 
-/// In Linux, searches once did not skip entries with the largest number of users, and so were long or
+/// Searches in Linux used to return entries with the maximum number of users, and so could be long or
 /// endless.
 #[test]
 fn searches_skip_entry_while_it_is_not_reusable() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A limit of entries that no test reaches.
-const ENDLESS: u32 = 1000;
+const UNREACHED_LIMIT: u32 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -45,7 +45,7 @@ struct Model<'c> {
     /// Whether an entry is reusable.
     map: BTreeMap<(u32, u64), bool>,
     held: Vec<Held<'c>>,
-    vanished: u64,
+    evicted: u64,
     deleted: u64,
 }
 
@@ -57,25 +57,25 @@ impl Model<'_> {
 
     /// Removes an entry of the map that is no longer in the cache. The worker may not have counted its
     /// eviction yet.
-    fn vanish(&mut self, key: u32, value: u64) {
+    fn note_evicted(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         if self.map.remove(&(key, value)).is_some() {
-            self.vanished += 1;
+            self.evicted += 1;
         }
     }
 
     /// Checks whether the cache has the entry of the map. If not, removes the entry from the map.
-    fn look(&mut self, key: u32, value: u64) {
+    fn check(&mut self, key: u32, value: u64) {
         // The caller may hold the entry, and `old` would wait until it is released.
         if !self.is_held(key, value) && self.cache.get(key, value).is_none() {
-            self.vanish(key, value);
+            self.note_evicted(key, value);
         }
     }
 
     fn insert(&mut self, key: u32, value: u64, reusable: bool) {
         match self.cache.insert(key, value, reusable) {
             Inserted::New => {
-                self.vanish(key, value);
+                self.note_evicted(key, value);
                 self.map.insert((key, value), reusable);
             }
             Inserted::Existing => assert!(self.map.contains_key(&(key, value))),
@@ -99,18 +99,18 @@ impl Model<'_> {
             if let Ok(at) = found.binary_search(&value) {
                 found.remove(at);
             } else {
-                self.vanish_searched(key, value);
+                self.note_missed_by_search(key, value);
             }
         }
         assert_eq!(found, [], "twice, or not reusable, or never inserted");
     }
 
     /// Removes an entry of the map that a search did not find although the entry is reusable: it was evicted.
-    fn vanish_searched(&mut self, key: u32, value: u64) {
+    fn note_missed_by_search(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
         assert!(got.is_none(), "a search missed ({key}, {value})");
-        self.vanish(key, value);
+        self.note_evicted(key, value);
     }
 
     fn delete(&mut self, key: u32, value: u64) {
@@ -153,7 +153,7 @@ impl Model<'_> {
                     self.map.insert((held.key(), held.value()), reusable);
                 }
             }
-            Step::Get(key, value) => self.look(key, value),
+            Step::Get(key, value) => self.check(key, value),
             Step::Delete(key, value) => self.delete(key, value),
             Step::Scan(count) => {
                 self.cache.scan_objects(count);
@@ -166,13 +166,13 @@ impl Model<'_> {
     fn agrees(&mut self) -> bool {
         let keys: Vec<_> = self.map.keys().copied().collect();
         for (key, value) in keys {
-            self.look(key, value);
+            self.check(key, value);
         }
         let stats = self.cache.stats();
-        let removed = self.vanished + self.deleted;
+        let removed = self.evicted + self.deleted;
         stats.entries == self.map.len() as u64
             && stats.inserted == stats.entries + removed
-            && self.vanished <= dropped(self.cache)
+            && self.evicted <= dropped(self.cache)
             && stats.inserted <= stats.entries + dropped(self.cache) + self.deleted
     }
 }
@@ -184,7 +184,7 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         limit: limit.into(),
         map: BTreeMap::new(),
         held: Vec::new(),
-        vanished: 0,
+        evicted: 0,
         deleted: 0,
     };
     for step in steps {
@@ -198,7 +198,7 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         model.agrees()
     });
     assert!(agrees, "{:?} {:?}", model.map, cache.stats());
-    if limit == ENDLESS {
+    if limit == UNREACHED_LIMIT {
         assert_eq!(cache.stats().dropped_by_limit, 0);
     }
 }
@@ -218,12 +218,12 @@ macro_rules! agrees_with_map {
 
                 #[test]
                 fn cache_with_one_key_agrees_with_map(steps in steps(1)) {
-                    run(Variant::$variant, ENDLESS, 4, steps);
+                    run(Variant::$variant, UNREACHED_LIMIT, 4, steps);
                 }
 
                 #[test]
                 fn cache_with_one_chain_agrees_with_map(steps in steps(4)) {
-                    run(Variant::$variant, ENDLESS, 0, steps);
+                    run(Variant::$variant, UNREACHED_LIMIT, 0, steps);
                 }
             }
         }

@@ -25,7 +25,7 @@
 //!
 //! # Cost
 //! A frame takes 12 bytes more, and a chain of roots takes 4 bytes. A lookup walks the roots in its chain,
-//! and then the nodes of its tree, as many as the depth of the page. The roots are few, since there are about
+//! and then as many nodes of its tree as the depth of the page. A chain has few roots, since there are about
 //! as many chains as frames. Only the nodes are counted as links.
 
 mod depths;
@@ -141,7 +141,7 @@ impl PageTrees {
         PageLayout::store(key, slot);
         fill(slot);
         match position.node {
-            // Another thread has claimed the page, and will unlink it.
+            // Another thread has claimed the page, but has not unlinked it yet.
             Some(dead) => {
                 tree.change(|tree| tree.replace(dead, vacant.index()));
                 self.note_removed(*key);

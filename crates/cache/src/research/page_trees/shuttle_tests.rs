@@ -1,7 +1,7 @@
 //! Tests of the trees under the model checker: concurrent lookups, insertions and evictions.
 
 use super::*;
-use crate::shuttle_tests::{Follower, check};
+use crate::shuttle_tests::{CheckingTape, check};
 use crate::table::Growth;
 
 fn key(index: u64) -> PageKey {
@@ -12,7 +12,7 @@ fn key(index: u64) -> PageKey {
 fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
     let trees = Arc::new(PageTrees::new(arena, 0).unwrap());
-    trees.set_tape(Arc::new(Follower::default()));
+    trees.set_tape(Arc::new(CheckingTape::default()));
     indexes.iter().for_each(|index| put(&trees, key(*index)));
     trees
 }
@@ -77,7 +77,7 @@ fn shuttle_page_inserted_by_two_threads_is_in_its_tree_once() {
 }
 
 #[test]
-fn shuttle_page_put_again_while_it_is_evicted_is_found() {
+fn shuttle_page_reinserted_during_eviction_keeps_its_tree_consistent() {
     check(|| {
         race(
             &trees(5, &[1, 2, 3]),

@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn node_that_replaces_another_has_its_place() {
+fn node_that_replaces_another_takes_its_place() {
     // First the even numbers are inserted. Then each of them is replaced by the next odd number.
     for replaced in (0..NODES).step_by(2) {
         let nodes = Nodes::new(NODES).unwrap();
@@ -165,7 +165,7 @@ fn evicted_page_not_yet_unlinked_is_replaced() {
 enum Use {
     Insert(PageKey),
     Get(PageKey),
-    TakeOut(PageKey),
+    Remove(PageKey),
     Evict(u32),
 }
 
@@ -175,7 +175,7 @@ fn any_use() -> impl Strategy<Value = Use> {
     prop_oneof![
         4 => key().prop_map(Use::Insert),
         3 => key().prop_map(Use::Get),
-        2 => key().prop_map(Use::TakeOut),
+        2 => key().prop_map(Use::Remove),
         1 => (1u32..5).prop_map(Use::Evict),
     ]
 }
@@ -206,7 +206,7 @@ proptest! {
                     prop_assert_eq!(found, model.get(&key).copied());
                     prop_assert_eq!(trees.contains(&key), found.is_some());
                 }
-                Use::TakeOut(key) => {
+                Use::Remove(key) => {
                     prop_assert_eq!(trees.remove_entry(&key).is_some(), model.remove(&key).is_some());
                 }
                 Use::Evict(count) => {
