@@ -50,7 +50,8 @@ pub(crate) struct Partitions<'t> {
     kind: &'static str,
     /// `GPT` or `MBR`.
     table: &'static str,
-    partitions: Vec<Partition<'t>>,
+    #[serde(rename = "partitions")]
+    rows: Vec<Partition<'t>>,
 }
 
 /// A partition of an image.
@@ -82,7 +83,7 @@ impl<'t> Partitions<'t> {
         Self {
             kind: "partitions",
             table: table.kind.as_str(),
-            partitions: table.partitions.iter().map(partition).collect(),
+            rows: table.partitions.iter().map(partition).collect(),
         }
     }
 }

@@ -57,7 +57,7 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
 /// The result of opening an image.
 pub(crate) enum Opened {
     /// The image has an ext file system.
-    Volume(Volume),
+    Volume(Box<Volume>),
     /// The image has something else.
     Other(Contents),
 }
@@ -157,7 +157,7 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
 /// Opens the image of `source`, which must have an ext file system.
 fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
     match open_source(source, options)? {
-        Opened::Volume(volume) => Ok(volume),
+        Opened::Volume(volume) => Ok(*volume),
         Opened::Other(contents) => Err(contents::not_ext(source.image, &contents).into()),
     }
 }
@@ -218,10 +218,11 @@ fn open_found(
     if let Some(number) = source.partition {
         let contents = contents()?;
         let partition = contents::partition(source.image, &contents, number)?;
-        return open(&within(options, partition)).map(Opened::Volume);
+        let volume = open(&within(options, partition))?;
+        return Ok(Opened::Volume(Box::new(volume)));
     }
     let error = match open(options) {
-        Ok(volume) => return Ok(Opened::Volume(volume)),
+        Ok(volume) => return Ok(Opened::Volume(Box::new(volume))),
         Err(error) => error,
     };
     let is_not_ext = matches!(
@@ -239,7 +240,8 @@ fn open_found(
         "using partition {}, the only one with an ext file system",
         contents::described(partition)
     ));
-    open(&within(options, partition)).map(Opened::Volume)
+    let volume = open(&within(options, partition))?;
+    Ok(Opened::Volume(Box::new(volume)))
 }
 
 /// Returns `options` for the file system in `partition`.

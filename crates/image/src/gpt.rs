@@ -23,7 +23,7 @@ const MAX_ARRAY_BYTES: u64 = 1 << 20;
 struct Header {
     signature: [u8; 8],
     revision: U32,
-    header_bytes: U32,
+    len_bytes: U32,
     checksum: U32,
     reserved: U32,
     own_sector: U64,
@@ -174,7 +174,7 @@ fn valid_header(sector: &[u8]) -> Option<&Header> {
     if header.signature != SIGNATURE {
         return None;
     }
-    let len = usize::try_from(header.header_bytes.get()).ok()?;
+    let len = usize::try_from(header.len_bytes.get()).ok()?;
     let bytes = sector.get(..len)?;
     // The checksum is computed as if its own bytes were zero.
     let (before, after) = (bytes.get(..CHECKSUM.start)?, bytes.get(CHECKSUM.end..)?);

@@ -245,6 +245,9 @@ fn short_empty_and_unknown_files_are_told_apart() {
     assert_eq!(contents(ext), Contents::Ext);
 }
 
+/// A disk with a GPT, and one with an MBR.
+static DISKS: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+
 proptest! {
     #![proptest_config(proptest_config!(22, cases: 256))]
 
@@ -258,7 +261,6 @@ proptest! {
         if skip(SFDISK) {
             return Ok(());
         }
-        static DISKS: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
         let disks = DISKS.get_or_init(|| [disk(8, GPT), disk(8, MBR)]);
         let mut bytes = disks[usize::from(!is_gpt)].clone();
         for (at, byte) in changes {

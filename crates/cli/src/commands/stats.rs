@@ -329,6 +329,7 @@ mod tests {
             capacity: 200,
             lookups: 1000,
             hits: 750,
+            by_reference: 0,
             links_on_hits: 900,
             links_on_misses: 125,
             longest_chain: Some(4),

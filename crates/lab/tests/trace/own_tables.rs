@@ -57,20 +57,24 @@ fn per_lookup(counts: Counts) -> f64 {
 
 #[test]
 fn own_functions_exceed_chance_by_at_most_2_percent_in_volume_and_replay() {
-    record_and_replay("larder+iget=all", Finder::Larder, |cache, of, replayed, chance| {
-        let recorded = of.searches();
-        let over = |counts| per_lookup(counts) / chance - 1.0;
-        let (in_volume, in_replay) = (over(recorded), over(replayed));
-        println!(
-            "{cache:?}: {} objects, {in_volume:+.4}, {in_replay:+.4} to chance",
-            of.objects
-        );
-        assert!(in_volume <= OVER_CHANCE && in_replay <= OVER_CHANCE);
-        // The hash of names has a secret key, so another function represents it.
-        if cache != CacheKind::Dentry {
-            assert_eq!(replayed, recorded, "{cache:?}");
-        }
-    });
+    record_and_replay(
+        "larder+iget=all",
+        Finder::Larder,
+        |cache, of, replayed, chance| {
+            let recorded = of.searches();
+            let over = |counts| per_lookup(counts) / chance - 1.0;
+            let (in_volume, in_replay) = (over(recorded), over(replayed));
+            println!(
+                "{cache:?}: {} objects, {in_volume:+.4}, {in_replay:+.4} to chance",
+                of.objects
+            );
+            assert!(in_volume <= OVER_CHANCE && in_replay <= OVER_CHANCE);
+            // The hash of names has a secret key, so another function represents it.
+            if cache != CacheKind::Dentry {
+                assert_eq!(replayed, recorded, "{cache:?}");
+            }
+        },
+    );
 }
 
 #[test]

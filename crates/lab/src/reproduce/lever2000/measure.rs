@@ -28,7 +28,7 @@ use super::state::{FinishedRound, State};
 use crate::concurrent::run_concurrently;
 use crate::operations::UserHomes;
 use crate::run_report::quotient;
-use larder::{CacheKind, CacheStats, Volume};
+use larder::{CacheKind, Volume};
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
