@@ -263,7 +263,12 @@ impl MapChange<'_, '_> {
 
     /// Unmaps and frees the data blocks in `numbers`, which map the file from `first` on, if they
     /// are in the range of `unmapping` and the credits allow.
-    fn unmap_runs(&mut self, unmapping: &mut Unmapping, numbers: &mut [U32], first: u64) -> Result<()> {
+    fn unmap_runs(
+        &mut self,
+        unmapping: &mut Unmapping,
+        numbers: &mut [U32],
+        first: u64,
+    ) -> Result<()> {
         let index_of = |file_block: u64| {
             usize::try_from(file_block.saturating_sub(first))
                 .map_or(numbers.len(), |index| index.min(numbers.len()))
