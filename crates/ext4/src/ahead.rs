@@ -8,8 +8,8 @@
 //! The functions of this module do not wait for the blocks that they read ahead, with two exceptions. If the
 //! device has only blocking calls, all requests are complete before the function returns. The same applies to a
 //! request for a block that journal recovery redirects. To locate the blocks, a function may wait for group
-//! descriptors, and for the extent nodes or indirect blocks of a directory. Errors are ignored, since the
-//! caller that needs a block gets them.
+//! descriptors, and for the extent nodes or indirect blocks of a directory. Errors are ignored here: a later
+//! read of the block reports them.
 
 use crate::ondisk::group::GroupFlags;
 use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind};
@@ -17,14 +17,15 @@ use larder_block::Priority;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Inode tables are read in aligned pieces of this size. A server sends at least as much for each request.
+/// Inode tables are read in aligned pieces of this size. If the image is on a server, a smaller request would
+/// fetch as much.
 const PIECE_BYTES: u64 = 64 << 10;
 /// The maximum number of blocks of a directory that are read ahead.
 const MAX_DIR_BLOCKS: u64 = 256;
 
 impl Filesystem {
-    /// Starts to read the blocks of the inode tables that contain `inos`, and blocks beside them. Reads at
-    /// most `budget` frames, and subtracts their number, as
+    /// Starts to read the blocks of the inode tables that contain `inos`, and the neighboring blocks in the
+    /// same pieces. Reads at most `budget` frames, and subtracts the number of frames from `budget`, as
     /// [`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch) does.
     pub fn start_reading_inodes(
         &self,
@@ -47,9 +48,10 @@ impl Filesystem {
         is_in_use.then(|| desc.inode_table.0 + (offset_bytes >> self.superblock().block_size_log2))
     }
 
-    /// Starts to read the first blocks of the directory `dir`. Reads at most `budget` frames, and subtracts
-    /// their number, as [`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch) does.
-    /// Does nothing if the first block is cached or being read.
+    /// Starts to read the first blocks of the directory `dir`. Reads at most `budget` frames, and subtracts the
+    /// number of frames from `budget`, as
+    /// [`BufferCache::start_prefetch`](larder_cache::buffer::BufferCache::start_prefetch) does. Does nothing if
+    /// the first block is cached or being read.
     pub fn start_reading_dir(&self, dir: &Inode, priority: Priority, budget: &mut usize) {
         if !dir.is_directory() || dir.has_inline_data() {
             return;

@@ -77,7 +77,7 @@ pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
 }
 
 /// Records that the `count` blocks from `block` on should be prefetched if the attempt gives way.
-pub(crate) fn expect(block: FsBlock, count: u32) {
+pub(crate) fn request_prefetch(block: FsBlock, count: u32) {
     STATE.with_borrow_mut(|state| state.missing.ahead = Some((block, count)));
 }
 

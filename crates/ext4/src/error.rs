@@ -55,7 +55,7 @@ pub enum Error {
     ExternalJournal,
     /// The file system cannot be written to: it was opened for reading, or became read-only after
     /// an error. Errno: `EROFS`.
-    #[error("the file system is read-only{}", because(.0.as_ref()))]
+    #[error("the file system is read-only{}", reason_suffix(.0.as_ref()))]
     ReadOnly(Option<std::sync::Arc<str>>),
     /// Writing failed earlier, for the given reason, so data cannot be made durable. Errno: `EIO`.
     #[error("the journal was aborted: {0}")]
@@ -84,7 +84,7 @@ pub enum Error {
     /// The file system cannot be opened for writing, for the given reason. Errno: `EROFS`.
     #[error("cannot be mounted for writing: {0}; mount it read-only (-o ro)")]
     NotWritable(String),
-    /// The file system is, or may be, mounted elsewhere. Errno: `EBUSY`.
+    /// The file system is, or may be, in use by another host or by e2fsck. Errno: `EBUSY`.
     #[error("{0}")]
     InUse(String),
     /// An entry of that name already exists. Errno: `EEXIST`.
@@ -108,7 +108,7 @@ pub enum Error {
     /// The inode has no attribute of that name. Errno: `ENODATA`.
     #[error("inode {0}: no such extended attribute")]
     NoAttribute(Ino),
-    /// An attribute is larger than the file system can hold. Errno: `ENOSPC`.
+    /// An attribute does not fit into the space for attributes, or its value is too long. Errno: `ENOSPC`.
     #[error("inode {0}: no space for the extended attribute")]
     AttributeTooLarge(Ino),
     /// The operation does not apply to this file, or is not supported on it. Errno: `EOPNOTSUPP`.
@@ -122,7 +122,7 @@ pub enum Error {
     Invalid(Ino, &'static str),
 }
 
-fn because(reason: Option<&std::sync::Arc<str>>) -> String {
+fn reason_suffix(reason: Option<&std::sync::Arc<str>>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 

@@ -62,7 +62,7 @@ pub struct Filesystem {
     pub(crate) sharing: Sharing,
 }
 
-/// The bytes of one inode in the inode table, as many as the superblock's inode size.
+/// The bytes of one inode in the inode table. Their number is the inode size in the superblock.
 #[derive(Debug)]
 pub struct InodeBytes<'a>(InodeSource<'a>);
 
@@ -172,7 +172,7 @@ impl Filesystem {
     /// Hints that the `count` blocks from `block` on will be read soon.
     pub(crate) fn prefetch(&self, block: FsBlock, count: u32) {
         if attempt::is_attempt() {
-            attempt::expect(block, count);
+            attempt::request_prefetch(block, count);
         } else if !MemoryOnly::is_active() {
             self.buffers.prefetch(block.0, count);
         }

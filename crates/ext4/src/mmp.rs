@@ -8,7 +8,7 @@
 //! # Protocol
 //! 1. A host that wants to mount the file system reads the sequence number in the block:
 //!    - *clean*: the host continues with step 2.
-//!    - the number of e2fsck: the mount is refused.
+//!    - the number that e2fsck writes: the mount is refused.
 //!    - any other number: the host waits. If the block has changed meanwhile, another host is
 //!      active, and the mount is refused.
 //! 2. The host writes a random number of its own, and waits. If the block then contains another

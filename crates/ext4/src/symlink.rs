@@ -1,8 +1,7 @@
 //! Targets of symbolic links.
 //!
-//! Model: a short target is stored in `i_block`, and a longer target in the only block of the link.
-//! The size does not suffice to distinguish the two cases, because some links store a short target
-//! in a block.
+//! Model: a short target is stored in `i_block`, and a longer target in the only block of the link. The size
+//! alone does not show which case applies, because some links store a short target in a block.
 
 use crate::journal::Handle;
 use crate::ondisk::features::Incompat;

@@ -1,10 +1,9 @@
 //! Starts threads that write to the image in the background. A panic of such a thread stops all
 //! writing.
 //!
-//! A panic of such a thread aborts the journal, as the first failed write does. After that, changes
-//! fail with `EROFS`, and fsync and close return `EIO` with the reason. If the journal were not
-//! aborted, a mount whose flusher has panicked would still accept writes, but not commit them
-//! periodically.
+//! The panic aborts the journal, as the first failed write does. After that, changes fail with `EROFS`, and
+//! fsync and close return `EIO` with the reason. If the journal were not aborted, a mount whose flusher has
+//! panicked would still accept writes, but would not commit them periodically.
 
 use crate::live::Inodes;
 use crate::{Error, Result};

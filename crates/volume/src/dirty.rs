@@ -148,8 +148,8 @@ impl Dirty {
         let touched = blocks.start / per_page..blocks.end.div_ceil(per_page);
         let mut left = Vec::new();
         let mut at = touched.start;
-        let bytes = touched.start * per_page..touched.end.saturating_mul(per_page);
-        for run in self.blocks.runs_in(bytes) {
+        let whole_pages = touched.start * per_page..touched.end.saturating_mul(per_page);
+        for run in self.blocks.runs_in(whole_pages) {
             left.push(at..run.start / per_page);
             at = run.end.div_ceil(per_page);
         }

@@ -110,7 +110,7 @@ impl Error {
 }
 
 /// Returns whether `source` is an error that only a device with an image on a server reports.
-fn is_of_server(source: &std::io::Error) -> bool {
+fn is_server_error(source: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(source);
     matches!(errno, Some(Errno::STALE | Errno::ACCESS))
 }
@@ -128,7 +128,7 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         | Ext4::Unreadable {
             source: Device::Io { source, .. },
             ..
-        } if is_of_server(source) => Errno::from_io_error(source).unwrap_or(Errno::IO),
+        } if is_server_error(source) => Errno::from_io_error(source).unwrap_or(Errno::IO),
         Ext4::NotInMemory(_) | Ext4::WouldWait => Errno::AGAIN,
         Ext4::NotExt | Ext4::NotSymlink(_) | Ext4::Invalid(..) => Errno::INVAL,
         Ext4::UnsupportedFeature(_) | Ext4::Casefolded(_) | Ext4::ExternalJournal => {

@@ -165,8 +165,8 @@ fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     }
 }
 
-/// A file system after its journal was replayed in memory, if it was. Reads of `device` then return
-/// the replayed blocks, and `overlay` contains the changes of fast commits.
+/// A file system, whose journal may have been replayed in memory. If it was, reads of `device` return the
+/// replayed blocks, and `overlay` contains the changes of fast commits.
 struct Replayed {
     superblock: Superblock,
     device: Arc<dyn BlockDevice>,

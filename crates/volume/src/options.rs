@@ -27,11 +27,12 @@ pub struct OpenOptions {
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Whether the readahead policy works as in the kernel that it models, without two changes by Larder:
+    /// Whether the readahead policy works exactly as in the kernel that it models:
     ///
     /// | | `false` | `true` |
     /// |---|---|---|
     /// | limit of a window | `readahead_max_bytes`, or 1/(3 *n*) of the page cache for *n* active readers, whichever is less | `readahead_max_bytes` |
+    /// | image on a server | a window is also limited to a length that keeps the connection busy, and with `ondemand` and `modern`, the first window of a sequential reader can be longer | no difference from an image file |
     /// | concurrent reads through one open file | work on the same readahead state | with `legacy` and `ondemand`, each read works on a copy of the state, and stores the copy when the read ends |
     ///
     /// Default: false.

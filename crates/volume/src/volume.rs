@@ -131,8 +131,8 @@ impl Volume {
         );
         info.superblock_repair
             .clone_from(&self.origin.superblock_repair);
-        // The values in the superblock of `fs` are from the open, but the label can be changed
-        // while the volume is open.
+        // The superblock of `fs` has the values from when the volume was opened, but the label can change
+        // later.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
         }

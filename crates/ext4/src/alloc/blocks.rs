@@ -3,7 +3,7 @@
 use super::bits::Bits;
 use super::claim::Claim;
 use super::counts::Privilege;
-use super::load::is_uninitialised;
+use super::load::is_uninitialized;
 use super::run::Run;
 use super::{Goal, NO_INO};
 use crate::error::Place;
@@ -56,7 +56,7 @@ impl Filesystem {
                 free
             })?;
             let desc = self.group(group)?;
-            let unused = if is_uninitialised(&desc, group) {
+            let unused = if is_uninitialized(&desc, group) {
                 free
             } else {
                 let len = space.geometry.clusters_in(group);
@@ -158,7 +158,7 @@ impl Filesystem {
         let Ok(desc) = self.group(group) else {
             return false;
         };
-        !is_uninitialised(&desc, group)
+        !is_uninitialized(&desc, group)
             && self
                 .block_bitmap(group, &desc)
                 .is_ok_and(|bytes| bitmap::all(&bytes, bit..bit + 1, true))
@@ -170,7 +170,7 @@ impl Filesystem {
         let (group, bits) = self.allocator().geometry.bits(run);
         let sb = self.superblock();
         let desc = self.group(group)?;
-        if is_uninitialised(&desc, group) {
+        if is_uninitialized(&desc, group) {
             self.make_block_bitmap(handle, group, &desc)?;
         }
         let checksum = handle.update(desc.block_bitmap, NO_INO, |bytes| {

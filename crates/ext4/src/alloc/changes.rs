@@ -8,8 +8,8 @@ use crate::journal::Tid;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The blocks and inodes that a handle allocated and freed. If the handle stops, these changes
-/// become permanent; if it is dropped, they are undone.
+/// The blocks and inodes that a handle allocated and freed. If the handle stops, these changes become part of
+/// its transaction; if it is dropped, they are undone.
 #[derive(Debug, Default)]
 pub(crate) struct AllocationChanges {
     pub(super) taken: Vec<Arc<ClaimedClusters>>,

@@ -80,7 +80,7 @@ impl Filesystem {
         let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
         self.with_map(group, |_| ())?;
-        if !is_uninitialised(&desc) && bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
+        if !is_uninitialized(&desc) && bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
             return Ok(false);
         }
         self.check_index(group, &desc, index)?;
@@ -110,7 +110,7 @@ impl Filesystem {
         }
         // Loading the map checks that the group's metadata has a valid location.
         self.with_map(group, |_| ())?;
-        let is_new = is_uninitialised(&desc);
+        let is_new = is_uninitialized(&desc);
         let indices = self.indices(group);
         let index = if is_new {
             Some(indices.start).filter(|_| !indices.is_empty())
@@ -146,7 +146,7 @@ impl Filesystem {
         is_directory: bool,
     ) -> Result<()> {
         let sb = self.superblock();
-        if is_uninitialised(desc) {
+        if is_uninitialized(desc) {
             let reserved = self.indices(group).start;
             handle.create(desc.inode_bitmap, NO_INO, |bytes| {
                 bitmap::fill(bytes, 0..reserved, true);
@@ -170,7 +170,7 @@ impl Filesystem {
             .taken_inodes
             .push(self.ino_of(group, index));
         self.allocator().counts().take_inode();
-        if self.makes_block(desc, index) {
+        if self.is_block_unused(desc, index) {
             let block = desc.inode_table.0 + u64::from(index / self.inodes_in_block());
             handle.create(FsBlock(block), self.ino_of(group, index), |_| Ok(()))?;
         }
@@ -181,11 +181,11 @@ impl Filesystem {
     /// inodes in use. This is possible if it would initialize a block of the inode table, and the
     /// bitmap marks inodes as used that the descriptor counts as never used.
     fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
-        if !self.makes_block(desc, index) {
+        if !self.is_block_unused(desc, index) {
             return Ok(());
         }
         let indices = self.indices(group);
-        let is_right = if is_uninitialised(desc) {
+        let is_right = if is_uninitialized(desc) {
             // No bitmap exists yet, so the counts of the descriptor must show that no inode is in
             // use.
             indices.start == 0 && desc.free_inodes == indices.end && desc.used_directories == 0
@@ -203,7 +203,7 @@ impl Filesystem {
 
     /// Returns whether the block of the inode table that contains the number `index` was never
     /// used.
-    fn makes_block(&self, desc: &GroupDesc, index: u32) -> bool {
+    fn is_block_unused(&self, desc: &GroupDesc, index: u32) -> bool {
         let per_block = self.inodes_in_block();
         self.first_unused(desc) <= index / per_block * per_block
     }
@@ -223,7 +223,7 @@ impl Filesystem {
         place.ensure(sb.is_file_ino(ino), "attempt to free a reserved inode")?;
         let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
-        place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
+        place.ensure(!is_uninitialized(&desc), FREE_ALREADY)?;
         self.with_map(group, |_| ())?;
         // Reading the bitmap verifies it, unless it is already cached.
         if !bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
@@ -285,7 +285,7 @@ impl Filesystem {
     /// group.
     fn first_unused(&self, desc: &GroupDesc) -> u32 {
         let sb = self.superblock();
-        if is_uninitialised(desc) {
+        if is_uninitialized(desc) {
             0
         } else if sb.has_descriptor_checksums() {
             sb.inodes_per_group.saturating_sub(desc.unused_inodes)
@@ -303,6 +303,6 @@ fn wrong_directories(group: GroupNo) -> Error {
 }
 
 /// Returns whether the inode bitmap has not been created yet. No inode is then in use.
-fn is_uninitialised(desc: &GroupDesc) -> bool {
+fn is_uninitialized(desc: &GroupDesc) -> bool {
     desc.flags.contains(GroupFlags::INODE_UNINIT)
 }

@@ -85,7 +85,7 @@ impl Filesystem {
         let len = geometry.clusters_in(group);
         let desc = self.group(group)?;
         let system = self.system_clusters(group, &desc)?;
-        let busy = if is_uninitialised(&desc, group) {
+        let busy = if is_uninitialized(&desc, group) {
             let mut busy = Bits::new(len);
             for range in &system {
                 busy.fill(range.clone(), true);
@@ -269,6 +269,6 @@ impl Filesystem {
 
 /// Returns whether the block bitmap of `group` does not exist yet. The bitmap of the first group
 /// always exists.
-pub(super) fn is_uninitialised(desc: &GroupDesc, group: GroupNo) -> bool {
+pub(super) fn is_uninitialized(desc: &GroupDesc, group: GroupNo) -> bool {
     desc.flags.contains(GroupFlags::BLOCK_UNINIT) && group.0 != 0
 }

@@ -22,7 +22,7 @@ const GROUPS_SUMMED: usize = 64;
 
 /// The numbers of free inodes, free clusters and directories of a flexible group.
 #[derive(Clone, Copy, Debug, Default)]
-struct Share {
+struct FlexGroupStats {
     free_inodes: u64,
     free_clusters: u64,
     directories: u64,
@@ -52,9 +52,9 @@ impl Filesystem {
         let own = self.flex_groups(home).next();
         own.into_iter()
             .chain(compared)
-            .map(|group| (self.share(group), group))
-            .filter(|(share, _)| share.free_inodes > 0 && share.free_clusters > 0)
-            .min_by_key(|(share, _)| (share.directories, Reverse(share.free_inodes)))
+            .map(|group| (self.flex_group_stats(group), group))
+            .filter(|(stats, _)| stats.free_inodes > 0 && stats.free_clusters > 0)
+            .min_by_key(|(stats, _)| (stats.directories, Reverse(stats.free_inodes)))
             .map(|(_, group)| group)
     }
 
@@ -76,11 +76,11 @@ impl Filesystem {
         (0..count.min(FLEX_GROUPS_COMPARED))
             .map(|ahead| GroupNo((own + ahead) % count * size))
             .find(|&group| {
-                let share = self.share(group);
+                let stats = self.flex_group_stats(group);
                 attempt::gives_way()
-                    || share.free_inodes > 0
-                        && share.free_inodes >= inodes_min
-                        && share.free_clusters >= clusters_min
+                    || stats.free_inodes > 0
+                        && stats.free_inodes >= inodes_min
+                        && stats.free_clusters >= clusters_min
             })
     }
 
@@ -93,14 +93,15 @@ impl Filesystem {
 
     /// Returns the free space and the number of directories of the flexible group that contains
     /// `group`. A group with a damaged descriptor counts as full.
-    fn share(&self, group: GroupNo) -> Share {
+    fn flex_group_stats(&self, group: GroupNo) -> FlexGroupStats {
         let descs = self.flex_groups(group).take(GROUPS_SUMMED);
-        descs
-            .filter_map(|group| self.group(group).ok())
-            .fold(Share::default(), |share, desc| Share {
-                free_inodes: share.free_inodes + u64::from(desc.free_inodes),
-                free_clusters: share.free_clusters + u64::from(desc.free_clusters),
-                directories: share.directories + u64::from(desc.used_directories),
-            })
+        descs.filter_map(|group| self.group(group).ok()).fold(
+            FlexGroupStats::default(),
+            |stats, desc| FlexGroupStats {
+                free_inodes: stats.free_inodes + u64::from(desc.free_inodes),
+                free_clusters: stats.free_clusters + u64::from(desc.free_clusters),
+                directories: stats.directories + u64::from(desc.used_directories),
+            },
+        )
     }
 }

@@ -1,4 +1,4 @@
-//! Hints for free space in linear directories, learned from earlier searches.
+//! Hints for free space in linear directories, from earlier searches.
 //!
 //! # Model
 //! For every new name, the kernel searches a linear directory for space from its start. Here, a
@@ -7,8 +7,8 @@
 //! moves the hint back to that block. At worst, a wrong hint leaves space unused.
 //!
 //! # Cost
-//! 16 bytes for each of at most [`DIRECTORIES`] directories. All hints are discarded when the table
-//! is full.
+//! About 25 bytes for each of at most [`DIRECTORIES`] directories. All hints are discarded when the table is
+//! full.
 
 use crate::Ino;
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ impl RoomHints {
     }
 
     /// Records that no block of `dir` before `block` has `wanted_bytes` of space.
-    pub(super) fn learn(&self, dir: Ino, block: u32, wanted_bytes: usize) {
+    pub(super) fn record(&self, dir: Ino, block: u32, wanted_bytes: usize) {
         let mut by_ino = self.by_ino.lock();
         if by_ino.len() >= DIRECTORIES {
             by_ino.clear();
@@ -54,14 +54,14 @@ impl RoomHints {
     }
 
     /// Records that a name was removed from block `block` of `dir`.
-    pub(super) fn freed(&self, dir: Ino, block: u32) {
+    pub(super) fn record_removal(&self, dir: Ino, block: u32) {
         if let Some(hint) = self.by_ino.lock().get_mut(&dir) {
             hint.block = hint.block.min(block);
         }
     }
 
     /// Discards the hint for `dir`, whose number now belongs to another directory.
-    pub(super) fn forget(&self, dir: Ino) {
+    pub(super) fn remove(&self, dir: Ino) {
         self.by_ino.lock().remove(&dir);
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn search_for_less_room_starts_at_the_first_block() {
         let hints = RoomHints::default();
-        hints.learn(Ino(12), 5, 40);
+        hints.record(Ino(12), 5, 40);
         assert_eq!(hints.first_block(Ino(12), 40), 5);
         assert_eq!(hints.first_block(Ino(12), 264), 5);
         assert_eq!(hints.first_block(Ino(12), 12), 0);
@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn removal_before_the_hint_moves_it_back() {
         let hints = RoomHints::default();
-        hints.learn(Ino(12), 5, 40);
-        hints.freed(Ino(12), 7);
+        hints.record(Ino(12), 5, 40);
+        hints.record_removal(Ino(12), 7);
         assert_eq!(hints.first_block(Ino(12), 40), 5);
-        hints.freed(Ino(12), 2);
+        hints.record_removal(Ino(12), 2);
         assert_eq!(hints.first_block(Ino(12), 40), 2);
-        hints.forget(Ino(12));
+        hints.remove(Ino(12));
         assert_eq!(hints.first_block(Ino(12), 40), 0);
     }
 }

@@ -60,7 +60,7 @@ impl Filesystem {
         let number = change.append_leaf(|chain| dir_edit::insert(chain, entry).map(|_| ()))?;
         let dir = change.dir.ino();
         self.room_hints
-            .learn(dir, number, record_len_bytes(name.len()));
+            .record(dir, number, record_len_bytes(name.len()));
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Filesystem {
         }
         let block = self.find_entry(change.dir, name)?;
         change.edit_leaf(block.at, |chain| dir_edit::remove(chain, name))?;
-        self.room_hints.freed(ino, block.number);
+        self.room_hints.record_removal(ino, block.number);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Filesystem {
         dir: &mut Inode,
         parent: Ino,
     ) -> Result<()> {
-        self.room_hints.forget(dir.ino());
+        self.room_hints.remove(dir.ino());
         let mut change = DirChange {
             fs: self,
             handle,
@@ -215,7 +215,7 @@ impl DirChange<'_, '_> {
         let number = u32::try_from(number).unwrap_or(0);
         self.fs
             .room_hints
-            .learn(self.dir.ino(), number, wanted_bytes);
+            .record(self.dir.ino(), number, wanted_bytes);
         Ok(true)
     }
 

@@ -30,8 +30,8 @@ const FIRST_NAME: u64 = 2;
 /// The number of low bits of a position that hold the second hash.
 const MINOR_BITS: u32 = 29;
 
-/// The maximum number of leaves whose names are sorted together. Names with the same hash are in
-/// more leaves only if the tree is damaged.
+/// The maximum number of leaves whose names are sorted together. Names with the same hash occupy more leaves
+/// than this only in a damaged tree.
 const MAX_LEAVES: usize = 64;
 
 /// Leaves whose names are sorted together. There is more than one leaf if names with the same hash

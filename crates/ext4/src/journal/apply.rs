@@ -18,8 +18,8 @@
 //! | change | treatment |
 //! |---|---|
 //! | mapping of a range to blocks outside the file system | added to the file's mapping; reading the range fails |
-//! | change of an inode, or of the names in a directory, that does not exist | ignored with a warning |
-//! | any other change, such as that of a file type | the whole replay is refused, and changes nothing |
+//! | change of an inode that does not exist, or of the names in a directory that does not exist | ignored with a warning |
+//! | any other change that is not supported, such as a change of a file's type | the whole replay is refused, and changes nothing |
 //!
 //! The replay is also refused if its changes do not fit into the log.
 //!

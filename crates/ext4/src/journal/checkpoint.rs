@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 /// The blocks of the journal that the log uses as a ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Circle {
+pub(super) struct Ring {
     pub(super) first: u32,
     pub(super) end: u32,
 }
 
-impl Circle {
+impl Ring {
     pub(super) fn of(journal: &JournalSuperblock) -> Self {
         Self {
             first: journal.first,
@@ -64,7 +64,7 @@ impl Circle {
 /// The state of the log: the part that is in use, from the tail to the head, and the blocks in it.
 #[derive(Debug)]
 pub(super) struct Logged {
-    circle: Circle,
+    ring: Ring,
     state: Mutex<State>,
 }
 
@@ -95,14 +95,14 @@ pub(super) struct Batch {
 impl Logged {
     /// Creates the state of a log that uses the blocks from `tail` to `head`. All blocks that it
     /// contains must already be written to their homes. The next transaction has the number `tid`.
-    pub(super) fn new(circle: Circle, tail: u32, head: u32, tid: Tid) -> Self {
+    pub(super) fn new(ring: Ring, tail: u32, head: u32, tid: Tid) -> Self {
         Self {
-            circle,
+            ring,
             state: Mutex::new(State {
                 tail,
                 head,
                 head_tid: tid,
-                used_blocks: circle.distance(tail, head),
+                used_blocks: ring.distance(tail, head),
                 reserved_blocks: 0,
                 waiting: Versions::default(),
                 in_flight: Arc::default(),
@@ -114,7 +114,7 @@ impl Logged {
     pub(super) fn free_blocks(&self) -> u32 {
         let state = self.state.lock();
         let taken = state.used_blocks.saturating_add(state.reserved_blocks);
-        let free = self.circle.len_blocks().saturating_sub(taken);
+        let free = self.ring.len_blocks().saturating_sub(taken);
         free.saturating_sub(1)
     }
 
@@ -144,7 +144,7 @@ impl Logged {
         let mut state = self.state.lock();
         state.head = head;
         state.head_tid = transaction.tid.next();
-        state.used_blocks = self.circle.distance(state.tail, head);
+        state.used_blocks = self.ring.distance(state.tail, head);
         state.reserved_blocks = 0;
         for (block, contents) in &transaction.blocks {
             state.waiting.insert(*block, Arc::clone(contents));
@@ -181,7 +181,7 @@ impl Logged {
     pub(super) fn end(&self, batch: &Batch) {
         let mut state = self.state.lock();
         state.tail = batch.tail;
-        state.used_blocks = self.circle.distance(state.tail, state.head);
+        state.used_blocks = self.ring.distance(state.tail, state.head);
         state.in_flight = Arc::default();
     }
 }

@@ -87,7 +87,7 @@ impl Filesystem {
         if let Some(Journal { log, .. }) = &journal {
             // If the start in the journal's superblock were still 0, e2fsck would report a
             // transaction in the log as corruption.
-            log.write_tail(log.circle().first, tid)?;
+            log.write_tail(log.ring().first, tid)?;
         }
         let block_size_bytes = self.superblock().block_size_bytes();
         let allocator = Space::new(self.superblock(), !needs_recovery);
@@ -134,7 +134,7 @@ impl Filesystem {
         file.read(0, &mut *bytes)?;
         let (first, tid) = (superblock.first, superblock.sequence);
         let log = LogWriter::new(file, bytes, superblock);
-        let logged = Logged::new(log.circle(), first, first, tid);
+        let logged = Logged::new(log.ring(), first, first, tid);
         Ok((Journal { log, logged }, tid))
     }
 }

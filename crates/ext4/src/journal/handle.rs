@@ -35,7 +35,7 @@
 //! the whole block.
 
 use super::running::{Running, Tid};
-use super::touched::{Before, Touched};
+use super::undo::{Before, UndoRecords};
 use crate::alloc::AllocationChanges;
 use crate::attempt::{self, Attempt};
 use crate::error::Place;
@@ -53,8 +53,8 @@ use std::sync::Arc;
 pub struct Handle<'f> {
     fs: &'f Filesystem,
     running: MutexGuard<'f, Running>,
-    touched: Touched,
-    /// The blocks of [`Handle::forget`].
+    undo: UndoRecords,
+    /// The blocks that were passed to [`Handle::forget`].
     forgotten: Vec<FsBlock>,
     /// The number of blocks that the handle may change in total.
     granted: u32,
@@ -81,7 +81,7 @@ impl<'f> Handle<'f> {
     ) -> Self {
         Self {
             fs,
-            touched: std::mem::take(&mut running.pool.touched),
+            undo: std::mem::take(&mut running.pool.undo),
             running,
             forgotten: Vec::new(),
             granted: credits,
@@ -122,7 +122,7 @@ impl<'f> Handle<'f> {
         ino: Ino,
         edit: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
-        if !self.touched.covers_all(block) {
+        if !self.undo.covers_all(block) {
             let contents = self.fs.metadata_block_unchecked(block, ino)?;
             // The handle changes a copy, because the undo and a commit in progress need the old
             // contents.
@@ -145,7 +145,7 @@ impl<'f> Handle<'f> {
         part: Range<usize>,
         edit: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
-        let is_kept = self.touched.covers(block, &part) || self.keep_part(block, &part)?;
+        let is_kept = self.undo.covers(block, &part) || self.keep_part(block, &part)?;
         let edit_part = |bytes: &mut [u8]| {
             let cut_off = || Place::Block(block, ino).corrupt("block is truncated");
             edit(bytes.get_mut(part).ok_or_else(cut_off)?)
@@ -165,16 +165,16 @@ impl<'f> Handle<'f> {
     /// # Errors
     /// [`Error::HandleTooLarge`] if the handle has not changed the block yet and has no credits left.
     fn keep_part(&mut self, block: FsBlock, part: &Range<usize>) -> Result<bool> {
-        if self.touched.contains(block) {
+        if self.undo.contains(block) {
             return Ok(false);
         }
         if self.credits == 0 {
             return Err(Error::HandleTooLarge);
         }
-        let touched = &mut self.touched;
+        let undo = &mut self.undo;
         let kept = self.fs.buffers().edit_dirty(block.0, |bytes| {
             let before = bytes.get(part.clone())?;
-            touched.keep_part(block, part.start, before);
+            undo.keep_part(block, part.start, before);
             Some(())
         });
         let is_kept = kept.flatten().is_some();
@@ -217,7 +217,7 @@ impl<'f> Handle<'f> {
     /// [`Error::HandleTooLarge`] if the handle has not changed the block yet and has no credits left,
     /// or [`Error::Corrupt`] if `block` cannot hold metadata.
     pub fn replace(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
-        if self.touched.covers_all(block) {
+        if self.undo.covers_all(block) {
             self.fs.buffers().set_dirty(block.0, contents);
             return Ok(());
         }
@@ -228,11 +228,11 @@ impl<'f> Handle<'f> {
     fn add_block(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
         // A damaged image may refer to a block that must not be overwritten.
         self.fs.check_place(block, ino)?;
-        if !self.touched.contains(block) {
+        if !self.undo.contains(block) {
             self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
         }
         let before = self.fs.buffers().set_dirty(block.0, contents);
-        self.touched.keep_whole(block, before);
+        self.undo.keep_whole(block, before);
         Ok(())
     }
 
@@ -278,7 +278,7 @@ impl<'f> Handle<'f> {
         let tid = self.running.tid();
         let running = &mut *self.running;
         let blocks_before = running.len_blocks();
-        self.touched.drain(|block, before, _| {
+        self.undo.drain(|block, before, _| {
             running.add(block);
             if let Before::Whole(before) = before {
                 running.pool.put(before);
@@ -352,7 +352,7 @@ impl Drop for Handle<'_> {
     fn drop(&mut self) {
         if !self.stopped {
             let (buffers, running) = (self.fs.buffers(), &mut *self.running);
-            self.touched.drain(|block, before, saved| {
+            self.undo.drain(|block, before, saved| {
                 match before {
                     Before::Clean => {
                         buffers.forget_dirty(block.0);
@@ -376,7 +376,7 @@ impl Drop for Handle<'_> {
             self.fs.orphans.undo(&mut self.orphans);
             self.fs.sharing.undo(&mut self.sharing);
         }
-        self.running.pool.touched = std::mem::take(&mut self.touched);
+        self.running.pool.undo = std::mem::take(&mut self.undo);
     }
 }
 

@@ -14,10 +14,10 @@ const RUN_BLOCKS: usize = 1024;
 /// A block and its contents.
 pub(super) type Version = (FsBlock, Arc<[u8]>);
 
-/// Blocks that were written to their homes, but could not be marked as clean yet, because another
-/// thread was reading their buffers.
+/// Blocks that were written to their homes, but are still marked as dirty, because another thread was reading
+/// their buffers.
 #[derive(Debug, Default)]
-pub(super) struct Homes {
+pub(super) struct PendingClean {
     unclean: Mutex<Vec<Version>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn write_home(
     Ok(larder_block::write_all(device, runs)?)
 }
 
-impl Homes {
+impl PendingClean {
     /// Marks the buffers of `blocks` as clean, except for buffers that have changed since.
     ///
     /// The blocks must have been written to their homes, because a clean buffer can be evicted and

@@ -28,7 +28,7 @@
 //! Cost: time in proportion to the log; in the result, about 40 bytes for each block that is to be
 //! replayed.
 
-use super::checkpoint::Circle;
+use super::checkpoint::Ring;
 use super::file::JournalFile;
 use crate::error::Place;
 use crate::ondisk::jbd2::{
@@ -58,10 +58,11 @@ pub struct RecoveryCounts {
 /// The maximum number of blocks of the journal that one request reads.
 const READ_BLOCKS: u32 = 64;
 
-/// The maximum number of blocks to be replayed, and of revocations in one transaction. A journal of
-/// 4 GiB with blocks of 4 KiB has this many blocks. While the log is read, a record takes up to about
-/// 100 bytes, including the lists of [`Pending`], the list for the check of the checksums, and the spare
-/// capacity of all lists. So a journal that is crafted to exhaust memory is refused after about 100 MiB.
+/// The maximum number of records of copied and revoked blocks that are kept in memory. The revocations of the
+/// transaction that is being read are counted separately, with the same limit. A journal of 4 GiB with blocks
+/// of 4 KiB has this many blocks. While the log is read, a record takes up to about 100 bytes, including the
+/// lists of [`Pending`], the list for the check of the checksums, and the spare capacity of all lists. So a
+/// journal that is crafted to exhaust memory is refused after about 100 MiB.
 const RECORDS_MAX: usize = 1 << 20;
 
 /// The contents of the log.
@@ -191,7 +192,7 @@ struct Walk<'a> {
     file: &'a JournalFile,
     journal: &'a JournalSuperblock,
     format: Format,
-    circle: Circle,
+    ring: Ring,
     sb: &'a Superblock,
     log: Log,
     pending: Pending,
@@ -211,7 +212,7 @@ impl<'a> Walk<'a> {
             file,
             journal,
             format: journal.format(),
-            circle: Circle::of(journal),
+            ring: Ring::of(journal),
             sb,
             log: Log::default(),
             pending: Pending::default(),
@@ -253,10 +254,10 @@ impl<'a> Walk<'a> {
 
     fn advance(&mut self, blocks: u32) -> Result<()> {
         self.passed = self.passed.saturating_add(blocks);
-        if self.passed > self.circle.len_blocks() {
+        if self.passed > self.ring.len_blocks() {
             return Err(self.corrupt("the log wraps around without an end"));
         }
-        self.at = self.circle.wrapped(self.at, blocks);
+        self.at = self.ring.wrapped(self.at, blocks);
         Ok(())
     }
 
@@ -273,7 +274,7 @@ impl<'a> Walk<'a> {
         let mut count = 0;
         for tag in self.format.tags(block) {
             count += 1;
-            let at = self.circle.wrapped(self.at, count);
+            let at = self.ring.wrapped(self.at, count);
             self.pending.copies.push((at, tag));
         }
         let held = self.log.copies.len() + self.log.replaced.len() + self.log.revoked.len();
@@ -290,7 +291,7 @@ impl<'a> Walk<'a> {
         let mut data = vec![0; self.file.block_size_bytes()];
         for index in 1..=count {
             self.file
-                .read(self.circle.wrapped(self.at, index), &mut data)?;
+                .read(self.ring.wrapped(self.at, index), &mut data)?;
             crc = crc.bytes(&data);
         }
         Ok(crc)
@@ -338,7 +339,7 @@ impl<'a> Walk<'a> {
         self.last_commit_seconds = Some(commit.time_seconds);
         self.apply();
         self.tid = self.tid.next();
-        self.start = self.circle.wrapped(self.at, 1);
+        self.start = self.ring.wrapped(self.at, 1);
         Ok(Some(1))
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Cost: data is copied only in blocks that must be escaped.
 
-use super::checkpoint::Circle;
+use super::checkpoint::Ring;
 use super::file::{Extent, JournalFile};
 use super::running::Snapshot;
 use crate::Result;
@@ -32,7 +32,7 @@ use std::time::SystemTime;
 pub(super) struct LogWriter {
     file: JournalFile,
     format: Format,
-    circle: Circle,
+    ring: Ring,
     tags_in_block: usize,
     revocations_in_block: usize,
     superblock: Mutex<OnDisk>,
@@ -58,7 +58,7 @@ impl LogWriter {
             tags_in_block: format.tags_in_block(file.block_size_bytes()).max(1),
             revocations_in_block: format.revocations_in_block(file.block_size_bytes()).max(1),
             format,
-            circle: Circle::of(&parsed),
+            ring: Ring::of(&parsed),
             file,
             superblock: Mutex::new(OnDisk { bytes, parsed }),
         }
@@ -71,12 +71,12 @@ impl LogWriter {
 
     /// Returns the size of the log in blocks.
     pub(super) fn len_blocks(&self) -> u32 {
-        self.circle.len_blocks()
+        self.ring.len_blocks()
     }
 
     /// Returns the blocks of the journal that the log uses.
-    pub(super) fn circle(&self) -> Circle {
-        self.circle
+    pub(super) fn ring(&self) -> Ring {
+        self.ring
     }
 
     /// Returns the maximum number of blocks of the log that a transaction of `blocks` blocks needs.
@@ -106,18 +106,18 @@ impl LogWriter {
     pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
         let mut pieces = self.pieces(transaction);
         let blocks = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
-        let commit_at = self.circle.wrapped(at, blocks);
+        let commit_at = self.ring.wrapped(at, blocks);
         pieces.push(Cow::Owned(vec![0; self.file.block_size_bytes()]));
         let mut at = at;
         let mut rest = pieces.as_slice();
         while !rest.is_empty() {
-            let until_end = self.circle.end - at;
+            let until_end = self.ring.end - at;
             let wanted = u32::try_from(rest.len()).unwrap_or(u32::MAX).min(until_end);
             let adjoining = self.file.adjoining_blocks(at, wanted)?.max(1);
             let (now, later) = rest.split_at(adjoining as usize);
             let slices: Vec<_> = now.iter().map(|piece| IoSlice::new(piece)).collect();
             self.file.write(at, &slices)?;
-            at = self.circle.wrapped(at, adjoining);
+            at = self.ring.wrapped(at, adjoining);
             rest = later;
         }
         Ok(commit_at)
@@ -163,7 +163,7 @@ impl LogWriter {
             .format
             .commit_block(tid, time, self.file.block_size_bytes());
         self.file.write(at, &[IoSlice::new(&block)])?;
-        Ok(self.circle.wrapped(at, 1))
+        Ok(self.ring.wrapped(at, 1))
     }
 
     /// Records in the journal's superblock that the log starts at `start` with transaction `tid`.

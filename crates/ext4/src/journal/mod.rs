@@ -36,7 +36,7 @@
 //!
 //! - `enable`: the checks of an image that is opened for writing, and the mark that it is in use;
 //! - `recover_home`, `apply`: the replay onto the image, including fast commits;
-//! - `handle`, `touched`: changes, and their undo records;
+//! - `handle`, `undo`: changes, and their undo records;
 //! - `running`: the transaction that handles join;
 //! - `writer`: commit and checkpoint;
 //! - `transactions`: the opening of handles; the decisions when to commit and checkpoint; close and
@@ -69,8 +69,8 @@ mod running;
 mod shuttle_tests;
 #[cfg(test)]
 pub(crate) mod test_image;
-mod touched;
 mod transactions;
+mod undo;
 mod writer;
 
 pub use handle::Handle;

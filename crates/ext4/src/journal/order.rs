@@ -15,9 +15,9 @@
 //! | 9 | nodes of directory indexes | a split moves entries out of a leaf |
 //! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
 //!
-//! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than
-//! the table says. A block that resembles a node may get an earlier class: it is then written
-//! earlier, which may cost a flush, and has no other effect.
+//! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than the
+//! table says. A block that only resembles a node may get an earlier class. It is then written earlier, which
+//! may cost a flush, but has no other effect.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
 //! freed. It prefers all other free inode numbers to those that the running transaction freed.

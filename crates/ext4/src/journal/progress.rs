@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! 1. There is at most one commit, one checkpoint and one shared flush at a time.
-//! 2. `committed` never decreases, and all transactions before it are committed.
+//! 2. `committed` never decreases. It and all transactions before it are durable.
 //! 3. After a failure, no thread begins new work.
 //!
 //! # Locking
@@ -94,8 +94,8 @@ impl Progress {
     /// Stops all writing because of `reason`. Returns false if writing had already stopped.
     pub(super) fn fail(&self, reason: &str) -> bool {
         let is_first = self.failure.set(reason.into()).is_ok();
-        // A thread checks for a failure and starts to wait while it holds this lock. So a thread that
-        // did not find the failure already waits, and is notified.
+        // A thread holds this lock from its check for a failure until it waits. So a thread that did not see
+        // this failure is already waiting, and is notified.
         let state = self.state.lock();
         self.changed.notify_all();
         drop(state);

@@ -7,7 +7,7 @@
 
 use super::checkpoint::Logged;
 use super::file::JournalFile;
-use super::home::{Homes, Version, write_home};
+use super::home::{PendingClean, Version, write_home};
 use super::log::{self, End, Log};
 use super::log_writer::LogWriter;
 use super::progress::Progress;
@@ -78,7 +78,7 @@ impl Filesystem {
         let mut bytes = Box::new([0; SUPERBLOCK_BYTES]);
         file.read(0, &mut *bytes)?;
         let log = LogWriter::new(file.clone(), bytes, journal.clone());
-        let logged = Logged::new(log.circle(), journal.start, end.block, end.tid);
+        let logged = Logged::new(log.ring(), journal.start, end.block, end.tid);
         let allocator = Space::new(self.superblock(), false);
         let journal = Journal { log, logged };
         let mut writer = Writer::new(
@@ -114,7 +114,7 @@ impl Filesystem {
     ) -> Result<()> {
         let buffers = self.buffers();
         let journal = file.extent();
-        let (homes, progress) = (Homes::default(), Progress::new(Tid(0)));
+        let (pending_clean, progress) = (PendingClean::default(), Progress::new(Tid(0)));
         let mut copies = log.copies.iter().peekable();
         while copies.peek().is_some() {
             let mut batch: Vec<Version> = Vec::with_capacity(BATCH_BLOCKS);
@@ -127,7 +127,7 @@ impl Filesystem {
                 batch.push((*home, contents));
             }
             write_home(&**device, buffers, &progress, &batch)?;
-            homes.clean(buffers, batch.into_iter());
+            pending_clean.clean(buffers, batch.into_iter());
         }
         Ok(device.flush()?)
     }

@@ -2,7 +2,7 @@
 
 use super::block_map::{BlockMap, BlockSet};
 use super::order::Order;
-use super::touched::Touched;
+use super::undo::UndoRecords;
 use crate::FsBlock;
 pub use crate::ondisk::jbd2::Tid;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     copies: Vec<Arc<[u8]>>,
-    pub(super) touched: Touched,
+    pub(super) undo: UndoRecords,
 }
 
 /// A transaction that is being committed.

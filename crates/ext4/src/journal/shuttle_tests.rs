@@ -6,7 +6,7 @@
 //!
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
-use super::checkpoint::{Circle, Logged};
+use super::checkpoint::{Logged, Ring};
 use super::progress::Progress;
 use super::running::{Snapshot, Tid};
 use crate::sync::Mutex;
@@ -171,8 +171,8 @@ fn shuttle_failed_flush_fails_every_waiter_and_stops_writing() {
 fn shuttle_freed_block_is_not_overwritten_by_a_checkpoint_in_flight() {
     const BLOCK: FsBlock = FsBlock(7);
     check(|| {
-        let circle = Circle { first: 1, end: 9 };
-        let logged = Arc::new(Logged::new(circle, 1, 1, Tid(0)));
+        let ring = Ring { first: 1, end: 9 };
+        let logged = Arc::new(Logged::new(ring, 1, 1, Tid(0)));
         let progress = Arc::new(Progress::new(Tid(u32::MAX)));
         let home = Arc::new(Mutex::new("old"));
         let snapshot = |tid, blocks, revoked| Snapshot {

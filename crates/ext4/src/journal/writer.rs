@@ -22,7 +22,7 @@
 
 use super::checkpoint::Logged;
 use super::guard::Guard;
-use super::home::{Homes, write_home};
+use super::home::{PendingClean, write_home};
 use super::log_writer::LogWriter;
 use super::order::Order;
 use super::progress::Progress;
@@ -61,7 +61,7 @@ pub(crate) struct Writer {
     /// The intended maximum number of dirty metadata blocks in memory.
     pub(super) max_dirty_blocks: u64,
     pub(super) journals_content: bool,
-    homes: Homes,
+    pending_clean: PendingClean,
     commits: CommitCounters,
     pub(super) guard: Guard,
     pub(super) allocator: Arc<Space>,
@@ -126,7 +126,7 @@ impl Writer {
             max_blocks,
             max_dirty_blocks: u64::MAX,
             journals_content: false,
-            homes: Homes::default(),
+            pending_clean: PendingClean::default(),
             commits: CommitCounters::default(),
             guard,
             allocator: Arc::new(allocator),
@@ -228,7 +228,7 @@ impl Writer {
         }
         let commit_at = log.write_body(head, transaction)?;
         let blocks = u32::try_from(transaction.blocks.len()).unwrap_or(u32::MAX);
-        if log.circle().distance(head, commit_at) >= log.needed_blocks(blocks) {
+        if log.ring().distance(head, commit_at) >= log.needed_blocks(blocks) {
             return Err(Error::Invariant(
                 "a transaction used more of the log than it reserved",
             ));
@@ -254,7 +254,7 @@ impl Writer {
             write_home(&*self.device, buffers, &self.progress, &class)?;
             self.flush()?;
         }
-        self.homes
+        self.pending_clean
             .clean(buffers, transaction.blocks.iter().cloned());
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Writer {
         self.flush()?;
         logged.end(&batch);
         drop(batch);
-        self.homes.clean(buffers, blocks.into_iter());
+        self.pending_clean.clean(buffers, blocks.into_iter());
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use zerocopy::little_endian::U32;
 const DIRECT_SLOTS: usize = 12;
 
 /// The progress of unmapping a range of file blocks from its end to its start.
-struct Cut {
+struct Unmapping {
     /// The first file block to be unmapped.
     start: u64,
     /// The end of the range that is still to be unmapped.
@@ -28,7 +28,7 @@ struct Cut {
 /// An indirect block: its location, its level (1 if its numbers refer to data blocks), and the
 /// first file block that it maps.
 #[derive(Clone, Copy)]
-struct Numbers {
+struct IndirectBlock {
     block: FsBlock,
     level: u32,
     first: u64,
@@ -161,7 +161,7 @@ impl MapChange<'_, '_> {
         if end <= blocks.start {
             return Ok(blocks.start..blocks.start);
         }
-        let mut cut = Cut {
+        let mut unmapping = Unmapping {
             start: blocks.start,
             end,
             runs: 0,
@@ -172,46 +172,46 @@ impl MapChange<'_, '_> {
             // The slots after the direct blocks, one for each level.
             let slot = DIRECT_SLOTS + level as usize - 1;
             let block = FsBlock(u64::from(number_at(self.inode.i_block(), slot)));
-            if cut.end <= first || cut.has_stopped {
+            if unmapping.end <= first || unmapping.has_stopped {
                 continue;
             }
             if block.0 != 0 {
-                let top = Numbers {
+                let top = IndirectBlock {
                     block,
                     level,
                     first,
                 };
-                if self.cut_below(&mut cut, top)? {
+                if self.unmap_below(&mut unmapping, top)? {
                     self.set_number(None, slot, 0)?;
                 }
             }
-            if !cut.has_stopped {
-                cut.end = first.max(cut.start);
+            if !unmapping.has_stopped {
+                unmapping.end = first.max(unmapping.start);
             }
         }
-        if !cut.has_stopped && cut.start < DIRECT_BLOCKS {
+        if !unmapping.has_stopped && unmapping.start < DIRECT_BLOCKS {
             let mut bytes = *self.inode.i_block();
             let numbers = indirect::numbers_mut(&mut bytes);
             let direct = numbers.get_mut(..DIRECT_SLOTS).unwrap_or_default();
-            self.cut_runs(&mut cut, direct, 0)?;
+            self.unmap_runs(&mut unmapping, direct, 0)?;
             self.inode.set_i_block(&bytes);
         }
-        if !cut.has_stopped {
-            cut.end = cut.start;
+        if !unmapping.has_stopped {
+            unmapping.end = unmapping.start;
         }
-        Ok(cut.start..cut.end)
+        Ok(unmapping.start..unmapping.end)
     }
 
     /// Unmaps the file blocks that the indirect block `of` maps, as far as the credits allow. If
     /// the block is then empty, frees it and returns true.
-    fn cut_below(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
-        if !self.may_free(cut.runs) {
-            cut.has_stopped = true;
+    fn unmap_below(&mut self, unmapping: &mut Unmapping, of: IndirectBlock) -> Result<bool> {
+        if !self.may_free(unmapping.runs) {
+            unmapping.has_stopped = true;
             return Ok(false);
         }
-        let is_empty = self.cut_numbers(cut, of)?;
+        let is_empty = self.unmap_in_block(unmapping, of)?;
         if is_empty {
-            cut.runs += 1;
+            unmapping.runs += 1;
             self.free_mapping_block(of.block)?;
         }
         Ok(is_empty)
@@ -219,33 +219,33 @@ impl MapChange<'_, '_> {
 
     /// Unmaps the file blocks that the indirect block `of` maps, starting at the end. Returns
     /// whether the block is then empty.
-    fn cut_numbers(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
+    fn unmap_in_block(&mut self, unmapping: &mut Unmapping, of: IndirectBlock) -> Result<bool> {
         let before = self.fs.numbers_in(of.block, self.inode)?;
         let mut numbers = before.clone();
         if of.level == 1 {
-            self.cut_runs(cut, &mut numbers, of.first)?;
+            self.unmap_runs(unmapping, &mut numbers, of.first)?;
         } else {
             let below_log2 = self.fs.numbers_log2() * (of.level - 1);
             for (index, number) in numbers.iter_mut().enumerate().rev() {
                 let first = of.first + ((index as u64) << below_log2);
-                if cut.end <= first {
+                if unmapping.end <= first {
                     continue;
                 }
-                if cut.has_stopped || first + (1 << below_log2) <= cut.start {
+                if unmapping.has_stopped || first + (1 << below_log2) <= unmapping.start {
                     break;
                 }
                 if *number != U32::ZERO {
-                    let child = Numbers {
+                    let child = IndirectBlock {
                         block: FsBlock((*number).into()),
                         level: of.level - 1,
                         first,
                     };
-                    if self.cut_below(cut, child)? {
+                    if self.unmap_below(unmapping, child)? {
                         *number = U32::ZERO;
                     }
                 }
-                if !cut.has_stopped {
-                    cut.end = first.max(cut.start);
+                if !unmapping.has_stopped {
+                    unmapping.end = first.max(unmapping.start);
                 }
             }
         }
@@ -262,29 +262,34 @@ impl MapChange<'_, '_> {
     }
 
     /// Unmaps and frees the data blocks in `numbers`, which map the file from `first` on, if they
-    /// are in the range of `cut` and the credits allow.
-    fn cut_runs(&mut self, cut: &mut Cut, numbers: &mut [U32], first: u64) -> Result<()> {
+    /// are in the range of `unmapping` and the credits allow.
+    fn unmap_runs(
+        &mut self,
+        unmapping: &mut Unmapping,
+        numbers: &mut [U32],
+        first: u64,
+    ) -> Result<()> {
         let index_of = |file_block: u64| {
             usize::try_from(file_block.saturating_sub(first))
                 .map_or(numbers.len(), |index| index.min(numbers.len()))
         };
-        let wanted = index_of(cut.start)..index_of(cut.end);
+        let wanted = index_of(unmapping.start)..index_of(unmapping.end);
         let mut end = wanted.end;
         let longest = usize::try_from(self.fs.superblock().blocks_per_group).unwrap_or(usize::MAX);
         while let Some(run) = last_run(numbers, wanted.start..end, longest) {
-            if !self.may_free(cut.runs) {
-                cut.end = first + end as u64;
-                cut.has_stopped = true;
+            if !self.may_free(unmapping.runs) {
+                unmapping.end = first + end as u64;
+                unmapping.has_stopped = true;
                 return Ok(());
             }
-            cut.runs += 1;
+            unmapping.runs += 1;
             let block = FsBlock(numbers[run.start].into());
             let freed = (first + run.start as u64, block, run.len() as u64);
             self.free_content(freed, |_| Ok(false))?;
             numbers[run.clone()].fill(U32::ZERO);
             end = run.start;
         }
-        cut.end = cut.start.max(first);
+        unmapping.end = unmapping.start.max(first);
         Ok(())
     }
 

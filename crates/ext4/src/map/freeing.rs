@@ -37,8 +37,8 @@ impl Filesystem {
         start..start + blocks
     }
 
-    /// Returns whether the content is journaled. Then neither a checkpoint nor a replay may write
-    /// old content to a freed block. The inode flag for journaled content has no effect here.
+    /// Returns whether the content is journaled. If it is, neither a checkpoint nor a replay may write old
+    /// content to a freed block. The inode flag for journaled content has no effect here.
     fn is_journaled(&self, inode: &Inode) -> bool {
         self.journals_content()
             || inode.kind() != FileKind::Regular

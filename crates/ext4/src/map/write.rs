@@ -226,11 +226,11 @@ impl Filesystem {
             END.min(counted)
         } else {
             let mapped = indirect::blocks_max(numbers_log2).min(END);
-            let own = |blocks| indirect::own_blocks(blocks, numbers_log2);
-            if mapped + own(mapped) <= counted {
+            let overhead = |blocks| indirect::mapping_blocks(blocks, numbers_log2);
+            if mapped + overhead(mapped) <= counted {
                 mapped
             } else {
-                counted - own(counted)
+                counted - overhead(counted)
             }
         };
         blocks << sb.block_size_log2

@@ -1,9 +1,9 @@
 //! POSIX access control lists: the on-disk format, the format of the system calls, and the meaning
 //! of entries.
 //!
-//! Both formats consist of a version and a sequence of entries. All numbers are little-endian. On
-//! disk (version 1), only the entries of named users and groups have an id. In system calls
-//! (version 2), every entry has an id. All bits of the id are set if the entry needs none.
+//! Both formats consist of a version and a sequence of entries. All numbers are little-endian. On disk
+//! (version 1), only the entries of named users and groups have an id. In system calls (version 2), every
+//! entry has an id. If an entry is not for a named user or group, all bits of its id are set.
 //!
 //! A list is valid if it has exactly one entry each for the owner, the group and others, in this
 //! order. Entries of named users follow the entry of the owner, and entries of named groups follow
@@ -66,7 +66,7 @@ impl Tag {
 struct Entry {
     tag: Tag,
     permissions: u16,
-    /// The id of the named user or group. Other entries have none.
+    /// The id of the named user or group; [`NO_ID`] in all other entries.
     id: u32,
 }
 

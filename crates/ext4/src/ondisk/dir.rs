@@ -197,8 +197,8 @@ impl<'a> Iterator for Dirents<'a> {
 
 impl std::iter::FusedIterator for Dirents<'_> {}
 
-/// Decodes the length of a record in bytes. Because 16 bits cannot represent 65,536, the values 0
-/// and 65,535 both mean 65,536 in a block of 64 KiB.
+/// Decodes `rec_len` into the length of the record in bytes. Because 16 bits cannot represent 65,536, the
+/// values 0 and 65,535 both mean 65,536 in a block of 64 KiB.
 fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
     if block_size_bytes == 1 << 16 && matches!(rec_len, 0 | u16::MAX) {
         block_size_bytes

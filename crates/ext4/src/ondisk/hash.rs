@@ -8,7 +8,7 @@
 //! The lowest bit of a hash is always zero: the index uses this bit to mark a leaf if the preceding
 //! leaf contains names with the same hash.
 
-/// The initial state if there is no seed: the one of MD4.
+/// The initial state if there is no seed: the initial state of MD4.
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 /// The greatest hash, which marks the end of a directory. A name with this hash is given a smaller
@@ -39,9 +39,9 @@ pub struct HashVersion {
 impl HashVersion {
     /// Returns the hash version for `version` from the root of an index.
     ///
-    /// Some versions do not specify whether bytes are signed. For them, `unsigned_names` decides, a
-    /// flag of the superblock. Returns `None` for numbers that are not a hash of plain-text names:
-    /// unknown numbers, and `siphash`, which needs a key.
+    /// Some versions do not specify whether bytes are signed. For these versions, `unsigned_names`, a flag of
+    /// the superblock, specifies it. Returns `None` for versions that do not hash plain-text names: unknown
+    /// versions, and `siphash`, which needs a key.
     #[must_use]
     pub fn from_disk(version: u8, unsigned_names: bool) -> Option<Self> {
         let function = match version % 3 {

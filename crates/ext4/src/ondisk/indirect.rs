@@ -1,7 +1,7 @@
 //! Indirect blocks, which map files without extents.
 //!
-//! The inode has 15 block numbers: those of 12 data blocks, and of one indirect, one
-//! double-indirect and one triple-indirect block. The number 0 is a hole.
+//! The inode has 15 block numbers: those of 12 data blocks, and of one indirect, one double-indirect and one
+//! triple-indirect block. The number 0 means a hole.
 
 use crate::{FileBlock, FsBlock};
 use zerocopy::FromBytes;
@@ -83,17 +83,17 @@ pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
 }
 
 /// Returns the number of indirect blocks of a file whose first `blocks` file blocks are mapped.
-pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
+pub(crate) fn mapping_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     let mut left = blocks.saturating_sub(DIRECT_BLOCKS);
-    let mut own = 0;
+    let mut count = 0;
     for levels in 1..=LEVELS {
         let below = left.min(1 << (numbers_log2 * levels));
-        own += (1..=levels)
+        count += (1..=levels)
             .map(|level| below.div_ceil(1 << (numbers_log2 * level)))
             .sum::<u64>();
         left -= below;
     }
-    own
+    count
 }
 
 /// Returns the run at the start of `numbers`: its first block, or `None` for a hole, and its length
@@ -143,10 +143,10 @@ mod tests {
     fn blocks_of_a_full_tree_are_counted() {
         assert_eq!(blocks_max(8), 16_843_020);
         let all = 1 + (1 + 256) + (1 + 256 + 65_536);
-        assert_eq!(own_blocks(blocks_max(8), 8), all);
+        assert_eq!(mapping_blocks(blocks_max(8), 8), all);
         let table = [(0, 0), (12, 0), (13, 1), (268, 1), (269, 3), (525, 4)];
-        for (blocks, own) in table {
-            assert_eq!(own_blocks(blocks, 8), own, "{blocks} blocks");
+        for (blocks, count) in table {
+            assert_eq!(mapping_blocks(blocks, 8), count, "{blocks} blocks");
         }
     }
 

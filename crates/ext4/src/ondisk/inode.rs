@@ -116,8 +116,8 @@ const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
 /// Returns the checksum of the inode `bytes`, computed with zeroed checksum fields, and whether the
 /// inode stores the high half. Returns `None` if `bytes` is too short.
 ///
-/// `bytes` is the whole inode, with the length from the superblock. `seed` is the inode's: the file
-/// system's seed, continued with the inode number and the generation.
+/// `bytes` is the whole inode, with the length from the superblock. `seed` is the seed of the inode: the seed
+/// of the file system, continued with the inode number and the generation.
 fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)> {
     let (before, rest) = bytes.split_at_checked(CHECKSUM_LO_AT)?;
     let crc = seed.bytes(before).bytes(&[0, 0]);
@@ -133,8 +133,8 @@ fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)>
 
 /// Returns whether the checksum in the inode `bytes` is correct.
 ///
-/// `bytes` is the whole inode, with the length from the superblock. `seed` is the inode's: the file
-/// system's seed, continued with the inode number and the generation.
+/// `bytes` is the whole inode, with the length from the superblock. `seed` is the seed of the inode: the seed
+/// of the file system, continued with the inode number and the generation.
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
     let half = |at: usize| u32::from(le16(bytes, at).unwrap_or(0));

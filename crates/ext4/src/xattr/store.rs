@@ -102,9 +102,10 @@ impl Filesystem {
         })
     }
 
-    /// Prepares a change like [`Filesystem::change_of`], for an inode that is about to lose all
-    /// attributes. The new block is neither shared nor offered for sharing, because the references
-    /// of the block to value inodes would be counted, only to be dropped soon.
+    /// Prepares a change like [`Filesystem::change_of`], for an inode that is about to lose all attributes.
+    /// The new block is not offered for sharing, because it will soon be changed again or freed. It is not
+    /// replaced by an equal block of other inodes either: this would change the reference counts of all value
+    /// inodes of the old block at once, and the handle may have credits for only one of them.
     pub(super) fn final_change_of(
         &self,
         ino: Ino,

@@ -1,8 +1,7 @@
 //! Reads content through the page cache.
 //!
-//! Model: `filemap_read`. A cached page is pinned, copied and released, normally without a lock.
-//! [`stream`] names the policies for which a hit takes a lock.
-//! [`streamed_file`] handles misses and readahead markers.
+//! Model: `filemap_read`. A cached page is pinned, copied and released, normally without a lock. [`stream`]
+//! describes when a hit takes a lock. [`streamed_file`] handles misses and readahead markers.
 
 mod in_flight;
 mod runs;
@@ -102,7 +101,8 @@ impl Reader {
         }
     }
 
-    /// Returns the file of `inode`, as the readahead driver uses it through `stream`.
+    /// Returns the file of `inode` in the form in which the readahead driver reads it, with the state in
+    /// `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
         StreamedFile::new(
             inode,

@@ -95,8 +95,9 @@ pub(crate) struct Limits {
     pub(crate) page_bytes: u32,
 }
 
-/// The minimum length of the first window of a sequential reader on a device that delivers in pieces: such a device
-/// has a long delay. The length is that of 16 reads of the kernel, and of one request to a server.
+/// The minimum length of the first window of a sequential reader with long requests, on a device that delivers
+/// data in pieces. Such a device has a long latency. The length equals 16 reads of the kernel, or one request to a
+/// server.
 const FIRST_WINDOW_BYTES: u64 = 2 << 20;
 
 /// The streams of files that are read by inode number, and the policy for all streams.

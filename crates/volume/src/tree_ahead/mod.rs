@@ -92,7 +92,8 @@ impl TreeReadahead {
         });
         let of_thread = Arc::clone(&shared);
         let run = move || {
-            // The locks have no poisoning, and only this thread uses the walks.
+            // `AssertUnwindSafe` is correct: a panic does not poison the locks, and only this thread uses the
+            // walks.
             if catch_unwind(AssertUnwindSafe(|| of_thread.run())).is_err() {
                 tracing::error!("the thread that reads directory trees ahead has panicked");
             }
@@ -182,7 +183,7 @@ impl Shared {
         let fs = &self.inodes.fs;
         let mut budget = fs.buffers().prefetch_budget();
         fs.start_reading_inodes(dirs.iter().copied(), Priority::Background, &mut budget);
-        // A program that needs a damaged or unreadable directory gets the error.
+        // An error is ignored here: a program that lists the directory gets the same error.
         let dirs = dirs.iter().filter_map(|&ino| self.inodes.inode(ino).ok());
         let dirs: Vec<Inode> = dirs.filter(|dir| dir.size_bytes() <= max_bytes).collect();
         for dir in &dirs {

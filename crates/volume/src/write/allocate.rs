@@ -43,7 +43,7 @@ impl Writer {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() {
-            self.outgrow_inode(live, Privilege::Ordinary)?;
+            self.convert_inline_data(live, Privilege::Ordinary)?;
         }
         let has_extents = live.inode()?.flags().contains(InodeFlags::EXTENTS);
         if !has_extents && mode != Fallocate::PunchHole {

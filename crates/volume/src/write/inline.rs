@@ -29,7 +29,7 @@ impl Writer {
         let end = start.saturating_add(buf.len());
         let size = usize::try_from(inode.size_bytes()).unwrap_or(usize::MAX);
         if end.max(size) > self.fs().inline_capacity(&inode)? {
-            self.outgrow_inode(live, privilege)?;
+            self.convert_inline_data(live, privilege)?;
             return Ok(false);
         }
         let mut data = self.fs().inline_data(&inode)?;
@@ -46,7 +46,7 @@ impl Writer {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         if size > self.fs().inline_capacity(&inode)? {
-            self.outgrow_inode(live, Privilege::Ordinary)?;
+            self.convert_inline_data(live, Privilege::Ordinary)?;
             return Ok(false);
         }
         let mut data = self.fs().inline_data(&inode)?;
@@ -64,7 +64,7 @@ impl Writer {
 
     /// Moves the content from the inode to a block, which is allocated with `privilege`. The caller must
     /// hold `rw` exclusively.
-    pub(super) fn outgrow_inode(&self, live: &Live<'_>, privilege: Privilege) -> Result<()> {
+    pub(super) fn convert_inline_data(&self, live: &Live<'_>, privilege: Privilege) -> Result<()> {
         // This function may write the content to the device.
         MemoryOnly::check_may_wait()?;
         let clusters = u64::from(!self.fs().inline_data(&live.inode()?)?.is_empty());

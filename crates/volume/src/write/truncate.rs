@@ -159,7 +159,7 @@ impl Writer {
         Ok(left)
     }
 
-    /// Removes the inode from the list of orphans, unless the file has no names.
+    /// Removes the inode from the orphan file or list, unless the file has no names.
     fn end_truncation(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
             self.fs().remove_orphan(handle, inode)?;

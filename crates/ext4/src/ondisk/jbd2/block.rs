@@ -79,8 +79,8 @@ impl Format {
         self.features.contains(feature)
     }
 
-    /// Returns whether a block of the log has the correct checksum. Returns true if, with the
-    /// features of the journal, blocks of this kind have no checksum.
+    /// Returns whether a block of the log has the correct CRC-32C. Returns true if the blocks of the journal
+    /// have no CRC-32C.
     ///
     /// Only the start of a commit block contains data, and the start is written atomically. All
     /// other bytes should be zeros. An interrupted write may have left other data there, so a

@@ -225,7 +225,7 @@ impl RawSuperblock {
         Ok(self.decode(self.features(), &geometry))
     }
 
-    /// Returns the sizes, after validating each against the sizes that limit it.
+    /// Validates the sizes, partly against each other, and returns them.
     fn geometry(&self) -> Result<Geometry> {
         let (_, incompat, ro_compat) = self.features();
         let log_block_size = self.s_log_block_size.get();

@@ -1,9 +1,8 @@
 //! The undo records of a handle.
 //!
 //! # Model
-//! A list of records of previous contents. An undo restores them from the last record to the first.
-//! If a block has two records, the later record holds contents that earlier changes of the handle
-//! produced.
+//! A list of records of previous contents. An undo restores them from the last record to the first. If a
+//! block has two records, the later record contains the result of earlier changes of the handle.
 //!
 //! # Invariants
 //! 1. A block has at most two records: one of a part, followed by one of the whole block.
@@ -27,13 +26,13 @@ pub(super) enum Before {
     /// The block was dirty, with these contents.
     Whole(Arc<[u8]>),
     /// The block was dirty. Its bytes from `start` on are saved in the range `saved` of
-    /// [`Touched::saved`]. Its other bytes have not changed since.
+    /// [`UndoRecords::saved`]. Its other bytes have not changed since.
     Part { start: usize, saved: Range<usize> },
 }
 
 /// The undo records of a handle, in the order of the changes.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct UndoRecords {
     records: Vec<(FsBlock, Before)>,
     saved: Vec<u8>,
     /// The index of the last record of each block. Empty while there are at most
@@ -41,14 +40,14 @@ pub(super) struct Touched {
     latest: BlockMap<usize>,
 }
 
-impl Touched {
+impl UndoRecords {
     /// Returns the last record of `block`.
     fn latest(&self, block: FsBlock) -> Option<&Before> {
         let (_, before) = if self.records.len() > SCANNED_RECORDS {
             &self.records[*self.latest.get(&block)?]
         } else {
             let mut latest_first = self.records.iter().rev();
-            latest_first.find(|(touched, _)| *touched == block)?
+            latest_first.find(|(of, _)| *of == block)?
         };
         Some(before)
     }
@@ -124,8 +123,8 @@ mod tests {
     use super::*;
 
     /// Undoes the changes of a block.
-    fn undo(touched: &mut Touched, of: FsBlock, contents: &mut Vec<u8>) {
-        touched.drain(|block, before, saved| match before {
+    fn undo(records: &mut UndoRecords, of: FsBlock, contents: &mut Vec<u8>) {
+        records.drain(|block, before, saved| match before {
             _ if block != of => {}
             Before::Clean => contents.clear(),
             Before::Whole(before) => *contents = before.to_vec(),
@@ -139,21 +138,21 @@ mod tests {
     fn undo_of_part_and_whole_restores_the_first_contents() {
         for others in [0, SCANNED_RECORDS as u64] {
             let block = FsBlock(1000);
-            let mut touched = Touched::default();
+            let mut records = UndoRecords::default();
             let mut contents = vec![1, 2, 3, 4];
-            touched.keep_part(block, 1, &contents[1..3]);
+            records.keep_part(block, 1, &contents[1..3]);
             contents[1..3].copy_from_slice(&[8, 8]);
             for other in 0..others {
-                touched.keep_whole(FsBlock(other), None);
+                records.keep_whole(FsBlock(other), None);
             }
-            assert!(touched.covers(block, &(1..3)) && touched.covers(block, &(2..3)));
-            assert!(!touched.covers(block, &(0..2)) && !touched.covers_all(block));
-            touched.keep_whole(block, Some(contents.clone().into()));
+            assert!(records.covers(block, &(1..3)) && records.covers(block, &(2..3)));
+            assert!(!records.covers(block, &(0..2)) && !records.covers_all(block));
+            records.keep_whole(block, Some(contents.clone().into()));
             contents.fill(0);
-            assert!(touched.covers_all(block));
-            undo(&mut touched, block, &mut contents);
+            assert!(records.covers_all(block));
+            undo(&mut records, block, &mut contents);
             assert_eq!(contents, [1, 2, 3, 4], "with {others} other blocks");
-            assert!(!touched.contains(block) && !touched.contains(FsBlock(0)));
+            assert!(!records.contains(block) && !records.contains(FsBlock(0)));
         }
     }
 }
