@@ -75,6 +75,34 @@ pub fn cache_header_with_checksum(bytes: &[u8]) -> Vec<u8> {
     copy
 }
 
+/// Returns `bytes`, a disk, with the signature and the checksums of a GPT with sectors of 512 bytes. If the header or the
+/// array of entries is not complete, returns `bytes` unchanged.
+#[must_use]
+pub fn gpt_with_checksums(bytes: &[u8]) -> Vec<u8> {
+    const HEADER: std::ops::Range<usize> = 512..604;
+    let mut copy = bytes.to_vec();
+    let number = |bytes: &[u8], at: usize| {
+        let number = bytes.get(at..).and_then(<[u8]>::first_chunk);
+        number.map_or(0, |number| u32::from_le_bytes(*number) as usize)
+    };
+    let start = number(bytes, HEADER.start + 72).saturating_mul(512);
+    let len = number(bytes, HEADER.start + 80).saturating_mul(number(bytes, HEADER.start + 84));
+    let array = copy.get(start..start.saturating_add(len));
+    let Some(array) = array.map(crc32fast::hash) else {
+        return copy;
+    };
+    let Some(header) = copy.get_mut(HEADER) else {
+        return copy;
+    };
+    header[..8].copy_from_slice(b"EFI PART");
+    header[12..16].copy_from_slice(&92_u32.to_le_bytes());
+    header[16..20].fill(0);
+    header[88..92].copy_from_slice(&array.to_le_bytes());
+    let checksum = crc32fast::hash(header);
+    header[16..20].copy_from_slice(&checksum.to_le_bytes());
+    copy
+}
+
 /// Returns `bytes`, a profile, with the line `end` of its other lines in place of its last line.
 #[must_use]
 pub fn profile_with_checksum(bytes: &[u8]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use super::{Result, seed};
 use larder_cache::hash::HashKey;
 use larder_cache::tables::Tables;
 use larder_cache::tape::{CacheKind, Event, Operation};
-use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
+use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER, gpt_with_checksums};
 use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use std::fs;
 
@@ -61,9 +61,43 @@ pub fn make() -> Result<()> {
         seed("disk_cache", name, input)?;
     }
     make_profile()?;
+    make_disks()?;
     make_page()?;
     make_trace()?;
     make_changes()
+}
+
+/// Creates a disk of 72 KiB for each kind of partition table. The partitions overlap the start of the disk, which has the
+/// magic number of an ext file system at sector 64.
+fn make_disks() -> Result<()> {
+    let mut mbr = vec![0; 72 << 10];
+    mbr[64 * 512 + 1080..][..2].copy_from_slice(&[0x53, 0xEF]);
+    mbr[510..512].copy_from_slice(&[0x55, 0xAA]);
+    let mut gpt = mbr.clone();
+    // The type, the first sector and the number of sectors of two entries: a partition and an extended one.
+    for (at, kind, first, sectors) in [(446, 0x83, 64_u8, 16_u8), (462, 0x05, 80, 32)] {
+        mbr[at + 4] = kind;
+        mbr[at + 8] = first;
+        mbr[at + 12] = sectors;
+    }
+    // A logical partition in the extended one.
+    mbr[80 * 512 + 510..][..2].copy_from_slice(&[0x55, 0xAA]);
+    for (at, value) in [(450, 0x83), (454, 1), (458, 8)] {
+        mbr[80 * 512 + at] = value;
+    }
+    seed("partitions", "mbr", &mbr)?;
+    gpt[450] = 0xEE;
+    gpt[454] = 1;
+    gpt[458] = 143;
+    // The sector of the array, the number of entries and their size.
+    for (at, value) in [(584, 2), (592, 4), (596, 128)] {
+        gpt[at] = value;
+    }
+    // The type, the first and the last sector of an entry.
+    for (at, value) in [(1024, 1), (1024 + 32, 64), (1024 + 40, 79)] {
+        gpt[at] = value;
+    }
+    seed("partitions", "gpt", &gpt_with_checksums(&gpt))
 }
 
 /// Creates a profile and a pack of an object of two units. The fuzz targets correct their checksums.
