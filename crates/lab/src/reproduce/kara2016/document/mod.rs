@@ -134,7 +134,7 @@ impl Kara2016 {
              default) and `off` (mount option `no_mbcache`) |\n\
              | simulated | processes on 24 processors in virtual time, which execute recorded \
              operations of the cache |\n\n",
-            if self.size.is_full() { "" } else { " --quick" },
+            self.size.option(),
             config.seed,
             self.processors,
             config.operations,
