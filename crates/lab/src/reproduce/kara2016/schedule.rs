@@ -64,8 +64,8 @@ impl Kind {
             Self::Table(Source::Engine) => (2.0, 0.5, 0.2),
             Self::Table(Source::Kernel) => (50.0, 30.0, 5.0),
             Self::Table(Source::Simulated) => (1.0, 0.5, 1.3),
-            Self::Flag(Source::Engine) => (10.0, 1.0, 0.5),
-            Self::Flag(_) => (100.0, 4.0, 5.0),
+            Self::Flag(Source::Engine) => (10.0, 1.0, 1.0),
+            Self::Flag(_) => (100.0, 4.0, 12.0),
         };
         Costs {
             run_ms,

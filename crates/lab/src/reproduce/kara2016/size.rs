@@ -26,8 +26,9 @@ pub struct Size {
 /// The published gains of the reusable flag, with their numbers of processes.
 const FLAG_GAINS: [(u32, f64); 2] = [(8, 3.0), (64, 25.0)];
 
-/// Number of values in the published cases with and without the reusable flag.
+/// Numbers of values, and of files of each process, in the published cases with and without the reusable flag.
 const FLAG_VALUES: u32 = 5;
+const FLAG_FILES: u32 = 20_000;
 
 impl Size {
     /// Returns all cases, with a number of sets that takes about an hour on two processors.
@@ -42,7 +43,7 @@ impl Size {
             },
             simulated_sets: 24_000,
             simulated_seeds: 10,
-            flagged_files: 20_000,
+            flagged_files: FLAG_FILES,
             pictured_files: 100,
         }
     }
@@ -73,7 +74,7 @@ impl Size {
             },
             simulated_sets: 1280,
             simulated_seeds: 2,
-            flagged_files: 2000,
+            flagged_files: 200,
             pictured_files: 10,
         }
     }
@@ -118,11 +119,11 @@ impl Size {
         })
     }
 
-    /// Returns the parameters of the cases with and without the reusable flag. Blocks become full only after each
-    /// file was set once.
+    /// Returns the parameters of the cases with and without the reusable flag. Each file is set as often as in the
+    /// letter: two and a half times. Searches meet full blocks mostly after the first time.
     pub(super) fn flagged_config(&self) -> BenchConfig {
         BenchConfig {
-            operations: self.config.operations + self.flagged_files,
+            operations: self.flagged_files * OPERATIONS / FLAG_FILES,
             ..self.config
         }
     }
@@ -141,6 +142,12 @@ mod tests {
         ] {
             assert_eq!(size.option(), option);
         }
+    }
+
+    #[test]
+    fn flag_is_measured_with_as_many_sets_of_a_file_as_published() {
+        assert_eq!(Size::full(1).flagged_config().operations, OPERATIONS);
+        assert_eq!(Size::quick(1).flagged_config().operations, 500);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const CHANGES: &str = "\
 The report begins with its findings, as a table and as a plot. Findings are judged by intervals, and alike in both \
 directions: a table of fewer processors than the letter's machine had neither shows nor refutes a finding about \
 contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the published \
-times.
+times. The gain of the reusable flag is measured and simulated.
 ";
 
 impl Report for Kara2016 {

@@ -183,12 +183,13 @@ impl Kara2016 {
              entries\", marks the entry of a block with the maximum number of users, so that searches pass over \
              it. Its description reports the gain: with 5 values and 20,000 files of each process, 64 processes \
              are 25 times as fast, and 8 processes almost 3 times. The gain is the time without the flag divided \
-             by the time with it, under `referenced`. In the engine and in the simulation, a full block costs a \
-             search only the accesses to the cache and to the block's count of users. ext4 must also find the \
-             block in the buffer cache. A chain in Larder has at most 128 entries, so that the engine examines \
-             fewer full blocks than Linux, whose chains have no limit. The volume and the kernel always use the flag, so \
-             the gain cannot be measured there. Measured gains have an interval over pairs of runs, simulated ones \
-             over seeds.\n\n{}\n",
+             by the time with it, under `referenced`. In the volume, a search finds a full block in the buffer cache, as \
+             in ext4. In the engine and in the simulation, a full block costs only the accesses to the cache and to \
+             the block's count of users. A chain in Larder has at most 128 entries, so that the volume and the engine \
+             examine fewer full blocks than Linux, whose chains have no limit. Measured processes set each file two and a \
+             half times, as in the letter; simulated ones set each file once before the simulation starts. The kernel \
+             always uses the flag, so the gain cannot be measured there. Measured gains have an interval over pairs of runs, \
+             simulated ones over seeds.\n\n{}\n",
             table.to_markdown(),
         )
     }
