@@ -238,7 +238,8 @@ impl Kara2016 {
     pub(super) fn tables_text(&self) -> String {
         let order = ORDER.map(MbCacheVariant::as_str).join(",");
         let mut text = format!(
-            "## Tables\n\nSeconds, in the order {order}. `-` means that the figure is missing.\n\n"
+            "## Tables\n\nSeconds, in the order {order}. `-` means that the figure is missing. The intervals of all \
+             figures are in [kara2016.csv](kara2016.csv).\n\n"
         );
         for values in self.values() {
             let table = self.letter_table(values).to_markdown();
@@ -290,17 +291,18 @@ impl Kara2016 {
     }
 
     pub(super) fn csv(&self) -> io::Result<String> {
-        let head = "table,V,F,P,variant,seconds,lock_handovers_per_set,line_handovers_per_set,parks_per_set";
+        let head = "table,V,F,P,variant,seconds,seconds_low,seconds_high,lock_handovers_per_set,\
+                    line_handovers_per_set,parks_per_set";
         let lines = self.grids().flat_map(|(name, grid)| {
-            let rows = grid.rows.iter();
-            rows.flat_map(move |row| ORDER.map(|variant| (name, row, variant)))
+            let cases = grid.rows.iter().map(|row| row.case);
+            cases.flat_map(move |case| ORDER.map(|variant| (name, grid, case, variant)))
         });
-        let lines = lines.filter_map(|(name, row, variant)| {
-            let seconds = row.of(variant)?;
-            let case = row.case;
+        let lines = lines.filter_map(|(name, grid, case, variant)| {
+            let seconds = grid.seconds(case, variant)?;
             let mut line = vec![name.to_owned()];
             line.extend([case.values, case.files, case.processes].map(|count| count.to_string()));
-            line.extend([variant.to_string(), seconds.to_string()]);
+            line.extend([variant.to_string(), seconds.value.to_string()]);
+            line.extend([seconds.low, seconds.high].map(|end| text_or(end, "")));
             let contended = self.contended.iter().find(|of| {
                 name == Source::Simulated.as_str() && of.case == case && of.variant == variant
             });
