@@ -1,5 +1,6 @@
 //! A case: a workload on a disk of a certain speed.
 
+use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Disk, Plan};
 
 /// A pattern of one reader, as in iozone.
@@ -65,6 +66,12 @@ impl Workload {
             Self::Streams => "streams".to_owned(),
             Self::Thrashing => "thrashing".to_owned(),
         }
+    }
+
+    /// Returns whether the workload is measured on `peer`. Exact policies only repeat the published measurements.
+    #[must_use]
+    pub fn is_measured_on(self, peer: Peer) -> bool {
+        !peer.is_exact() || self == Self::Thrashing
     }
 
     /// Returns the limit of the memory in bytes, if there is one.

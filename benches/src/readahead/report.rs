@@ -32,12 +32,14 @@ pub fn page(results: &Results) -> String {
             .into_iter()
             .filter_map(|(of, case)| (of == disk).then_some(case))
             .collect();
-        if cases.is_empty() {
+        let mut peers = sides(results, &cases);
+        peers.retain(|peer| !peer.is_exact());
+        if peers.is_empty() {
             continue;
         }
         let _ = writeln!(text, "## {}\n", disk_title(disk));
-        text.push_str(&rates(results, &cases));
-        text.push_str(&device_reads(results, &cases));
+        text.push_str(&rates(results, &peers, &cases));
+        text.push_str(&device_reads(results, &peers, &cases));
     }
     text.push_str(&thrashing(results));
     let _ = write!(
@@ -79,18 +81,28 @@ fn heading(results: &Results) -> String {
         counted(plan.rounds, "round"),
         counted(plan.slow_rounds, "round"),
     );
-    text.push_str(&explanation(plan));
+    let cases = results.cases();
+    let cases: Vec<&str> = cases.into_iter().map(|(_, case)| case).collect();
+    let has_exact = sides(results, &cases).into_iter().any(Peer::is_exact);
+    text.push_str(&explanation(plan, has_exact));
     text
 }
 
-/// Describes the measurements, and their deviations from the published ones.
-fn explanation(plan: &Plan) -> String {
+/// Describes the measurements, and their deviations from the published ones. `has_exact` states whether exact
+/// policies were measured.
+fn explanation(plan: &Plan, has_exact: bool) -> String {
     let mib = |bytes: u64| bytes >> 20;
+    let exact = if has_exact {
+        "| legacy-exact, ondemand-exact | the same with the option `readahead_exact`, as in Linux 2.6.20 and 2.6.23: \
+         windows are not limited to a stream's share of the cache; only in published measurements |\n"
+    } else {
+        ""
+    };
     format!(
         "| side | description |\n|---|---|\n\
          | kernel | the kernel's ext4 |\n\
          | larder | `larder mount` with its defaults: FUSE's cache and readahead above it, the readahead of the block device below it |\n\
-         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device receives only the reads of the policy |\n\n\
+         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device receives only the reads of the policy |\n{exact}\n\
          All sides read the same image, each time on a new loop device and a new mount. The loop device \
          uses direct I/O, so that the image is not cached below it. Windows have at most {} KiB. The block \
          layer counts the reads of the device. A control group limits the memory of the readers and their \
@@ -134,23 +146,24 @@ fn disk_title(disk: Disk) -> String {
     }
 }
 
+/// Returns the sides on which any of `cases` was measured.
+fn sides(results: &Results, cases: &[&str]) -> Vec<Peer> {
+    let is_measured = |peer: &Peer| {
+        let mut cases = cases.iter();
+        cases.any(|case| results.of(case, *peer).next().is_some())
+    };
+    Peer::all().into_iter().filter(is_measured).collect()
+}
+
 /// Returns a table with a row for each case and a column for each side.
 fn table(
     title: &str,
-    results: &Results,
+    peers: &[Peer],
     cases: &[&str],
     cell: impl Fn(&str, Peer) -> String,
 ) -> String {
-    let peers: Vec<Peer> = Peer::all()
-        .into_iter()
-        .filter(|peer| {
-            cases
-                .iter()
-                .any(|case| results.of(case, *peer).next().is_some())
-        })
-        .collect();
     let mut text = format!("| {title} |");
-    for peer in &peers {
+    for peer in peers {
         let _ = write!(text, " {} |", peer.name());
     }
     text.push_str("\n|---|");
@@ -158,7 +171,7 @@ fn table(
     text.push('\n');
     for case in cases {
         let _ = write!(text, "| {case} |");
-        for peer in &peers {
+        for peer in peers {
             let _ = write!(text, " {} |", cell(case, *peer));
         }
         text.push('\n');
@@ -167,31 +180,38 @@ fn table(
     text
 }
 
-fn rates(results: &Results, cases: &[&str]) -> String {
-    table(
-        "MB/s (ratio to the kernel)",
-        results,
-        cases,
-        |case, peer| {
-            let Some(rate) = results.rate(case, peer) else {
-                return "-".to_owned();
-            };
-            let number = if rate < 100.0 {
-                format!("{rate:.1}")
-            } else {
-                format!("{rate:.0}")
-            };
-            match results.rate(case, Peer::Kernel) {
-                Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", rate / kernel),
-                _ => number,
-            }
-        },
-    )
+fn rates(results: &Results, peers: &[Peer], cases: &[&str]) -> String {
+    table("MB/s (ratio to the kernel)", peers, cases, |case, peer| {
+        rate_cell(results, case, peer, |sample| {
+            Some(sample.megabytes_per_second())
+        })
+    })
 }
 
-fn device_reads(results: &Results, cases: &[&str]) -> String {
+/// Returns the median of a rate, and its ratio to the kernel's.
+fn rate_cell(
+    results: &Results,
+    case: &str,
+    peer: Peer,
+    rate: fn(&Sample) -> Option<f64>,
+) -> String {
+    let Some(median) = results.median(case, peer, rate) else {
+        return "-".to_owned();
+    };
+    let number = if median < 100.0 {
+        format!("{median:.1}")
+    } else {
+        format!("{median:.0}")
+    };
+    match results.median(case, Peer::Kernel, rate) {
+        Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", median / kernel),
+        _ => number,
+    }
+}
+
+fn device_reads(results: &Results, peers: &[Peer], cases: &[&str]) -> String {
     let title = "device MB per MB read, mean device read in KiB";
-    table(title, results, cases, |case, peer| {
+    table(title, peers, cases, |case, peer| {
         let share = |sample: &Sample| {
             (sample.bytes > 0).then(|| megabytes(sample.device.bytes) / megabytes(sample.bytes))
         };

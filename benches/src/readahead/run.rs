@@ -99,6 +99,9 @@ impl Run {
                         return outcome;
                     }
                     let peer = peers[(turn + round) % peers.len()];
+                    if !case.workload.is_measured_on(peer) {
+                        continue;
+                    }
                     match self.measure_peer(*case, peer, round) {
                         Ok(samples) => outcome.samples.extend(samples),
                         Err(error) => {
