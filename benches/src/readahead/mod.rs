@@ -19,6 +19,7 @@ pub mod case;
 pub mod cgroup;
 pub mod device;
 pub mod image;
+pub mod oltp;
 pub mod peer;
 pub mod plan;
 pub mod report;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use larder_readahead::PolicyName;
 
-use crate::measure::{as_f64, megabytes};
-use crate::readahead::case::INTERLEAVED_READERS;
+use crate::measure::{as_f64, median, megabytes};
+use crate::readahead::case::{Case, INTERLEAVED_READERS};
 use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Disk, Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
@@ -30,7 +30,8 @@ pub fn page(results: &Results) -> String {
         let cases = results.cases();
         let cases: Vec<&str> = cases
             .into_iter()
-            .filter_map(|(of, case)| (of == disk).then_some(case))
+            .filter(|(of, case)| *of == disk && Case::oltp_threads(case).is_none())
+            .map(|(_, case)| case)
             .collect();
         let mut peers = sides(results, &cases);
         peers.retain(|peer| !peer.is_exact());
@@ -42,6 +43,7 @@ pub fn page(results: &Results) -> String {
         text.push_str(&device_reads(results, &peers, &cases));
     }
     text.push_str(&thrashing(results));
+    text.push_str(&oltp(results));
     let _ = write!(
         text,
         "## Targets\n\n{}\n",
@@ -73,7 +75,7 @@ fn heading(results: &Results) -> String {
         results.command,
         (results.seconds / 60.0).ceil(),
         origin,
-        results.versions.join(" and "),
+        listed(&results.versions),
     );
     let _ = writeln!(
         text,
@@ -86,6 +88,14 @@ fn heading(results: &Results) -> String {
     let has_exact = sides(results, &cases).into_iter().any(Peer::is_exact);
     text.push_str(&explanation(plan, has_exact));
     text
+}
+
+/// Returns `items` as a list in words, such as `a, b and c`.
+fn listed(items: &[String]) -> String {
+    match items {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        items => items.concat(),
+    }
 }
 
 /// Describes the measurements, and their deviations from the published ones. `has_exact` states whether exact
@@ -269,6 +279,77 @@ fn thrashing(results: &Results) -> String {
     )
 }
 
+/// The published gains of 10,000 transactions, in percent, with their numbers of threads.
+const OLTP_GAINS: [(u32, f64); 3] = [(1, 2.8), (8, 3.5), (64, 7.5)];
+
+/// Returns the section on OLTP, with the published gains.
+fn oltp(results: &Results) -> String {
+    let cases = results.cases().into_iter().map(|(_, case)| case);
+    let cases: Vec<&str> = cases
+        .filter(|case| Case::oltp_threads(case).is_some())
+        .collect();
+    let peers = sides(results, &cases);
+    if peers.is_empty() {
+        return String::new();
+    }
+    let rates = table(
+        "transactions per second (ratio to the kernel)",
+        &peers,
+        &cases,
+        |case, peer| rate_cell(results, case, peer, Sample::transactions_per_second),
+    );
+    let reads = table(
+        "device reads per transaction, mean device read in KiB",
+        &peers,
+        &cases,
+        |case, peer| match (
+            results.median(case, peer, Sample::reads_per_transaction),
+            results.median(case, peer, mean_read_kib),
+        ) {
+            (Some(reads), Some(kib)) => format!("{reads:.2}, {kib:.0}"),
+            _ => "-".to_owned(),
+        },
+    );
+    let gains: String = cases.iter().map(|case| gain_row(results, case)).collect();
+    let oltp = &results.plan.oltp;
+    format!(
+        "## OLTP\n\n\
+         `oltp-N`: sysbench's `oltp_read_only` with N threads and its distribution `special`, on a MariaDB server that \
+         reads its table through the mount. {} transactions read a table of {} rows (published: 10,000 and 10,000,000). \
+         The buffer pool has 8 MB, the default of 2007. The cache of a policy's mount holds 85% of the table, as the \
+         published memory did. On the kernel's side, more of the limit is left for the page cache. Each run starts with \
+         an empty cache. `legacy` and `ondemand` are measured only exactly.\n\n{rates}{reads}\
+         | gain of `ondemand-exact` over `legacy-exact` | median | in each round | published |\n\
+         |---|---:|---:|---:|\n{gains}\n",
+        oltp.transactions, oltp.rows,
+    )
+}
+
+/// Returns a row with the gains of an OLTP case in percent.
+fn gain_row(results: &Results, case: &str) -> String {
+    let rates = |peer| {
+        let samples = results.of(case, peer);
+        samples.filter_map(|sample| Some((sample.round, sample.transactions_per_second()?)))
+    };
+    let gains = rates(Peer::ExactOnDemand).filter_map(|(round, ondemand)| {
+        let (_, legacy) = rates(Peer::ExactLegacy).find(|(of, _)| *of == round)?;
+        Some((ondemand / legacy - 1.0) * 100.0)
+    });
+    let gains: Vec<f64> = gains.collect();
+    let Some(median) = median(&gains) else {
+        return String::new();
+    };
+    let each: Vec<String> = gains.iter().map(|gain| format!("{gain:+.1}%")).collect();
+    let published = OLTP_GAINS
+        .iter()
+        .find(|(threads, _)| Some(*threads) == Case::oltp_threads(case));
+    let published = published.map_or_else(|| "-".to_owned(), |(_, gain)| format!("{gain:+.1}%"));
+    format!(
+        "| {case} | {median:+.1}% | {} | {published} |\n",
+        each.join(", ")
+    )
+}
+
 /// Returns the verdicts of the run. They judge the rate of the mount with [`MODERN`], relative to the
 /// kernel's rate.
 #[must_use]
@@ -286,4 +367,65 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         )
     });
     verdicts.filter(|one| !one.figures.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    use crate::origin::Origin;
+    use crate::outcome::Outcome;
+    use crate::readahead::device::Reads;
+
+    fn sample(peer: Peer, round: usize, seconds: f64) -> Sample {
+        Sample {
+            case: "slow-oltp-8".to_owned(),
+            disk: Disk::Slow,
+            peer: peer.name().to_owned(),
+            round,
+            bytes: 0,
+            seconds,
+            device: Reads {
+                reads: 5000,
+                bytes: 5000 << 14,
+            },
+            transactions: Some(2500),
+            bytes_by_second: Vec::new(),
+            device_by_second: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn oltp_has_a_section_with_the_gain_of_each_round() {
+        let samples = vec![
+            sample(Peer::Kernel, 0, 20.0),
+            sample(Peer::ExactLegacy, 0, 25.0),
+            sample(Peer::ExactOnDemand, 0, 20.0),
+            sample(Peer::ExactLegacy, 1, 22.0),
+            sample(Peer::ExactOnDemand, 1, 20.0),
+        ];
+        let outcome = Outcome {
+            samples,
+            ..Outcome::default()
+        };
+        let results = Results::new(Origin::now(), Plan::standard(), Instant::now(), outcome);
+        let page = page(&results);
+        for line in [
+            "| slow-oltp-8 | 125 | 107 (0.85) | 125 (1.00) |",
+            "| slow-oltp-8 | 2.00, 16 | 2.00, 16 | 2.00, 16 |",
+            "| slow-oltp-8 | +17.5% | +25.0%, +10.0% | +3.5% |",
+            "| legacy-exact, ondemand-exact |",
+        ] {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        assert!(!page.contains("MB/s (ratio to the kernel)"), "{page}");
+    }
+
+    #[test]
+    fn programs_are_listed_in_words() {
+        let items = ["a", "b", "c"].map(str::to_owned);
+        let texts: Vec<String> = (0..=3).map(|count| listed(&items[..count])).collect();
+        assert_eq!(texts, ["", "a", "a and b", "a, b and c"]);
+    }
 }
