@@ -59,7 +59,7 @@ pub(crate) struct ReproduceArgs {
     pub quick: bool,
     /// kara2016: use the published numbers of sets and runs
     ///
-    /// Without this option, each process sets fewer attributes. The command prints how long it takes.
+    /// Without this option, each process sets fewer attributes. With it, the command takes about four hours.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// wu2007: also measure processor time on this machine
