@@ -155,7 +155,7 @@ impl Database {
         }
     }
 
-    /// Asks the server to exit, and waits until it has exited.
+    /// Sends SIGTERM to the server, and waits until it has exited.
     fn terminate(&mut self) -> io::Result<Option<ExitStatus>> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);

@@ -61,7 +61,7 @@ pub fn create(folder: &Path, oltp: &Oltp) -> Result<PathBuf> {
     Ok(data.join(DATABASE))
 }
 
-/// Runs the test with `threads` connections. The data directory is that which [`create`] has left below `folder`.
+/// Runs the test with `threads` connections, on the data directory that [`create`] has made below `folder`.
 pub fn run(mounted: &Mounted, threads: u32, oltp: &Oltp, folder: &Path) -> Result<Transactions> {
     let data = data_folder(folder);
     let link = data.join(DATABASE);

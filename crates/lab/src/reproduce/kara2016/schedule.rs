@@ -206,7 +206,7 @@ fn parts(size: &Size) -> Vec<Part> {
 
 fn progress(parts: &[Part]) -> Progress {
     let left_s = Kind::all().map(|kind| {
-        let of_kind = || parts.iter().filter(|part| part.kind == kind);
+        let of_kind = || parts.iter().filter(move |part| part.kind == kind);
         let left_s: f64 = of_kind().map(Part::left_s).sum();
         let measured = of_kind().filter_map(|part| Some((part.took_s?, part.estimated_s())));
         let (took_s, estimated_s) = measured.fold((0.0, 0.0), |(took, estimated), (s, of)| {
