@@ -17,7 +17,7 @@ use crate::origin::first_line;
 /// The time limit for a server to start, and to exit.
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The time limit of each step: installing the database, creating the tables, and running the load.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(10);
+const DEADLINE: Duration = Duration::from_mins(10);
 
 /// The name of sysbench's database, and of its directory in the data directory of the server.
 pub(crate) const DATABASE: &str = "sbtest";
