@@ -150,7 +150,7 @@ enum Part {
 struct ReadaheadArgs {
     /// Start one stream per second, as published, with more rounds
     ///
-    /// A run takes about an hour and a half.
+    /// A run takes about two and a half hours.
     #[arg(long, conflicts_with = "quick")]
     full: bool,
     /// Measure only this side; may be repeated

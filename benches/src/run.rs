@@ -13,6 +13,7 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::child;
+use crate::database;
 use crate::device_path::DevicePath;
 use crate::evict::make_cold;
 use crate::in_process;
@@ -27,7 +28,7 @@ use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::uring::Uring;
 use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, Reading};
-use crate::writing::{self, Writing, database};
+use crate::writing::{self, Writing};
 
 /// Groups of measures that are measured together, on one mount of a peer.
 const GROUPS: [&[Measure]; 25] = [

@@ -21,11 +21,12 @@ use larder_testkit::report_skipped;
 /// past the end of a file.
 const OVERHEAD_BYTES: u64 = 4 << 20;
 
-const PEERS: [Peer; 4] = [
+const PEERS: [Peer; 5] = [
     Peer::Kernel,
     Peer::Larder,
     Peer::Policy(PolicyName::Off),
     Peer::Policy(PolicyName::Modern),
+    Peer::ExactLegacy,
 ];
 
 fn programs() -> Programs {
@@ -83,6 +84,9 @@ fn assert_nothing_left(work: &Path) {
 /// be measured here.
 fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
     for peer in PEERS {
+        if !case.workload.is_measured_on(peer) {
+            continue;
+        }
         let samples: Vec<&Sample> = results.of(&case.name(), peer).collect();
         if samples.is_empty() {
             report_skipped(format_args!("{} of {}", case.name(), peer.name()));
@@ -183,5 +187,23 @@ fn streams_on_a_tiny_image_are_measured_second_by_second() {
             bytes += more;
             assert!(bytes <= most * seconds + requests, "{sample:?}");
         }
+    });
+}
+
+#[test]
+fn transactions_of_a_tiny_database_are_read_through_the_mount() {
+    if let Some(reason) = missing() {
+        return report_skipped(reason);
+    }
+    let plan = Plan::tiny();
+    let case = Case {
+        workload: Workload::Oltp(2),
+        disk: Disk::Slow,
+    };
+    let results = run(&plan, vec![case]);
+    each_peer(&results, case, |_, sample| {
+        assert_eq!(sample.transactions, Some(plan.oltp.transactions));
+        assert!(sample.device.reads > 0, "{sample:?}");
+        assert!(sample.transactions_per_second() > Some(0.0), "{sample:?}");
     });
 }

@@ -1,5 +1,8 @@
 //! A case: a workload on a disk of a certain speed.
 
+use larder_readahead::PolicyName;
+
+use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Disk, Plan};
 
 /// A pattern of one reader, as in iozone.
@@ -34,6 +37,8 @@ pub enum Workload {
     Streams,
     /// The same at a limited rate, with staggered starts, as in the published measurement.
     Thrashing,
+    /// OLTP read-only with this number of threads of sysbench, as in the published measurement.
+    Oltp(u32),
 }
 
 /// A case to measure.
@@ -47,6 +52,9 @@ pub struct Case {
 
 /// The number of interleaved readers of the big file.
 pub const INTERLEAVED_READERS: u32 = 64;
+
+/// The name of OLTP, before the number of threads.
+const OLTP: &str = "oltp-";
 
 impl Workload {
     /// Returns the name as it is printed, without the disk.
@@ -64,6 +72,18 @@ impl Workload {
             Self::InterleavedOneDescriptor => "interleaved-one-fd".to_owned(),
             Self::Streams => "streams".to_owned(),
             Self::Thrashing => "thrashing".to_owned(),
+            Self::Oltp(threads) => format!("{OLTP}{threads}"),
+        }
+    }
+
+    /// Returns whether the workload is measured on `peer`. Exact policies only repeat the published measurements. OLTP
+    /// takes long, so it is measured with the exact policies instead of those with Larder's changes.
+    #[must_use]
+    pub fn is_measured_on(self, peer: Peer) -> bool {
+        match (self, peer) {
+            (Self::Oltp(_), Peer::Policy(policy)) => policy == PolicyName::Modern,
+            (Self::Thrashing | Self::Oltp(_), _) => true,
+            (_, peer) => !peer.is_exact(),
         }
     }
 
@@ -74,6 +94,7 @@ impl Workload {
             Self::Fio(_) | Self::Sysbench(_) => Some(plan.sizes(disk).memory_bytes),
             Self::Interleaved | Self::InterleavedOneDescriptor => None,
             Self::Streams | Self::Thrashing => Some(plan.stream_memory_bytes),
+            Self::Oltp(_) => Some(plan.oltp.memory_bytes),
         }
     }
 }
@@ -83,6 +104,13 @@ impl Case {
     #[must_use]
     pub fn name(self) -> String {
         self.prefix().to_owned() + &self.workload.name()
+    }
+
+    /// Returns the number of threads if `name` is the name of an OLTP case.
+    #[must_use]
+    pub fn oltp_threads(name: &str) -> Option<u32> {
+        let (_, threads) = name.split_once(OLTP)?;
+        threads.parse().ok()
     }
 
     /// Returns the name of the second read on the same mount, for the case [`Pattern::Read`].
@@ -123,11 +151,49 @@ impl Case {
                 ]);
             cases.extend(workloads.map(|workload| Self { workload, disk }));
         }
-        // Streams with a limited rate do not load a fast disk.
-        cases.push(Self {
-            workload: Workload::Thrashing,
-            disk: Disk::Slow,
-        });
+        // Streams with a limited rate do not load a fast disk, and the database was published on a slow one.
+        let oltp = plan.oltp.threads.iter().copied().map(Workload::Oltp);
+        let published = [Workload::Thrashing].into_iter().chain(oltp);
+        let disk = Disk::Slow;
+        cases.extend(published.map(|workload| Self { workload, disk }));
         cases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_oltp_are_in_its_name() {
+        let case = |workload| Case {
+            workload,
+            disk: Disk::Slow,
+        };
+        let name = case(Workload::Oltp(64)).name();
+        assert_eq!(
+            (name.as_str(), Case::oltp_threads(&name)),
+            ("slow-oltp-64", Some(64))
+        );
+        let name = case(Workload::Sysbench(64)).name();
+        assert_eq!(Case::oltp_threads(&name), None);
+    }
+
+    #[test]
+    fn only_published_workloads_are_measured_with_exact_policies() {
+        let plan = Plan::full();
+        let exact = Case::all(&plan)
+            .into_iter()
+            .filter(|case| case.workload.is_measured_on(Peer::ExactLegacy));
+        let names: Vec<String> = exact.map(Case::name).collect();
+        assert_eq!(
+            names,
+            [
+                "slow-thrashing",
+                "slow-oltp-1",
+                "slow-oltp-8",
+                "slow-oltp-64"
+            ]
+        );
     }
 }

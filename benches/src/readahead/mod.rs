@@ -5,6 +5,7 @@
 //! | kernel | ext4 on the device |
 //! | larder | `larder mount` with its defaults |
 //! | off, legacy, … | `larder mount` with this policy, without caching or readahead by the kernel around it |
+//! | legacy-exact, ondemand-exact | the same with `readahead_exact`, for the published measurements |
 //!
 //! All sides read the same image on the same kind of device, with the same memory limit (see [`cgroup`])
 //! and the same maximum of readahead. The device runs at the speed of the machine's storage, or is
@@ -18,6 +19,7 @@ pub mod case;
 pub mod cgroup;
 pub mod device;
 pub mod image;
+pub mod oltp;
 pub mod peer;
 pub mod plan;
 pub mod report;

@@ -32,6 +32,10 @@ pub enum Peer {
     /// `larder mount` without the kernel's caches around it: every read reaches Larder's policy, whose
     /// requests reach the device unchanged.
     Policy(PolicyName),
+    /// The policy `legacy`, exactly as in Linux 2.6.20 (`readahead_exact`).
+    ExactLegacy,
+    /// The policy `ondemand`, exactly as in Linux 2.6.23.
+    ExactOnDemand,
 }
 
 impl Peer {
@@ -42,7 +46,14 @@ impl Peer {
         [Self::Kernel, Self::Larder]
             .into_iter()
             .chain(policies)
+            .chain([Self::ExactLegacy, Self::ExactOnDemand])
             .collect()
+    }
+
+    /// Returns whether the policy works exactly as in its kernel.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        matches!(self, Self::ExactLegacy | Self::ExactOnDemand)
     }
 
     /// Returns the name as it is printed.
@@ -52,26 +63,46 @@ impl Peer {
             Self::Kernel => "kernel",
             Self::Larder => "larder",
             Self::Policy(policy) => policy.as_str(),
+            Self::ExactLegacy => "legacy-exact",
+            Self::ExactOnDemand => "ondemand-exact",
+        }
+    }
+
+    /// Returns the policy, unless it is the default of `larder mount`.
+    const fn policy(self) -> Option<PolicyName> {
+        match self {
+            Self::Kernel | Self::Larder => None,
+            Self::Policy(policy) => Some(policy),
+            Self::ExactLegacy => Some(PolicyName::Legacy),
+            Self::ExactOnDemand => Some(PolicyName::OnDemand),
         }
     }
 
     /// Returns the arguments of `larder mount` after the device and the mount point.
     fn mount_args(self, memory_bytes: Option<u64>) -> Vec<OsString> {
         let mut args = vec!["--foreground".to_owned()];
-        let cache_bytes = |memory_bytes: u64| match self {
+        let cache_bytes = |memory_bytes: u64| match self.policy() {
             // The rest is for the kernel's caches above and below the server.
-            Self::Larder | Self::Kernel => memory_bytes / 4,
+            None => memory_bytes / 4,
             // The rest is for the server itself, and for the readers.
-            Self::Policy(_) => memory_bytes / 8 * 6,
+            Some(_) => memory_bytes / 8 * 6,
         };
         if let Some(bytes) = memory_bytes.map(cache_bytes) {
             args.extend(["--cache-size".to_owned(), bytes.to_string()]);
         }
-        if let Self::Policy(policy) = self {
+        if let Some(policy) = self.policy() {
             args.extend(["--readahead".to_owned(), policy.to_string()]);
             let max_bytes = READ_AHEAD_BYTES.to_string();
             args.extend(["--readahead-max".to_owned(), max_bytes]);
-            args.extend(["-o".to_owned(), "ro,direct_io,direct_device".to_owned()]);
+            let exact = if self.is_exact() {
+                ",readahead_exact"
+            } else {
+                ""
+            };
+            args.extend([
+                "-o".to_owned(),
+                format!("ro,direct_io,direct_device{exact}"),
+            ]);
         } else {
             args.extend(["-o".to_owned(), "ro".to_owned()]);
         }
@@ -177,5 +208,30 @@ impl Drop for KernelMount {
         if let Err(error) = Tool::new("umount").arg(&self.root).run() {
             eprintln!("{error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_sides_mount_the_policy_of_their_kernel_without_changes() {
+        for (exact, policy) in [
+            (Peer::ExactLegacy, PolicyName::Legacy),
+            (Peer::ExactOnDemand, PolicyName::OnDemand),
+        ] {
+            let mut args = Peer::Policy(policy).mount_args(Some(64 << 20));
+            args.last_mut().unwrap().push(",readahead_exact");
+            assert_eq!(exact.mount_args(Some(64 << 20)), args);
+        }
+    }
+
+    #[test]
+    fn names_of_sides_are_different() {
+        let mut names: Vec<&str> = Peer::all().into_iter().map(Peer::name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Peer::all().len());
     }
 }

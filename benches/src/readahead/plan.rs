@@ -52,6 +52,35 @@ pub struct Plan {
     pub unpaced_seconds: u64,
     /// The memory of all streams and their server.
     pub stream_memory_bytes: u64,
+    /// The database.
+    #[serde(default)]
+    pub oltp: Oltp,
+}
+
+/// The sizes of the OLTP test. In old results, which have none, they are 0.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Oltp {
+    /// The number of rows of the table, each of which takes about 240 bytes.
+    pub rows: u64,
+    /// The number of transactions in each run.
+    pub transactions: u64,
+    /// The numbers of threads of sysbench, with one run for each.
+    pub threads: Vec<u32>,
+    /// The memory of the database server, and of the server of the mount.
+    pub memory_bytes: u64,
+}
+
+impl Oltp {
+    /// Returns a quarter of the published sizes: 10 million rows, 10,000 transactions and 2 GB. As published, the cache
+    /// of the mount, which has three quarters of the memory, holds 85% of the table.
+    fn quarter(threads: Vec<u32>) -> Self {
+        Self {
+            rows: 2_500_000,
+            transactions: 2_500,
+            threads,
+            memory_bytes: 650 << 20,
+        }
+    }
 }
 
 /// The sizes that depend on the disk: memory, and the amounts that are read from the big file.
@@ -122,6 +151,7 @@ impl Plan {
             },
             unpaced_seconds: 5,
             stream_memory_bytes: 128 << 20,
+            oltp: Oltp::quarter(vec![8]),
         }
     }
 
@@ -135,7 +165,7 @@ impl Plan {
     }
 
     /// Returns a plan with one start of a stream per second, as published, and more rounds. Its run
-    /// takes about an hour and a half.
+    /// takes about two and a half hours.
     #[must_use]
     pub fn full() -> Self {
         let standard = Self::standard();
@@ -149,6 +179,7 @@ impl Plan {
                 ..standard.paced
             },
             unpaced_seconds: 20,
+            oltp: Oltp::quarter(vec![1, 8, 64]),
             ..standard
         }
     }
@@ -181,6 +212,12 @@ impl Plan {
             },
             unpaced_seconds: 1,
             stream_memory_bytes: 64 << 20,
+            oltp: Oltp {
+                rows: 2_000,
+                transactions: 20,
+                threads: vec![2],
+                memory_bytes: 512 << 20,
+            },
         }
     }
 

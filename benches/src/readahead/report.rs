@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use larder_readahead::PolicyName;
 
-use crate::measure::{as_f64, megabytes};
-use crate::readahead::case::INTERLEAVED_READERS;
+use crate::measure::{as_f64, median, megabytes};
+use crate::readahead::case::{Case, INTERLEAVED_READERS};
 use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Disk, Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::{Results, Sample};
@@ -30,16 +30,20 @@ pub fn page(results: &Results) -> String {
         let cases = results.cases();
         let cases: Vec<&str> = cases
             .into_iter()
-            .filter_map(|(of, case)| (of == disk).then_some(case))
+            .filter(|(of, case)| *of == disk && Case::oltp_threads(case).is_none())
+            .map(|(_, case)| case)
             .collect();
-        if cases.is_empty() {
+        let mut peers = sides(results, &cases);
+        peers.retain(|peer| !peer.is_exact());
+        if peers.is_empty() {
             continue;
         }
         let _ = writeln!(text, "## {}\n", disk_title(disk));
-        text.push_str(&rates(results, &cases));
-        text.push_str(&device_reads(results, &cases));
+        text.push_str(&rates(results, &peers, &cases));
+        text.push_str(&device_reads(results, &peers, &cases));
     }
     text.push_str(&thrashing(results));
+    text.push_str(&oltp(results));
     let _ = write!(
         text,
         "## Targets\n\n{}\n",
@@ -71,7 +75,7 @@ fn heading(results: &Results) -> String {
         results.command,
         (results.seconds / 60.0).ceil(),
         origin,
-        results.versions.join(" and "),
+        listed(&results.versions),
     );
     let _ = writeln!(
         text,
@@ -79,18 +83,36 @@ fn heading(results: &Results) -> String {
         counted(plan.rounds, "round"),
         counted(plan.slow_rounds, "round"),
     );
-    text.push_str(&explanation(plan));
+    let cases = results.cases();
+    let cases: Vec<&str> = cases.into_iter().map(|(_, case)| case).collect();
+    let has_exact = sides(results, &cases).into_iter().any(Peer::is_exact);
+    text.push_str(&explanation(plan, has_exact));
     text
 }
 
-/// Describes the measurements, and their deviations from the published ones.
-fn explanation(plan: &Plan) -> String {
+/// Returns `items` as a list in words, such as `a, b and c`.
+fn listed(items: &[String]) -> String {
+    match items {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        items => items.concat(),
+    }
+}
+
+/// Describes the measurements, and their deviations from the published ones. `has_exact` states whether exact
+/// policies were measured.
+fn explanation(plan: &Plan, has_exact: bool) -> String {
     let mib = |bytes: u64| bytes >> 20;
+    let exact = if has_exact {
+        "| legacy-exact, ondemand-exact | the same with the option `readahead_exact`, as in Linux 2.6.20 and 2.6.23: \
+         windows are not limited to a stream's share of the cache; only in published measurements |\n"
+    } else {
+        ""
+    };
     format!(
         "| side | description |\n|---|---|\n\
          | kernel | the kernel's ext4 |\n\
          | larder | `larder mount` with its defaults: FUSE's cache and readahead above it, the readahead of the block device below it |\n\
-         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device receives only the reads of the policy |\n\n\
+         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device receives only the reads of the policy |\n{exact}\n\
          All sides read the same image, each time on a new loop device and a new mount. The loop device \
          uses direct I/O, so that the image is not cached below it. Windows have at most {} KiB. The block \
          layer counts the reads of the device. A control group limits the memory of the readers and their \
@@ -134,23 +156,24 @@ fn disk_title(disk: Disk) -> String {
     }
 }
 
+/// Returns the sides on which any of `cases` was measured.
+fn sides(results: &Results, cases: &[&str]) -> Vec<Peer> {
+    let is_measured = |peer: &Peer| {
+        let mut cases = cases.iter();
+        cases.any(|case| results.of(case, *peer).next().is_some())
+    };
+    Peer::all().into_iter().filter(is_measured).collect()
+}
+
 /// Returns a table with a row for each case and a column for each side.
 fn table(
     title: &str,
-    results: &Results,
+    peers: &[Peer],
     cases: &[&str],
     cell: impl Fn(&str, Peer) -> String,
 ) -> String {
-    let peers: Vec<Peer> = Peer::all()
-        .into_iter()
-        .filter(|peer| {
-            cases
-                .iter()
-                .any(|case| results.of(case, *peer).next().is_some())
-        })
-        .collect();
     let mut text = format!("| {title} |");
-    for peer in &peers {
+    for peer in peers {
         let _ = write!(text, " {} |", peer.name());
     }
     text.push_str("\n|---|");
@@ -158,7 +181,7 @@ fn table(
     text.push('\n');
     for case in cases {
         let _ = write!(text, "| {case} |");
-        for peer in &peers {
+        for peer in peers {
             let _ = write!(text, " {} |", cell(case, *peer));
         }
         text.push('\n');
@@ -167,31 +190,38 @@ fn table(
     text
 }
 
-fn rates(results: &Results, cases: &[&str]) -> String {
-    table(
-        "MB/s (ratio to the kernel)",
-        results,
-        cases,
-        |case, peer| {
-            let Some(rate) = results.rate(case, peer) else {
-                return "-".to_owned();
-            };
-            let number = if rate < 100.0 {
-                format!("{rate:.1}")
-            } else {
-                format!("{rate:.0}")
-            };
-            match results.rate(case, Peer::Kernel) {
-                Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", rate / kernel),
-                _ => number,
-            }
-        },
-    )
+fn rates(results: &Results, peers: &[Peer], cases: &[&str]) -> String {
+    table("MB/s (ratio to the kernel)", peers, cases, |case, peer| {
+        rate_cell(results, case, peer, |sample| {
+            Some(sample.megabytes_per_second())
+        })
+    })
 }
 
-fn device_reads(results: &Results, cases: &[&str]) -> String {
+/// Returns the median of a rate, and its ratio to the kernel's.
+fn rate_cell(
+    results: &Results,
+    case: &str,
+    peer: Peer,
+    rate: fn(&Sample) -> Option<f64>,
+) -> String {
+    let Some(median) = results.median(case, peer, rate) else {
+        return "-".to_owned();
+    };
+    let number = if median < 100.0 {
+        format!("{median:.1}")
+    } else {
+        format!("{median:.0}")
+    };
+    match results.median(case, Peer::Kernel, rate) {
+        Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", median / kernel),
+        _ => number,
+    }
+}
+
+fn device_reads(results: &Results, peers: &[Peer], cases: &[&str]) -> String {
     let title = "device MB per MB read, mean device read in KiB";
-    table(title, results, cases, |case, peer| {
+    table(title, peers, cases, |case, peer| {
         let share = |sample: &Sample| {
             (sample.bytes > 0).then(|| megabytes(sample.device.bytes) / megabytes(sample.bytes))
         };
@@ -249,6 +279,77 @@ fn thrashing(results: &Results) -> String {
     )
 }
 
+/// The published gains of 10,000 transactions, in percent, with their numbers of threads.
+const OLTP_GAINS: [(u32, f64); 3] = [(1, 2.8), (8, 3.5), (64, 7.5)];
+
+/// Returns the section on OLTP, with the published gains.
+fn oltp(results: &Results) -> String {
+    let cases = results.cases().into_iter().map(|(_, case)| case);
+    let cases: Vec<&str> = cases
+        .filter(|case| Case::oltp_threads(case).is_some())
+        .collect();
+    let peers = sides(results, &cases);
+    if peers.is_empty() {
+        return String::new();
+    }
+    let rates = table(
+        "transactions per second (ratio to the kernel)",
+        &peers,
+        &cases,
+        |case, peer| rate_cell(results, case, peer, Sample::transactions_per_second),
+    );
+    let reads = table(
+        "device reads per transaction, mean device read in KiB",
+        &peers,
+        &cases,
+        |case, peer| match (
+            results.median(case, peer, Sample::reads_per_transaction),
+            results.median(case, peer, mean_read_kib),
+        ) {
+            (Some(reads), Some(kib)) => format!("{reads:.2}, {kib:.0}"),
+            _ => "-".to_owned(),
+        },
+    );
+    let gains: String = cases.iter().map(|case| gain_row(results, case)).collect();
+    let oltp = &results.plan.oltp;
+    format!(
+        "## OLTP\n\n\
+         `oltp-N`: sysbench's `oltp_read_only` with N threads and its distribution `special`, on a MariaDB server that \
+         reads its table through the mount. {} transactions read a table of {} rows (published: 10,000 and 10,000,000). \
+         The buffer pool has 8 MB, the default of 2007. The cache of a policy's mount holds 85% of the table, as the \
+         published memory did. On the kernel's side, more of the limit is left for the page cache. Each run starts with \
+         an empty cache. `legacy` and `ondemand` are measured only exactly.\n\n{rates}{reads}\
+         | gain of `ondemand-exact` over `legacy-exact` | median | in each round | published |\n\
+         |---|---:|---:|---:|\n{gains}\n",
+        oltp.transactions, oltp.rows,
+    )
+}
+
+/// Returns a row with the gains of an OLTP case in percent.
+fn gain_row(results: &Results, case: &str) -> String {
+    let rates = |peer| {
+        let samples = results.of(case, peer);
+        samples.filter_map(|sample| Some((sample.round, sample.transactions_per_second()?)))
+    };
+    let gains = rates(Peer::ExactOnDemand).filter_map(|(round, ondemand)| {
+        let (_, legacy) = rates(Peer::ExactLegacy).find(|(of, _)| *of == round)?;
+        Some((ondemand / legacy - 1.0) * 100.0)
+    });
+    let gains: Vec<f64> = gains.collect();
+    let Some(median) = median(&gains) else {
+        return String::new();
+    };
+    let each: Vec<String> = gains.iter().map(|gain| format!("{gain:+.1}%")).collect();
+    let published = OLTP_GAINS
+        .iter()
+        .find(|(threads, _)| Some(*threads) == Case::oltp_threads(case));
+    let published = published.map_or_else(|| "-".to_owned(), |(_, gain)| format!("{gain:+.1}%"));
+    format!(
+        "| {case} | {median:+.1}% | {} | {published} |\n",
+        each.join(", ")
+    )
+}
+
 /// Returns the verdicts of the run. They judge the rate of the mount with [`MODERN`], relative to the
 /// kernel's rate.
 #[must_use]
@@ -266,4 +367,65 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         )
     });
     verdicts.filter(|one| !one.figures.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    use crate::origin::Origin;
+    use crate::outcome::Outcome;
+    use crate::readahead::device::Reads;
+
+    fn sample(peer: Peer, round: usize, seconds: f64) -> Sample {
+        Sample {
+            case: "slow-oltp-8".to_owned(),
+            disk: Disk::Slow,
+            peer: peer.name().to_owned(),
+            round,
+            bytes: 0,
+            seconds,
+            device: Reads {
+                reads: 5000,
+                bytes: 5000 << 14,
+            },
+            transactions: Some(2500),
+            bytes_by_second: Vec::new(),
+            device_by_second: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn oltp_has_a_section_with_the_gain_of_each_round() {
+        let samples = vec![
+            sample(Peer::Kernel, 0, 20.0),
+            sample(Peer::ExactLegacy, 0, 25.0),
+            sample(Peer::ExactOnDemand, 0, 20.0),
+            sample(Peer::ExactLegacy, 1, 22.0),
+            sample(Peer::ExactOnDemand, 1, 20.0),
+        ];
+        let outcome = Outcome {
+            samples,
+            ..Outcome::default()
+        };
+        let results = Results::new(Origin::now(), Plan::standard(), Instant::now(), outcome);
+        let page = page(&results);
+        for line in [
+            "| slow-oltp-8 | 125 | 107 (0.85) | 125 (1.00) |",
+            "| slow-oltp-8 | 2.00, 16 | 2.00, 16 | 2.00, 16 |",
+            "| slow-oltp-8 | +17.5% | +25.0%, +10.0% | +3.5% |",
+            "| legacy-exact, ondemand-exact |",
+        ] {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        assert!(!page.contains("MB/s (ratio to the kernel)"), "{page}");
+    }
+
+    #[test]
+    fn programs_are_listed_in_words() {
+        let items = ["a", "b", "c"].map(str::to_owned);
+        let texts: Vec<String> = (0..=3).map(|count| listed(&items[..count])).collect();
+        assert_eq!(texts, ["", "a", "a and b", "a, b and c"]);
+    }
 }

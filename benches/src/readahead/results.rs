@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::database;
 use crate::measure::{as_f64, median, megabytes};
 use crate::origin::{Origin, first_line};
 use crate::outcome::Outcome;
@@ -30,8 +31,11 @@ pub struct Sample {
     pub bytes: u64,
     /// The elapsed time.
     pub seconds: f64,
-    /// The reads of the device in this time.
+    /// The reads of the device in this time. For a database, they include those of its start and end.
     pub device: Reads,
+    /// For a database: the number of transactions. The bytes that it received are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<u64>,
     /// For streams: the bytes that they read in each second.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bytes_by_second: Vec<u64>,
@@ -49,6 +53,18 @@ impl Sample {
     #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         megabytes(self.bytes) / self.seconds
+    }
+
+    /// Returns the transactions per second of a database.
+    #[must_use]
+    pub fn transactions_per_second(&self) -> Option<f64> {
+        Some(as_f64(self.transactions?) / self.seconds)
+    }
+
+    /// Returns the reads of the device for each transaction of a database.
+    #[must_use]
+    pub fn reads_per_transaction(&self) -> Option<f64> {
+        Some(as_f64(self.device.reads) / as_f64(self.transactions?))
     }
 
     /// Returns the maximum rate over an interval of [`WINDOW_SECONDS`], in 10^6 bytes per second.
@@ -91,7 +107,7 @@ pub struct Results {
     pub origin: Origin,
     /// The command line.
     pub command: String,
-    /// The versions of fio and sysbench, if they are installed.
+    /// The versions of fio and sysbench, if they are installed, and of the database server, if it was measured.
     pub versions: Vec<String>,
     /// The sizes of the run.
     pub plan: Plan,
@@ -108,11 +124,13 @@ impl Results {
     pub fn new(origin: Origin, plan: Plan, started: Instant, outcome: Outcome<Sample>) -> Self {
         let fio = first_line(Command::new("fio").arg("--version"));
         let sysbench = first_line(Command::new("sysbench").arg("--version"));
+        let has_database = outcome.samples.iter().any(|of| of.transactions.is_some());
+        let database = has_database.then(database::version).flatten();
         let args: Vec<String> = std::env::args().skip(1).collect();
         Self {
             origin,
             command: format!("larder-benches {}", args.join(" ")),
-            versions: fio.into_iter().chain(sysbench).collect(),
+            versions: fio.into_iter().chain(sysbench).chain(database).collect(),
             plan,
             seconds: started.elapsed().as_secs_f64(),
             outcome,
@@ -178,6 +196,7 @@ mod tests {
             bytes: 60_000_000,
             seconds: 6.0,
             device: Reads::default(),
+            transactions: None,
             bytes_by_second: vec![
                 0, 10_000_000, 10_000_000, 10_000_000, 10_000_000, 20_000_000,
             ],
@@ -195,5 +214,23 @@ mod tests {
         assert_eq!(sample.max_megabytes_per_second(), Some(12.0));
         assert_eq!(sample.last_megabytes_per_second(), Some(12.0));
         assert_eq!(sample.min_mean_read_bytes(), Some(1_400_000 / 104));
+    }
+
+    #[test]
+    fn rates_of_a_database_are_those_of_its_transactions() {
+        let mut sample: Sample = serde_json::from_str(
+            r#"{"case": "slow-oltp-8", "disk": "slow", "peer": "kernel", "round": 0, "bytes": 0, "seconds": 20.0,
+                "device": {"reads": 3000, "bytes": 0}}"#,
+        )
+        .unwrap();
+        let rates = |sample: &Sample| {
+            (
+                sample.transactions_per_second(),
+                sample.reads_per_transaction(),
+            )
+        };
+        assert_eq!(rates(&sample), (None, None));
+        sample.transactions = Some(2000);
+        assert_eq!(rates(&sample), (Some(100.0), Some(1.5)));
     }
 }

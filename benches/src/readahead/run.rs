@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use larder_testkit::requirement::Requirement;
-use larder_testkit::tool;
 use tempfile::TempDir;
 
 use crate::child;
+use crate::database;
 use crate::evict::evict;
 use crate::outcome::Outcome;
 use crate::peer::Programs;
@@ -20,6 +20,7 @@ use crate::readahead::case::{Case, INTERLEAVED_READERS, Pattern, Workload};
 use crate::readahead::cgroup::{Cgroup, Limits};
 use crate::readahead::device::Reads;
 use crate::readahead::image;
+use crate::readahead::oltp;
 use crate::readahead::peer::{Mounted, Peer};
 use crate::readahead::plan::{Disk, Plan, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::Sample;
@@ -28,6 +29,28 @@ use crate::readahead::tools;
 use crate::scratch;
 use crate::tree::BIG_FILE;
 use crate::work::{Reading, result_of};
+
+/// The name under which the programs of a database are reported as missing.
+const DATABASE: &str = "a database";
+
+/// The result of a workload.
+struct Done {
+    reading: Reading,
+    /// The transactions of a database.
+    transactions: Option<u64>,
+    /// The reads of the device by the end of each second, if they were sampled.
+    device_by_second: Vec<Reads>,
+}
+
+impl Done {
+    fn of(reading: Reading) -> Self {
+        Self {
+            reading,
+            transactions: None,
+            device_by_second: Vec::new(),
+        }
+    }
+}
 
 /// A run of the readahead benches.
 #[derive(Debug)]
@@ -66,8 +89,15 @@ impl Run {
         progress: fn(&str),
     ) -> Result<Self> {
         let folder = scratch::folder(work_folder, "larder-readahead-")?;
+        let is_oltp = |case: &Case| matches!(case.workload, Workload::Oltp(_));
+        let table = if cases.iter().any(is_oltp) && database::missing().is_none() {
+            progress("creating the table of the database");
+            Some(oltp::create(folder.path(), &plan.oltp)?)
+        } else {
+            None
+        };
         progress("creating the image");
-        let image = image::make(folder.path(), &plan)?;
+        let image = image::make(folder.path(), &plan, table.as_deref())?;
         Ok(Self {
             plan,
             programs,
@@ -99,6 +129,9 @@ impl Run {
                         return outcome;
                     }
                     let peer = peers[(turn + round) % peers.len()];
+                    if !case.workload.is_measured_on(peer) {
+                        continue;
+                    }
                     match self.measure_peer(*case, peer, round) {
                         Ok(samples) => outcome.samples.extend(samples),
                         Err(error) => {
@@ -116,11 +149,16 @@ impl Run {
         let program = |case: &Case| match case.workload {
             Workload::Fio(_) => Some("fio"),
             Workload::Sysbench(_) => Some("sysbench"),
+            Workload::Oltp(_) => Some(DATABASE),
             _ => None,
         };
-        for name in ["fio", "sysbench"] {
+        let missing = |name| match name {
+            DATABASE => database::missing(),
+            name => Requirement::Tool(name).missing(),
+        };
+        for name in ["fio", "sysbench", DATABASE] {
             let wanted = self.cases.iter().any(|case| program(case) == Some(name));
-            if let (true, Some(reason)) = (wanted, Requirement::Tool(name).missing()) {
+            if let (true, Some(reason)) = (wanted, missing(name)) {
                 outcome
                     .skipped
                     .push(format!("cases that use {name}: {reason}"));
@@ -128,7 +166,7 @@ impl Run {
         }
         let cases = self.cases.iter().copied();
         cases
-            .filter(|case| program(case).is_none_or(|name| tool::find(name).is_some()))
+            .filter(|case| program(case).is_none_or(|name| missing(name).is_none()))
             .collect()
     }
 
@@ -160,7 +198,11 @@ impl Run {
         let mut samples = Vec::new();
         for name in names {
             let before = mounted.device().reads()?;
-            let (reading, device_by_second) = self.work(case, &mounted)?;
+            let Done {
+                reading,
+                transactions,
+                device_by_second,
+            } = self.work(case, &mounted)?;
             let wrong = reading.wrong_pages;
             ensure!(wrong == 0, "{wrong} pages have wrong content");
             samples.push(Sample {
@@ -171,6 +213,7 @@ impl Run {
                 bytes: reading.bytes,
                 seconds: reading.seconds,
                 device: mounted.device().reads()?.since(before),
+                transactions,
                 bytes_by_second: reading.bytes_by_second,
                 device_by_second,
             });
@@ -178,12 +221,12 @@ impl Run {
         Ok(samples)
     }
 
-    fn work(&self, case: Case, mounted: &Mounted) -> Result<(Reading, Vec<Reads>)> {
+    fn work(&self, case: Case, mounted: &Mounted) -> Result<Done> {
         let sizes = self.plan.sizes(case.disk);
         let large_file = mounted.root().join(BIG_FILE);
         let log = self.log();
         let program = |name: &str| anyhow::Ok(mounted.command(&child::find(name)?));
-        let alone = |reading| Ok((reading, Vec::new()));
+        let alone = |reading| Ok(Done::of(reading));
         match case.workload {
             Workload::Fio(pattern) => {
                 let read = tools::fio(program("fio")?, pattern, sizes, &large_file, &log)?;
@@ -218,7 +261,25 @@ impl Run {
             Workload::Streams | Workload::Thrashing => {
                 let (command, duration) = self.streams_command(case.workload, mounted);
                 let deadline = duration + child::DEADLINE;
-                sampler::while_running(mounted.device(), || result_of(deadline, command, &log))
+                let device = mounted.device();
+                let (reading, device_by_second) =
+                    sampler::while_running(device, || result_of(deadline, command, &log))?;
+                Ok(Done {
+                    device_by_second,
+                    ..Done::of(reading)
+                })
+            }
+            Workload::Oltp(threads) => {
+                let folder = self.folder.path();
+                let done = oltp::run(mounted, threads, &self.plan.oltp, folder)?;
+                let reading = Reading {
+                    seconds: done.seconds,
+                    ..Reading::default()
+                };
+                Ok(Done {
+                    transactions: Some(done.count),
+                    ..Done::of(reading)
+                })
             }
         }
     }

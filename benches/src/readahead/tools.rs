@@ -105,6 +105,16 @@ pub fn sysbench(
 }
 
 fn sysbench_result(text: &str) -> Result<Reading> {
+    let (events, seconds) = events(text)?;
+    Ok(Reading {
+        bytes: events * REQUEST_BYTES,
+        seconds,
+        ..Reading::default()
+    })
+}
+
+/// Returns the number of events in the output of sysbench, and their total time in seconds.
+pub(super) fn events(text: &str) -> Result<(u64, f64)> {
     let value = |name: &str| {
         let found = text
             .lines()
@@ -113,12 +123,10 @@ fn sysbench_result(text: &str) -> Result<Reading> {
             .map(|value| value.trim().trim_end_matches('s'))
             .with_context(|| format!("the output of sysbench has no {name}"))
     };
-    let events: u64 = value("total number of events")?.parse()?;
-    Ok(Reading {
-        bytes: events * REQUEST_BYTES,
-        seconds: value("total time")?.parse()?,
-        ..Reading::default()
-    })
+    Ok((
+        value("total number of events")?.parse()?,
+        value("total time")?.parse()?,
+    ))
 }
 
 #[cfg(test)]

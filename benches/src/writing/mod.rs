@@ -14,7 +14,7 @@
 //!
 //! Nothing is read cold: the workloads start with an empty file system.
 
-pub mod database;
+mod database;
 pub mod files;
 mod work;
 

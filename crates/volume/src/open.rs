@@ -107,6 +107,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
             dirty_metadata_bytes: Some(options.cache_size_bytes / DIRTY_METADATA_DIVISOR),
             repair: replayed.repair.clone(),
             attributes: Arc::clone(&caches.attributes),
+            examines_full_attributes: options.examines_full_attributes,
         };
         fs.enable_writing(Arc::clone(&replayed.device), writing)?;
         journal = JournalState::of_writable(&fs);

@@ -86,6 +86,9 @@ pub struct OpenOptions {
     /// share them on the image. No effect unless `read_write` is set. Default:
     /// [`Variant::default`].
     pub mbcache: Variant,
+    /// Whether searches for equal attributes also examine those that already have the maximum number of
+    /// users, as in Linux before 4.6. Such searches take longer. For measurements. Default: false.
+    pub examines_full_attributes: bool,
     /// The configuration of the tables of the caches: their hash functions, their sizes, and when
     /// the dentry cache shrinks. Default: [`Tables::LARDER`].
     pub tables: Tables,
@@ -156,6 +159,7 @@ impl Default for OpenOptions {
             errors: None,
             background: true,
             mbcache: Variant::default(),
+            examines_full_attributes: false,
             tables: Tables::LARDER,
             clock: Arc::new(SystemClock),
             tape: None,

@@ -65,6 +65,7 @@ impl Filesystem {
             dirty_metadata_bytes,
             repair,
             attributes,
+            examines_full_attributes,
         } = options;
         check_writable(self.superblock())?;
         check_geometry(self.superblock(), device.size_bytes())?;
@@ -104,7 +105,7 @@ impl Filesystem {
             writer.bound_dirty(bytes / u64::from(block_size_bytes), content_blocks);
         }
         self.writer = Some(writer);
-        self.sharing = Sharing::new(attributes, self.superblock());
+        self.sharing = Sharing::new(attributes, examines_full_attributes, self.superblock());
         self.count_free_unless_known();
         Ok(())
     }

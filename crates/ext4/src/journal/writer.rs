@@ -320,4 +320,7 @@ pub struct WriteOptions {
     /// The caches that find attributes which another file already has, so that both files can share
     /// them. The default caches find nothing.
     pub attributes: Arc<AttributeCaches>,
+    /// Whether searches for equal attributes also examine those that already have the maximum number
+    /// of users.
+    pub examines_full_attributes: bool,
 }

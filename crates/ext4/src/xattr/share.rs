@@ -34,6 +34,9 @@ const MAX_DIFFERENT: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     caches: Arc<AttributeCaches>,
+    /// Whether candidates with the maximum number of users are not marked, so that later searches examine
+    /// them again.
+    examines_full: bool,
     pub(super) users: UserCount,
     cluster_bytes: u64,
     shares: AtomicU64,
@@ -114,8 +117,9 @@ impl SharingChanges {
 }
 
 impl Sharing {
-    /// Creates the state of attribute sharing for the file system with the superblock `sb`.
-    pub(crate) fn new(caches: Arc<AttributeCaches>, sb: &Superblock) -> Self {
+    /// Creates the state of attribute sharing for the file system with the superblock `sb`. With
+    /// `examines_full`, candidates with the maximum number of users are not marked.
+    pub(crate) fn new(caches: Arc<AttributeCaches>, examines_full: bool, sb: &Superblock) -> Self {
         let users = if sb.has_metadata_checksums() {
             UserCount::new(sb.block_size_bytes() as usize)
         } else {
@@ -123,6 +127,7 @@ impl Sharing {
         };
         Self {
             caches,
+            examines_full,
             users,
             cluster_bytes: sb.cluster_size_bytes(),
             ..Self::default()
@@ -201,9 +206,9 @@ impl Sharing {
     }
 
     /// Calls `take` with each candidate that has this `hash`, until `take` accepts a candidate.
-    /// Marks candidates with the maximum number of users, so that later searches skip them. The
-    /// caller's handle must not have changed the candidates, so that these marks stay correct if
-    /// the handle is undone.
+    /// Marks candidates with the maximum number of users, so that later searches skip them, unless
+    /// `examines_full` is set. The caller's handle must not have changed the candidates, so that
+    /// these marks stay correct if the handle is undone.
     pub(super) fn find<R>(
         &self,
         store: Store,
@@ -218,6 +223,7 @@ impl Sharing {
         {
             match take(held.value())? {
                 Candidate::Different => different += 1,
+                Candidate::Full if self.examines_full => {}
                 Candidate::Full => held.set_reusable(false),
                 Candidate::Taken(taken) => {
                     held.touch();
@@ -227,5 +233,41 @@ impl Sharing {
             next = cache.find_next(held);
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_cache::mbcache::{Config, Variant, build};
+    use larder_cache::table::Growth;
+
+    #[test]
+    fn full_candidates_are_examined_once_unless_searches_examine_them() {
+        for (examines_full, again) in [(false, 0), (true, 2)] {
+            let config = Config::new(Variant::Referenced, 64);
+            let cache = build(Variant::Referenced, config, Growth::Prepaid, ()).unwrap();
+            let sharing = Sharing {
+                caches: Arc::new(AttributeCaches {
+                    blocks: Arc::from(cache),
+                    ..AttributeCaches::default()
+                }),
+                examines_full,
+                ..Sharing::default()
+            };
+            for block in [1, 2] {
+                sharing.offer(Store::Blocks, 7, block);
+            }
+            let search = || {
+                let mut examined = 0;
+                let found = sharing.find(Store::Blocks, 7, |_| {
+                    examined += 1;
+                    Ok(Candidate::<()>::Full)
+                });
+                assert!(found.unwrap().is_none());
+                examined
+            };
+            assert_eq!((search(), search()), (2, again));
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! Progress bars, with an estimate of the time left.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 /// What a bar shows before the number of runs is known.
 const PREPARING: &str = "preparing, {elapsed}";
 
 /// What a bar shows during the runs.
 const RUNNING: &str = "{bar:30} {pos} of {len} runs, {elapsed}, about {eta} left";
+
+/// What a bar shows during runs of different durations. The message is the estimated time left.
+const ESTIMATED: &str = "{bar:30} {pos} of {len} runs, {elapsed}, about {msg} left";
 
 /// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error. The bar
 /// is hidden if standard error is not a terminal.
@@ -20,17 +24,29 @@ pub(super) fn progress(total: u64) -> ProgressBar {
     if total > 0 {
         set_total(&bar, total);
     }
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
 /// Sets the number of runs, once it is known.
 pub(super) fn set_total(bar: &ProgressBar, total: u64) {
+    set_length(bar, total, RUNNING);
+}
+
+/// Sets the numbers of finished runs and of all runs, and the estimated time left.
+pub(super) fn set_estimated(bar: &ProgressBar, finished: u64, total: u64, left: Duration) {
+    set_length(bar, total, ESTIMATED);
+    bar.set_position(finished);
+    bar.set_message(HumanDuration(left).to_string());
+}
+
+/// Sets the number of runs and the template, unless the number is set already.
+fn set_length(bar: &ProgressBar, total: u64, template: &str) {
     if bar.length() == Some(total) {
         return;
     }
     bar.set_length(total);
-    bar.set_style(style(RUNNING));
+    bar.set_style(style(template));
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -43,8 +59,16 @@ mod tests {
 
     #[test]
     fn built_in_templates_are_valid() {
-        for template in [PREPARING, RUNNING] {
+        for template in [PREPARING, RUNNING, ESTIMATED] {
             style(template);
         }
+    }
+
+    #[test]
+    fn bar_shows_the_estimated_time_left() {
+        let bar = ProgressBar::hidden();
+        set_estimated(&bar, 3, 10, Duration::from_secs(300));
+        assert_eq!((bar.position(), bar.length()), (3, Some(10)));
+        assert_eq!(bar.message(), "5 minutes");
     }
 }

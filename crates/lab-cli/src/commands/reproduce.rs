@@ -1,6 +1,6 @@
 //! The command `larder lab reproduce`: measures published tables again and compares the results.
 
-use super::progress::{progress, set_total};
+use super::progress::{progress, set_estimated, set_total};
 use super::results::write_report;
 use super::xattr_bench;
 use crate::options::parse_seed;
@@ -23,10 +23,10 @@ use std::process::ExitCode;
 /// The command prints how far its results agree with the published results. With --output, it also writes
 /// a report with plots as Markdown, HTML, CSV and JSON.
 ///
-/// wu2007 is simulated, with ten seeds and two schedulers, and takes about five minutes. kara2016 is both
+/// wu2007 is simulated, with ten seeds and two schedulers, and takes less than ten minutes. kara2016 is both
 /// simulated and measured on this machine. If root runs the command and ext4 can be mounted, the kernel's
-/// ext4 is measured too. kara2016 takes about half an hour on two processors. lever2000 replays recorded
-/// scripts on volumes in memory; it needs mke2fs and 6 GiB of memory, and takes up to 150 minutes. With
+/// ext4 is measured too. kara2016 takes about an hour on two processors. lever2000 replays recorded
+/// scripts on volumes in memory, and takes up to 150 minutes. Both need mke2fs and 6 GiB of memory. With
 /// --output, kara2016 and lever2000 keep finished measurements in DIR: if the command is interrupted, the
 /// same command resumes them.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) struct ReproduceArgs {
     pub quick: bool,
     /// kara2016: use the published numbers of sets and runs
     ///
-    /// Without this option, each process sets fewer attributes. The command prints how long it takes.
+    /// Without this option, each process sets fewer attributes. With it, the command takes about four hours.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// wu2007: also measure processor time on this machine
@@ -162,14 +162,17 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
         (_, true) => kara2016::Size::published(seed),
         _ => kara2016::Size::full(seed),
     };
-    let minutes =
-        |state: &kara2016::State| format!("{} minutes in all", state.size().estimated_minutes());
+    let minutes = |state: &kara2016::State| format!("{} minutes", state.estimated_minutes());
     let mut state = resumable(args, size, KARA2016_STATE, minutes)
         .map_err(|error| Failure::new(kara2016::Error::State(error).to_string()))?;
     let bar = progress(0);
-    let results = kara2016::reproduce(&mut state, &xattr_bench::worker()?, |done, total| {
-        set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
-        bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+    let results = kara2016::reproduce(&mut state, &xattr_bench::worker()?, |progress| {
+        set_estimated(
+            &bar,
+            progress.finished as u64,
+            progress.runs as u64,
+            progress.left,
+        );
     });
     bar.finish_and_clear();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;

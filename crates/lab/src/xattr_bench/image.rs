@@ -11,9 +11,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// Space for one file, in bytes: an inode, its name in a directory, and two attribute blocks, since freed
-/// blocks are not reused immediately.
-const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
+/// Space for one file, in bytes: an inode, and its name in a directory.
+const FILE_BYTES: u64 = 256 + 64;
 /// Size of the journal in MiB: 16,384 blocks, of which Linux gave a transaction a quarter until 2024.
 const JOURNAL_MIB: u64 = 64;
 /// Space for all other data, in bytes: the journal, bitmaps, tables, and the blocks that mke2fs reserves for
@@ -26,6 +25,38 @@ const MIN_CACHE_BYTES: u64 = (4 * JOURNAL_MIB) << 20;
 /// root.
 const BASE_INODES: u64 = 16;
 
+/// The room for attributes on an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Each file has room for two attribute blocks, since freed blocks are not reused immediately.
+    EachFile,
+    /// Eight files have room for one attribute block, which up to 1,024 files share.
+    Shared,
+}
+
+impl Room {
+    /// The largest number of values for which [`Room::Shared`] is enough. The blocks of so many values also have
+    /// room in the space for all other data.
+    pub(super) const SHARED_VALUES: u32 = 1024;
+
+    /// Returns the number of attribute blocks for a number of files.
+    fn blocks(self, files: u64) -> u64 {
+        match self {
+            Self::EachFile => 2 * files,
+            Self::Shared => files / 8,
+        }
+    }
+
+    /// Returns the options of mke2fs for the sizes of block groups. A group has at most 32,768 inodes, so that many
+    /// files with few blocks need small groups.
+    fn groups(self) -> &'static str {
+        match self {
+            Self::EachFile => "",
+            Self::Shared => "-g 4096",
+        }
+    }
+}
+
 /// An ext4 file system with a journal, with the files of a case, which have no attributes yet.
 #[derive(Debug)]
 pub(super) struct Image {
@@ -35,10 +66,11 @@ pub(super) struct Image {
 }
 
 impl Image {
-    pub(super) fn new(case: Case) -> Result<Self, Error> {
-        let device = Arc::new(MemoryDevice::new(content(formatted(case)?)?));
-        let volume =
-            Volume::open_device(Arc::clone(&device) as _, &options(Variant::Off, &device))?;
+    pub(super) fn new(case: Case, room: Room) -> Result<Self, Error> {
+        let formatted = formatted_with(case, room)?;
+        let device = Arc::new(MemoryDevice::new(content(formatted)?));
+        let options = options(Variant::Off, &device);
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options)?;
         let files = (0..case.processes)
             .map(|process| make_files(&volume, process, case.files))
             .collect::<larder::Result<_>>()?;
@@ -50,10 +82,11 @@ impl Image {
         })
     }
 
-    /// Opens a volume on a copy of the image.
-    pub(super) fn open(&self, variant: Variant) -> Result<Volume, Error> {
+    /// Opens a volume on a copy of the image. With `examines_full`, searches also examine full blocks.
+    pub(super) fn open(&self, variant: Variant, examines_full: bool) -> Result<Volume, Error> {
         let device = MemoryDevice::new(self.bytes.clone());
-        let options = options(variant, &device);
+        let mut options = options(variant, &device);
+        options.examines_full_attributes = examines_full;
         Ok(Volume::open_device(Arc::new(device), &options)?)
     }
 }
@@ -75,12 +108,19 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
 }
 
 /// Formats an ext4 file system with a journal of 64 MiB and room for the files of a case, in an unnamed file
-/// in memory.
+/// in memory. There is room for the attributes of each file.
 pub(crate) fn formatted(case: Case) -> Result<File, Error> {
+    formatted_with(case, Room::EachFile)
+}
+
+fn formatted_with(case: Case, room: Room) -> Result<File, Error> {
     let files = case.all_files();
-    let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
+    let content_bytes = files * FILE_BYTES + room.blocks(files) * BLOCK_BYTES;
+    let size_bytes = (content_bytes + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
-    let options = format!("-t ext4 -J size={JOURNAL_MIB} -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes}");
+    let groups = room.groups();
+    let options =
+        format!("-t ext4 -J size={JOURNAL_MIB} -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes} {groups}");
     Ok(mke2fs::formatted(size_bytes, &options)?)
 }
 

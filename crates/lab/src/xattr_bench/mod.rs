@@ -36,7 +36,7 @@ pub use measured::{Measured, XattrBench};
 
 use case::Run;
 use engine::Blocks;
-use image::Image;
+use image::{Image, Room};
 use larder::MbCacheVariant;
 use std::path::PathBuf;
 
@@ -50,6 +50,8 @@ pub enum Target {
     /// A volume in this process, on an in-memory device with an ext4 file system with a journal, used by
     /// threads.
     Volume(MbCacheVariant),
+    /// As [`Target::Volume`], but searches also examine full blocks.
+    VolumeWithoutFlag(MbCacheVariant),
     /// A directory of a mounted file system, on which processes call setxattr(2).
     Directory {
         /// The directory in which a subdirectory for the files is created and, afterwards, removed.
@@ -64,9 +66,10 @@ impl Target {
     #[must_use]
     pub fn variant(&self) -> Option<MbCacheVariant> {
         match self {
-            Self::Engine(variant) | Self::EngineWithoutFlag(variant) | Self::Volume(variant) => {
-                Some(*variant)
-            }
+            Self::Engine(variant)
+            | Self::EngineWithoutFlag(variant)
+            | Self::Volume(variant)
+            | Self::VolumeWithoutFlag(variant) => Some(*variant),
             Self::Directory { .. } => None,
         }
     }
@@ -96,12 +99,14 @@ pub fn measure(
                     let blocks = Blocks::new(case, config).without_reusable_flag();
                     engine::run(*variant, case, config, &blocks)?
                 }
-                Target::Volume(variant) => {
+                Target::Volume(variant) | Target::VolumeWithoutFlag(variant) => {
                     let image = match &mut image {
                         Some(image) => image,
-                        none => none.insert(Image::new(case)?),
+                        none => none.insert(Image::new(case, room(targets, case))?),
                     };
-                    volume::run(image, *variant, case, config)?
+                    let examines_full = matches!(target, Target::VolumeWithoutFlag(_));
+                    let volume = image.open(*variant, examines_full)?;
+                    volume::run(&volume, &image.files, case, config)?
                 }
                 Target::Directory { path, worker } => directory::run(path, worker, case, config)?,
             };
@@ -110,6 +115,16 @@ pub fn measure(
         }
     }
     Ok(measured)
+}
+
+/// Returns the room that the image of a volume needs for the attributes of all files.
+fn room(targets: &[Target], case: Case) -> Room {
+    let is_shared = |target: &Target| target.variant() != Some(MbCacheVariant::Off);
+    if case.values <= Room::SHARED_VALUES && targets.iter().all(is_shared) {
+        Room::Shared
+    } else {
+        Room::EachFile
+    }
 }
 
 /// Measures all `cases` on each of `targets`, which have the common name `name`.

@@ -2,7 +2,7 @@
 
 use super::draws::{Draw, Draws, bytes_of};
 use super::engine::{Blocks, MAX_USERS, Process, cache};
-use super::image::Image;
+use super::image::{Image, Room};
 use super::*;
 use larder::XattrMode;
 use std::collections::HashMap;
@@ -49,8 +49,8 @@ fn on_engine(variant: MbCacheVariant, case: Case) -> Values {
 }
 
 fn on_volume(variant: MbCacheVariant, case: Case) -> Values {
-    let image = Image::new(case).unwrap();
-    let volume = image.open(variant).unwrap();
+    let image = Image::new(case, Room::EachFile).unwrap();
+    let volume = image.open(variant, false).unwrap();
     let ino = |process: u32, file: u32| image.files[process as usize][file as usize];
     for (process, Draw { file, value }) in draws_of_all(case) {
         let value = bytes_of(value, CONFIG.seed);
@@ -187,6 +187,37 @@ fn search_examines_full_blocks_only_without_the_reusable_flag() {
         }
         assert_eq!(examined, expected);
     }
+}
+
+#[test]
+fn volume_without_the_reusable_flag_shares_the_same_blocks() {
+    if !has_mke2fs() {
+        return;
+    }
+    let case = Case {
+        processes: 1,
+        files: 2 * MAX_USERS + 1,
+        values: 1,
+    };
+    let config = BenchConfig {
+        operations: case.files,
+        ..CONFIG
+    };
+    let referenced = MbCacheVariant::Referenced;
+    let targets = [
+        Target::Volume(referenced),
+        Target::VolumeWithoutFlag(referenced),
+    ];
+    assert_eq!(room(&targets, case), Room::Shared);
+    let measured = measure(&targets, case, &config, &mut || ()).unwrap();
+    for measured in measured {
+        // Each block has a first user, which found none to share.
+        let stats = measured.stats.unwrap();
+        assert_eq!(stats.shares, u64::from(case.files) - 3);
+        assert_eq!(stats.blocks.entries, 3);
+    }
+    let off = [targets[0].clone(), Target::Volume(MbCacheVariant::Off)];
+    assert_eq!(room(&off, case), Room::EachFile);
 }
 
 #[test]

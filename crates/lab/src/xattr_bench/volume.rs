@@ -1,29 +1,28 @@
 //! Runs xattr-bench on a volume in this process.
 
 use super::draws::{Draws, bytes_of, last_values};
-use super::image::Image;
 use super::{ATTRIBUTE, BenchConfig, Case, Commits, Error, Run};
 use crate::concurrent::run_concurrently;
-use larder::{Ino, MbCacheVariant, Volume, XattrMode};
+use larder::{Ino, Volume, XattrMode};
 
-/// Runs all processes, as threads, on a new copy of `image`.
+/// Runs all processes, as threads, on a newly opened volume, and closes it. `all_files` contains the files of each
+/// process.
 pub(super) fn run(
-    image: &Image,
-    variant: MbCacheVariant,
+    volume: &Volume,
+    all_files: &[Vec<Ino>],
     case: Case,
     config: &BenchConfig,
 ) -> Result<Run, Error> {
-    let volume = image.open(variant)?;
     let (spent, done) = run_concurrently(case.processes, |process| {
-        let files = &image.files[process as usize];
-        let (draws, volume) = (Draws::new(case, config, process), &volume);
+        let files = &all_files[process as usize];
+        let draws = Draws::new(case, config, process);
         move || set_all(volume, files, draws, config.seed)
     });
     done.into_iter().collect::<larder::Result<()>>()?;
     let commits = volume.stats().writing.map(|writing| Commits::of(&writing));
-    for (process, files) in (0..).zip(&image.files) {
+    for (process, files) in (0..).zip(all_files) {
         check(
-            &volume,
+            volume,
             files,
             process,
             &last_values(case, config, process),

@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::costs::Costs;
 use super::grid::Grid;
-use super::measure::Size;
 use super::simulate::simulate_case;
+use super::size::Size;
 use crate::statistics::{mean, median};
 use crate::xattr_bench::{Case, Error};
 

@@ -199,6 +199,17 @@ impl Grid {
         geometric_mean(&growths.collect::<Vec<_>>())
     }
 
+    /// Returns the seconds of a case under `variant`, with their interval over the repetitions, if there are enough.
+    pub(super) fn seconds(&self, case: Case, variant: MbCacheVariant) -> Option<Interval> {
+        let of = |grid: &Self| grid.row(case)?.of(variant);
+        let repetitions = self.repetitions.iter().map(of);
+        let repetitions = repetitions.collect::<Option<Vec<f64>>>()?;
+        if repetitions.is_empty() {
+            return Some(Interval::unknown(of(self)?));
+        }
+        Some(Interval::of_median(&repetitions))
+    }
+
     /// Returns the row of a case.
     pub fn row(&self, case: Case) -> Option<&GridRow> {
         self.rows.iter().find(|row| row.case == case)
@@ -344,6 +355,22 @@ mod tests {
         // The spreads are 0% and 50%.
         assert!((noise - 0.25).abs() < 1e-9 && (few.value - 5.0).abs() < 1e-9);
         assert!((few.high.unwrap() - 5.0 * 1.125).abs() < 1e-9, "{few:?}");
+    }
+
+    #[test]
+    fn seconds_have_an_interval_with_enough_repetitions() {
+        let seconds = |runs: &[f64]| {
+            let grid = Grid::measured(&[timed(MbCacheVariant::Old, 1, runs)], 25_000);
+            let seconds = grid.seconds(CASE, MbCacheVariant::Old).unwrap();
+            assert_eq!(grid.seconds(CASE, MbCacheVariant::Off), None);
+            (seconds.value, seconds.low, seconds.high)
+        };
+        let ten = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
+        assert_eq!(seconds(&ten), (11.0, Some(4.0), Some(18.0)));
+        assert_eq!(seconds(&ten[..3]), (4.0, None, None));
+        let published = Grid::published();
+        let figure = published.seconds(CASE, MbCacheVariant::Old);
+        assert_eq!(figure, Some(Interval::unknown(0.158)));
     }
 
     #[test]

@@ -13,7 +13,15 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio, id};
 
+use larder::MbCacheVariant;
+
 use crate::xattr_bench::{Case, formatted};
+
+/// The variants that the kernel supports, with their mount options.
+pub(super) const VARIANTS: [(MbCacheVariant, Option<&str>); 2] = [
+    (MbCacheVariant::Referenced, None),
+    (MbCacheVariant::Off, Some("no_mbcache")),
+];
 
 /// Capacity of the image, as a multiple of the number of files. Each run creates the files again, and the kernel
 /// does not reuse a deleted inode soon.

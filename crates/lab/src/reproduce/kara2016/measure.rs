@@ -1,5 +1,7 @@
 //! Measures all cases (the matrix of V, F and P) on mbcache alone, on a volume, and on the kernel's ext4.
 
+use std::time::Instant;
+
 use larder::MbCacheVariant;
 
 use serde::{Deserialize, Serialize};
@@ -7,132 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use super::findings::Source;
 use super::grid::{Grid, ORDER, Timed};
-use super::kernel::KernelMount;
-use crate::published::kara2016::{OPERATIONS, RUNS};
+use super::kernel::{self, KernelMount};
+use super::schedule::{Progress, Schedule};
+use super::size::Size;
 use crate::reproduce::state;
 use crate::run_report::as_f64;
 use crate::xattr_bench::{BenchConfig, Case, Commits, Measured, Target, Worker, measure};
-
-/// The size of a reproduction, and the seed of its random numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
-    /// The cases.
-    pub cases: Vec<Case>,
-    /// Number of sets by each process, and of runs.
-    #[serde(flatten)]
-    pub config: BenchConfig,
-    /// Number of simulated sets of all processes together.
-    pub simulated_sets: u32,
-    /// Number of seeds with which each case is simulated.
-    pub simulated_seeds: u32,
-    /// Number of files of each process in the cases with and without the reusable flag.
-    pub flagged_files: u32,
-    /// Number of files of each process in the plots and the tables of handovers.
-    pub pictured_files: u32,
-}
-
-impl Size {
-    /// Returns all cases, with a number of sets that takes about half an hour on two processors.
-    #[must_use]
-    pub fn full(seed: u64) -> Self {
-        Self {
-            cases: Case::matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES),
-            config: BenchConfig {
-                operations: 2000,
-                runs: 10,
-                seed,
-            },
-            simulated_sets: 24_000,
-            simulated_seeds: 10,
-            flagged_files: 20_000,
-            pictured_files: 100,
-        }
-    }
-
-    /// Returns the published sizes: as many sets and runs as in the letter. The number of simulated sets is the
-    /// same as in [`Size::full`].
-    #[must_use]
-    pub fn published(seed: u64) -> Self {
-        Self {
-            config: BenchConfig {
-                operations: OPERATIONS,
-                runs: RUNS,
-                seed,
-            },
-            ..Self::full(seed)
-        }
-    }
-
-    /// Returns few cases and sets. The report takes only seconds, but is not a reproduction.
-    #[must_use]
-    pub fn quick(seed: u64) -> Self {
-        Self {
-            cases: Case::matrix(&[1, 64], &[10], &[10, 100_000]),
-            config: BenchConfig {
-                operations: 40,
-                runs: 1,
-                seed,
-            },
-            simulated_sets: 1280,
-            simulated_seeds: 2,
-            flagged_files: 2000,
-            pictured_files: 10,
-        }
-    }
-
-    /// Returns whether the cases are those of the letter, so that verdicts are meaningful.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.cases.len() == Self::full(0).cases.len()
-    }
-
-    /// Returns whether the numbers of sets and runs are those of the letter too.
-    #[must_use]
-    pub fn is_published(&self) -> bool {
-        self.config == Self::published(self.config.seed).config
-    }
-
-    /// Returns the estimated duration of the measurements on two processors, in minutes. The volume takes most of
-    /// the time.
-    #[must_use]
-    pub fn estimated_minutes(&self) -> u64 {
-        let processes = self.cases.iter().map(|case| u64::from(case.processes));
-        let sets = processes.sum::<u64>() * u64::from(self.config.operations);
-        let runs = MbCacheVariant::ALL.len() as u64 * u64::from(self.config.runs);
-        runs * (sets / SETS_MS + self.cases.len() as u64 * RUN_MS) / 60_000
-    }
-
-    /// Returns the number of measured runs.
-    pub(super) fn runs(&self) -> usize {
-        let kernel = KERNEL.len() * self.kernel_cases().count();
-        let ours = 2 * MbCacheVariant::ALL.len() * self.cases.len();
-        (ours + kernel) * self.config.runs as usize
-    }
-
-    /// Returns the cases that the findings about the kernel need: cases in which values hardly repeat, and
-    /// cases with many processes or files in which values repeat most.
-    fn kernel_cases(&self) -> impl Iterator<Item = Case> {
-        let cases = self.cases.iter().copied();
-        cases.filter(|case| {
-            let is_unique = case.values == 100_000;
-            let is_repeated = case.values <= 100 && case.files >= 100 && case.processes == 64;
-            is_unique || is_repeated || (case.values == 10 && case.files == 1000)
-        })
-    }
-}
-
-/// Number of sets of the volume, divided by the duration of the measurements in milliseconds. The duration includes
-/// the other tables.
-const SETS_MS: u64 = 270;
-
-/// The time in which a volume is opened, verified and closed, in milliseconds.
-const RUN_MS: u64 = 150;
-
-/// The variants that the kernel supports, with their mount options.
-const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
-    (MbCacheVariant::Referenced, None),
-    (MbCacheVariant::Off, Some("no_mbcache")),
-];
 
 /// The finished measurements of a reproduction, with which it resumes.
 pub type State = state::State<Size, Part>;
@@ -143,6 +25,24 @@ pub struct Part {
     source: Source,
     case: Case,
     pub(super) of: Vec<Runs>,
+    /// The duration of all runs, including their preparation, in seconds.
+    took_s: f64,
+}
+
+impl State {
+    /// Returns the estimated duration of the runs that are not finished, in minutes.
+    #[must_use]
+    pub fn estimated_minutes(&self) -> u64 {
+        self.schedule().progress().left.as_secs().div_ceil(60)
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        let parts = self.parts().iter();
+        Schedule::new(
+            self.size(),
+            parts.map(|part| (part.source, part.case, part.took_s)),
+        )
+    }
 }
 
 /// The runs of a case under a variant.
@@ -201,8 +101,9 @@ pub(super) struct Measurement<'a> {
     pub state: &'a mut State,
     /// The program that each process runs on the kernel's ext4.
     pub worker: &'a Worker,
-    /// Called with the number of runs that were finished since the last call.
-    pub runs_done: &'a dyn Fn(usize),
+    pub schedule: &'a Schedule,
+    /// Called after each run.
+    pub progress: &'a dyn Fn(Progress),
 }
 
 impl Measurement<'_> {
@@ -250,7 +151,10 @@ impl Measurement<'_> {
             match part {
                 Ok(part) => parts.push(part),
                 Err(Error::State(error)) => return Err(Error::State(error)),
-                Err(error) => return Ok(Err(error.to_string())),
+                Err(error) => {
+                    self.schedule.skip(Source::Kernel);
+                    return Ok(Err(error.to_string()));
+                }
             }
         }
         Ok(Ok(parts))
@@ -265,16 +169,17 @@ impl Measurement<'_> {
     ) -> Result<Part, Error> {
         let mut parts = self.state.parts().iter();
         if let Some(finished) = parts.find(|part| (part.source, part.case) == (source, case)) {
-            let runs = finished.of.iter().map(|of| of.seconds.len());
-            (self.runs_done)(runs.sum());
             return Ok(finished.clone());
         }
-        let measured = measure(&mut || (self.runs_done)(1))?.into_iter();
+        let started = Instant::now();
+        let measured = measure(&mut || (self.progress)(self.schedule.run_done(source, case)))?;
         let part = Part {
             source,
             case,
-            of: measured.filter_map(Runs::of).collect(),
+            of: measured.into_iter().filter_map(Runs::of).collect(),
+            took_s: started.elapsed().as_secs_f64(),
         };
+        self.schedule.finish(source, case, part.took_s);
         self.state.add(part.clone()).map_err(Error::State)?;
         Ok(part)
     }
@@ -349,7 +254,7 @@ fn kernel_case(
     run_done: &mut dyn FnMut(),
 ) -> Result<Vec<Measured>, Error> {
     let mut mounts = Vec::new();
-    for (_, option) in KERNEL {
+    for (_, option) in kernel::VARIANTS {
         mounts.push(KernelMount::new(case, option).map_err(Error::Mount)?);
     }
     let targets = mounts.iter().map(|mount| Target::Directory {
@@ -357,7 +262,7 @@ fn kernel_case(
         worker: worker.clone(),
     });
     let mut measured = measure(&targets.collect::<Vec<_>>(), case, config, run_done)?;
-    for (measured, (variant, _)) in measured.iter_mut().zip(KERNEL) {
+    for (measured, (variant, _)) in measured.iter_mut().zip(kernel::VARIANTS) {
         measured.variant = Some(variant);
     }
     Ok(measured)
@@ -370,19 +275,21 @@ mod tests {
 
     #[test]
     fn finished_part_is_counted_but_not_measured_again() {
-        let mut state = State::new(Size::quick(1)).unwrap();
+        let size = Size::quick(1);
+        let mut state = State::new(size.clone()).unwrap();
         let worker = Worker {
             program: "none".into(),
             arguments: Vec::new(),
             interrupt: None,
         };
-        let done = Cell::new(0);
+        let schedule = state.schedule();
+        let finished = Cell::new(0);
         let mut measurement = Measurement {
             state: &mut state,
             worker: &worker,
-            runs_done: &|runs| done.set(done.get() + runs),
+            schedule: &schedule,
+            progress: &|progress| finished.set(progress.finished),
         };
-        let case = Case::matrix(&[1, 2], &[10], &[10]);
         let mut seconds = |case, second| {
             let part = measurement.part(Source::Engine, case, |run_done| {
                 run_done();
@@ -397,13 +304,16 @@ mod tests {
             });
             part.unwrap().of[0].seconds[0]
         };
+        let case = &size.cases;
         let measured = [
             seconds(case[0], 1.0),
             seconds(case[1], 2.0),
             seconds(case[0], 3.0),
         ];
         assert!((measured[2] - 1.0).abs() < 1e-9, "{measured:?}");
-        assert_eq!(done.get(), 3);
+        // All six runs of the first case, and one of the second, after which it was finished too.
+        assert_eq!(finished.get(), 7);
         assert_eq!(state.parts().len(), 2);
+        assert_eq!(state.schedule().progress().finished, 12);
     }
 }

@@ -15,10 +15,10 @@ mod kernel;
 mod measure;
 mod plots;
 mod reusable;
+mod schedule;
 mod simulate;
+mod size;
 mod verdict;
-
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
@@ -28,10 +28,12 @@ pub use error::Error;
 use findings::{RULES, Source};
 use fit::{Fit, evaluated};
 use grid::{Grid, ORDER};
+pub use measure::State;
 use measure::{Committed, Measurement, Shares};
-pub use measure::{Size, State};
 use reusable::{Flagged, flagged};
+pub use schedule::Progress;
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
+pub use size::Size;
 use verdict::{Judged, judge};
 
 /// The published table, the measured and simulated tables, and the results of each finding.
@@ -67,8 +69,7 @@ pub struct Kara2016 {
 }
 
 /// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
-/// runs on the kernel's ext4. `progress` is called with the number of finished runs and the total number of
-/// runs.
+/// runs on the kernel's ext4. `progress` is called at the start and after each run.
 ///
 /// # Errors
 /// Returns an error if a table cannot be measured. The kernel's table requires root; it is not an error if it
@@ -76,22 +77,24 @@ pub struct Kara2016 {
 pub fn reproduce(
     state: &mut State,
     worker: &Worker,
-    progress: impl Fn(usize, usize) + Sync,
+    progress: impl Fn(Progress) + Sync,
 ) -> Result<Kara2016, Error> {
     let size = state.size().clone();
-    let done = AtomicUsize::new(0);
-    let total = size.runs() + simulate::runs(&size) + reusable::runs(&size);
-    let runs_done = |runs: usize| progress(done.fetch_add(runs, Ordering::Relaxed) + runs, total);
+    let schedule = state.schedule();
+    progress(schedule.progress());
     let mut measurement = Measurement {
         state,
         worker,
-        runs_done: &runs_done,
+        schedule: &schedule,
+        progress: &progress,
     };
     let gains = reusable::measured(&mut measurement)?;
     let tables = measurement.tables()?;
     let published = Grid::published();
     let fit = evaluated(&size, &published, Costs::FITTED)?;
-    let contended = simulate(&size, fit.costs, &|| runs_done(1))?;
+    let contended = simulate(&size, fit.costs, &|case| {
+        progress(schedule.run_done(Source::Simulated, case));
+    })?;
     let mut results = Kara2016 {
         processors: u32::try_from(state.processors()).unwrap_or(u32::MAX),
         published,

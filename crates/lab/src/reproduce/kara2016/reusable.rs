@@ -11,15 +11,12 @@ use serde::Serialize;
 use super::Error;
 use super::costs::Costs;
 use super::findings::Source;
-use super::measure::{Measurement, Size};
+use super::measure::Measurement;
+use super::schedule::FLAG_SOURCES;
 use super::simulate::{SimulatedRun, simulate_flag};
+use super::size::Size;
 use crate::statistics::{Interval, mean, median};
-use crate::xattr_bench::{self, BenchConfig, Case, Target, measure};
-
-/// Numbers of processes, with the published gains.
-const PUBLISHED: [(u32, f64); 2] = [(8, 3.0), (64, 25.0)];
-
-const VALUES: u32 = 5;
+use crate::xattr_bench::{self, Case, Target, measure};
 
 /// A case with and without the flag.
 #[derive(Clone, Debug, Serialize)]
@@ -66,56 +63,49 @@ impl MeasuredGain {
     }
 }
 
-fn cases(size: &Size) -> [(Case, f64); PUBLISHED.len()] {
-    PUBLISHED.map(|(processes, published_gain)| {
-        let case = Case {
-            processes,
-            files: size.flagged_files,
-            values: VALUES,
-        };
-        (case, published_gain)
-    })
-}
-
-/// Returns the number of runs.
-pub(super) fn runs(size: &Size) -> usize {
-    2 * PUBLISHED.len() * size.config.runs as usize
-}
-
-/// Returns the measured gain of each case.
-pub(super) fn measured(measurement: &mut Measurement<'_>) -> Result<Vec<MeasuredGain>, Error> {
+/// Returns the gains that are measured in each case.
+pub(super) fn measured(measurement: &mut Measurement<'_>) -> Result<Vec<Vec<MeasuredGain>>, Error> {
     let size = measurement.state.size().clone();
-    let each = cases(&size).map(|(case, _)| {
-        let config = BenchConfig {
-            // Blocks become full only after each file was set once.
-            operations: size.config.operations + case.files,
-            ..size.config
-        };
-        let targets = [
-            Target::Engine(Referenced),
-            Target::EngineWithoutFlag(Referenced),
-        ];
-        let part = measurement.part(Source::Engine, case, |run_done| {
-            Ok(measure(&targets, case, &config, run_done)?)
-        })?;
-        let [with, without] = [0, 1].map(|target: usize| &part.of[target].seconds);
-        Ok(MeasuredGain::new(Source::Engine, with, without))
+    let config = size.flagged_config();
+    let each = size.flagged_cases().map(|(case, _)| {
+        let gains = FLAG_SOURCES.map(|source| {
+            let part = measurement.part(source, case, |run_done| {
+                Ok(measure(&targets(source), case, &config, run_done)?)
+            })?;
+            let [with, without] = [0, 1].map(|target: usize| &part.of[target].seconds);
+            Ok(MeasuredGain::new(source, with, without))
+        });
+        gains.into_iter().collect::<Result<Vec<_>, Error>>()
     });
     each.into_iter().collect()
 }
 
-/// Simulates all cases, and adds the measured gains.
+/// Returns the targets with and without the flag.
+fn targets(source: Source) -> [Target; 2] {
+    match source {
+        Source::Engine => [
+            Target::Engine(Referenced),
+            Target::EngineWithoutFlag(Referenced),
+        ],
+        _ => [
+            Target::Volume(Referenced),
+            Target::VolumeWithoutFlag(Referenced),
+        ],
+    }
+}
+
+/// Simulates all cases, and adds the measured gains of each.
 pub(super) fn flagged(
     size: &Size,
     costs: Costs,
-    measured: Vec<MeasuredGain>,
+    measured: Vec<Vec<MeasuredGain>>,
 ) -> Result<Vec<Flagged>, Error> {
-    let each = cases(size).into_iter().zip(measured);
+    let each = size.flagged_cases().into_iter().zip(measured);
     each.map(|((case, published_gain), measured)| {
         Ok(Flagged {
             case,
             published_gain,
-            measured: vec![measured],
+            measured,
             simulated: simulated(size, costs, case)?,
         })
     })

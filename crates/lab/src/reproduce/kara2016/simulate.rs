@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::costs::Costs;
 use super::grid::{Grid, ORDER, Timed};
-use super::measure::Size;
+use super::size::Size;
 use crate::contention::record::{FileSystemWork, Recording};
 use crate::contention::{Machine, Outcome, Prices};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
@@ -52,16 +52,11 @@ impl Contended {
     }
 }
 
-/// Returns the number of combinations of cases, variants and seeds.
-pub(super) fn runs(size: &Size) -> usize {
-    size.cases.len() * ORDER.len() * size.simulated_seeds as usize
-}
-
-/// Simulates all cases under all variants, with each seed.
+/// Simulates all cases under all variants, with each seed. Calls `done` with its case after each run.
 pub(super) fn simulate(
     size: &Size,
     costs: Costs,
-    done: &(impl Fn() + Sync),
+    done: &(impl Fn(Case) + Sync),
 ) -> Result<Vec<Contended>, Error> {
     let cases = size.cases.iter();
     let all: Vec<(Case, MbCacheVariant)> = cases
@@ -72,7 +67,7 @@ pub(super) fn simulate(
             let runs = (0..size.simulated_seeds).map(|seed| {
                 let seed = size.config.seed.wrapping_add(seed.into());
                 let run = simulate_case(size, costs, case, variant, seed);
-                done();
+                done(case);
                 run
             });
             Ok(Contended {
@@ -208,7 +203,7 @@ mod tests {
 
     fn contended() -> Vec<Contended> {
         let size = Size::quick(Seed::from_environment(2016).0);
-        simulate(&size, Costs::START, &|| ()).unwrap()
+        simulate(&size, Costs::START, &|_| ()).unwrap()
     }
 
     #[test]

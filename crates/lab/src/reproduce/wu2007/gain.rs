@@ -12,7 +12,9 @@ use super::results::{
     EqualStreams, GainAtEqualStreams, GridCell, ThrashingCourse, ThrashingFigures, ThrashingVariant,
 };
 use super::thrashing;
+use crate::published::Pair;
 use crate::simulator::Error;
+use crate::statistics::{Interval, median};
 
 /// Number of streams above which the mean of a course is computed.
 pub(super) const STREAMS_ABOVE: u32 = 100;
@@ -70,9 +72,16 @@ pub(super) const GRID_MEMORY_MIB: [u64; 6] = [48, 64, 75, 88, 100, 112];
 /// The sizes of the streams' reads in the grid, in KiB.
 pub(super) const GRID_READ_KIB: [u64; 5] = [4, 8, 16, 32, 64];
 
+/// Returns the memory for pages in MiB and the size of the streams' reads in KiB in each cell of the grid.
+pub(super) fn grid_cells() -> impl Iterator<Item = (u64, u64)> {
+    GRID_MEMORY_MIB
+        .into_iter()
+        .flat_map(|memory_mib| GRID_READ_KIB.map(|read_kib| (memory_mib, read_kib)))
+}
+
 /// Runs the course with `memory_mib` for pages, and with streams that read `read_kib` at a time. Returns the
-/// throughput of the best second in MB/s under each of [`POLICIES`].
-pub(super) fn grid_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<GridCell, Error> {
+/// throughput of the best second in MB/s under each policy.
+pub(super) fn measure_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<Pair, Error> {
     let machine = SmallMachine {
         memory_bytes: memory_mib << 20,
         ..SmallMachine::as_modelled(size.scheduler)
@@ -82,12 +91,32 @@ pub(super) fn grid_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<Gr
         Ok(course.max_throughput_mb_s())
     };
     let [legacy, ondemand] = POLICIES;
-    Ok(GridCell {
-        memory_mib,
-        read_kib,
-        legacy_mb_s: best(legacy)?,
-        ondemand_mb_s: best(ondemand)?,
+    Ok(Pair {
+        legacy: best(legacy)?,
+        ondemand: best(ondemand)?,
     })
+}
+
+/// Combines the results of [`measure_cell`], which are ordered by seed, then as in [`grid_cells`].
+pub(super) fn grid(best: &[Pair]) -> Vec<GridCell> {
+    let cells = grid_cells().count();
+    let grid = grid_cells()
+        .enumerate()
+        .filter_map(|(at, (memory_mib, read_kib))| {
+            let seeds = best.get(at..)?.iter().step_by(cells);
+            let seeds: Vec<&Pair> = seeds.collect();
+            let of = |figure: fn(&Pair) -> f64| -> Vec<f64> {
+                seeds.iter().map(|pair| figure(pair)).collect()
+            };
+            (!seeds.is_empty()).then(|| GridCell {
+                memory_mib,
+                read_kib,
+                legacy_mb_s: median(&of(|pair| pair.legacy)),
+                ondemand_mb_s: median(&of(|pair| pair.ondemand)),
+                gain: Interval::of_median(&of(|pair| pair.ondemand / pair.legacy)),
+            })
+        });
+    grid.collect()
 }
 
 /// Runs the whole course on the machine of `variant`.
@@ -207,6 +236,26 @@ mod tests {
         assert!((gain.largest.gain() - 3.6).abs() < 1e-9);
         let [first, last] = gain.threefold.unwrap();
         assert_eq!((first.streams, last.streams), (13, 16));
+    }
+
+    #[test]
+    fn grid_has_the_median_of_each_cell_over_all_seeds() {
+        let cells: Vec<(u64, u64)> = grid_cells().collect();
+        assert_eq!(cells.len(), GRID_MEMORY_MIB.len() * GRID_READ_KIB.len());
+        let best = (1..=9_u32).flat_map(|seed| {
+            (1..).take(cells.len()).map(move |cell| Pair {
+                legacy: f64::from(cell),
+                ondemand: f64::from(cell * seed),
+            })
+        });
+        let grid = grid(&best.collect::<Vec<_>>());
+        for ((cell, (memory_mib, read_kib)), number) in grid.iter().zip(cells).zip(1..) {
+            assert_eq!((cell.memory_mib, cell.read_kib), (memory_mib, read_kib));
+            let medians = (cell.legacy_mb_s, cell.ondemand_mb_s);
+            assert_eq!(medians, (f64::from(number), f64::from(5 * number)));
+            assert_eq!((cell.gain.low, cell.gain.high), (Some(2.0), Some(8.0)));
+        }
+        assert!(super::grid(&[]).is_empty());
     }
 
     #[test]

@@ -35,8 +35,7 @@ pub use machine::{Scheduler, Size};
 use plan::{Plan, plans, read_noise_pct};
 pub use results::Wu2007;
 use results::{
-    ByPolicy, CfqResults, CpuCounts, CpuResult, GridCell, Row, Simulated, TableResult,
-    ThrashingCourse,
+    ByPolicy, CfqResults, CpuCounts, CpuResult, Row, Simulated, TableResult, ThrashingCourse,
 };
 pub use timed::timed_report;
 
@@ -117,7 +116,7 @@ enum Outcome {
     },
     Thrashing(ThrashingCourse),
     Variant(ThrashingCourse),
-    GridCell(GridCell),
+    GridCell(Pair),
     Cpu(Vec<CpuCounts>),
 }
 
@@ -144,25 +143,30 @@ impl Task {
             Self::GridCell {
                 memory_mib,
                 read_kib,
-            } => Outcome::GridCell(gain::grid_cell(memory_mib, read_kib, size)?),
+            } => Outcome::GridCell(gain::measure_cell(memory_mib, read_kib, size)?),
             Self::Cpu { policy } => Outcome::Cpu(cpu::measure(named(policy), size)?),
         })
     }
 }
 
-/// Returns all tasks of all seeds, each with the number of its seed. The tasks of a seed are consecutive, the longest
-/// first. Variants and grid cells are run only with the first seed and the deadline scheduler.
+/// Returns all tasks of all seeds, each with the number of its seed. The tasks of a seed are consecutive. Grid cells are
+/// run only with the deadline scheduler, and variants only with its first seed.
 fn tasks(plans: &[Plan], seeds: u32, scheduler: Scheduler) -> Vec<(u32, Task)> {
     (0..seeds)
         .flat_map(|seed| {
-            let has_variants = seed == 0 && scheduler == Scheduler::Deadline;
-            let tasks = tasks_of_seed(plans, has_variants);
+            let mut tasks = tasks_of_seed(plans);
+            if scheduler == Scheduler::Deadline {
+                tasks.extend(cells());
+                if seed == 0 {
+                    tasks.extend(variants());
+                }
+            }
             tasks.into_iter().map(move |task| (seed, task))
         })
         .collect()
 }
 
-fn tasks_of_seed(plans: &[Plan], has_variants: bool) -> Vec<Task> {
+fn tasks_of_seed(plans: &[Plan]) -> Vec<Task> {
     let policies = 0..Simulated::POLICIES.len();
     let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
         let policies = policies.clone();
@@ -172,26 +176,22 @@ fn tasks_of_seed(plans: &[Plan], has_variants: bool) -> Vec<Task> {
         })
     });
     let thrashing = policies.clone().map(|policy| Task::Thrashing { policy });
-    let cells = gain::GRID_MEMORY_MIB.iter().flat_map(|memory_mib| {
-        let read_kib = gain::GRID_READ_KIB.iter();
-        read_kib.map(|read_kib| Task::GridCell {
-            memory_mib: *memory_mib,
-            read_kib: *read_kib,
-        })
-    });
-    let cells = cells.filter(|_| has_variants);
-    let variants = if has_variants {
-        gain::VARIANTS.len()
-    } else {
-        0
-    };
-    let variants = (0..variants).flat_map(|variant| {
+    let cpu = policies.clone().map(|policy| Task::Cpu { policy });
+    tables.chain(thrashing).chain(cpu).collect()
+}
+
+fn cells() -> impl Iterator<Item = Task> {
+    gain::grid_cells().map(|(memory_mib, read_kib)| Task::GridCell {
+        memory_mib,
+        read_kib,
+    })
+}
+
+fn variants() -> impl Iterator<Item = Task> {
+    (0..gain::VARIANTS.len()).flat_map(|variant| {
         let policies = 0..gain::POLICIES.len();
         policies.map(move |policy| Task::Variant { variant, policy })
-    });
-    let cpu = policies.clone().map(|policy| Task::Cpu { policy });
-    let tables = tables.chain(thrashing).chain(variants);
-    tables.chain(cells).chain(cpu).collect()
+    })
 }
 
 /// The figures of a row under each policy, in the order of the seeds.
@@ -252,7 +252,7 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
     let modelled = [&courses[0], &courses[1]];
     let mut results = Wu2007 {
         thrashing_variants: gain::variants(modelled, &variants),
-        thrashing_grid: cells,
+        thrashing_grid: gain::grid(&cells),
         thrashing_gain: gain::at_equal_streams(modelled),
         seed: size.seed,
         seeds,
@@ -378,6 +378,7 @@ mod tests {
         let results = assemble(plans, size, 2, outcomes);
         assert_eq!(results.tables.len(), 6);
         assert_eq!(results.cpu.len(), 5);
+        assert_eq!(results.thrashing_grid.len(), gain::grid_cells().count());
         for row in results.tables.iter().flat_map(|table| &table.rows) {
             assert!(row.ours.modern.is_finite(), "{}", row.label);
             assert_eq!(row.seeds.len(), 2, "{}", row.label);
@@ -447,14 +448,9 @@ mod tests {
             }
             Task::Thrashing { policy } => Outcome::Thrashing(generated_course(policy)),
             Task::Variant { policy, .. } => Outcome::Variant(generated_course(policy)),
-            Task::GridCell {
-                memory_mib,
-                read_kib,
-            } => Outcome::GridCell(GridCell {
-                memory_mib,
-                read_kib,
-                legacy_mb_s: 1.0,
-                ondemand_mb_s: 2.0,
+            Task::GridCell { .. } => Outcome::GridCell(Pair {
+                legacy: 1.0,
+                ondemand: 2.0,
             }),
             Task::Cpu { policy } => Outcome::Cpu(vec![
                 CpuCounts {

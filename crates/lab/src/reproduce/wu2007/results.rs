@@ -224,7 +224,8 @@ pub struct ThrashingVariant {
     pub ondemand: ThrashingFigures,
 }
 
-/// The throughput of the best second with other values of the properties that the document leaves open.
+/// The throughput of the best second with other values of the properties that the document leaves open. All figures
+/// are medians over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridCell {
     /// Memory for pages.
@@ -235,13 +236,8 @@ pub struct GridCell {
     pub legacy_mb_s: f64,
     /// Under `ondemand`.
     pub ondemand_mb_s: f64,
-}
-
-impl GridCell {
-    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
-    pub fn gain(&self) -> f64 {
-        self.ondemand_mb_s / self.legacy_mb_s
-    }
+    /// The throughput under `ondemand` divided by the throughput under `legacy` with the same seed.
+    pub gain: Interval,
 }
 
 /// The tables and findings with the CFQ scheduler.
@@ -338,7 +334,7 @@ pub struct Wu2007 {
     pub thrashing: Vec<ThrashingCourse>,
     /// Factors of the gain: the modelled machine first, then machines that differ in one parameter.
     pub thrashing_variants: Vec<ThrashingVariant>,
-    /// The throughput of the best second over the properties that the document leaves open, with the first seed.
+    /// The throughput of the best second over the properties that the document leaves open.
     pub thrashing_grid: Vec<GridCell>,
     /// The gain at equal numbers of streams; `None` for a course of a few seconds.
     pub thrashing_gain: Option<GainAtEqualStreams>,

@@ -28,7 +28,7 @@ const CHANGES: &str = "\
 The report begins with its findings, as a table and as a plot. Findings are judged by intervals, with the same rule in \
 both directions: a table measured on fewer processors than the letter's machine had neither shows nor refutes a finding \
 about contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the \
-published times.
+published times. The gain of the reusable flag is measured and simulated.
 ";
 
 impl Report for Kara2016 {
@@ -134,7 +134,7 @@ impl Kara2016 {
              default) and `off` (mount option `no_mbcache`) |\n\
              | simulated | processes on 24 processors in virtual time, which execute recorded \
              operations of the cache |\n\n",
-            if self.size.is_full() { "" } else { " --quick" },
+            self.size.option(),
             config.seed,
             self.processors,
             config.operations,

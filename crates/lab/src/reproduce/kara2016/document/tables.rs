@@ -184,12 +184,13 @@ impl Kara2016 {
              entries\", marks the entry of a block with the maximum number of users, so that searches pass over \
              it. Its description reports the gain: with 5 values and 20,000 files of each process, 64 processes \
              are 25 times as fast, and 8 processes almost 3 times as fast. The gain is the time without the flag divided \
-             by the time with it, under `referenced`. In the engine and in the simulation, a full block costs a \
-             search only the accesses to the cache and to the block's count of users. ext4 must also find the \
-             block in the buffer cache. A chain in Larder has at most 128 entries, so the engine examines \
-             fewer full blocks than Linux, whose chains have no limit. The volume and the kernel always use the flag, so \
-             the gain cannot be measured there. Measured gains have an interval over pairs of runs, simulated ones \
-             over seeds.\n\n{}\n",
+             by the time with it, under `referenced`. In the volume, a search finds a full block in the buffer cache, as \
+             in ext4. In the engine and in the simulation, a full block costs only the accesses to the cache and to \
+             the block's count of users. A chain in Larder has at most 128 entries, so the volume and the engine \
+             examine fewer full blocks than Linux, whose chains have no limit. Measured processes set each file two and a \
+             half times, as in the letter; simulated ones set each file once before the simulation starts. The kernel \
+             always uses the flag, so the gain cannot be measured there. Measured gains have an interval over pairs of \
+             runs, simulated ones over seeds.\n\n{}\n",
             table.to_markdown(),
         )
     }
@@ -238,7 +239,8 @@ impl Kara2016 {
     pub(super) fn tables_text(&self) -> String {
         let order = ORDER.map(MbCacheVariant::as_str).join(",");
         let mut text = format!(
-            "## Tables\n\nSeconds, in the order {order}. `-` means that the figure is missing.\n\n"
+            "## Tables\n\nSeconds, in the order {order}. `-` means that the figure is missing. The intervals of all \
+             figures are in [kara2016.csv](kara2016.csv).\n\n"
         );
         for values in self.values() {
             let table = self.letter_table(values).to_markdown();
@@ -290,17 +292,18 @@ impl Kara2016 {
     }
 
     pub(super) fn csv(&self) -> io::Result<String> {
-        let head = "table,V,F,P,variant,seconds,lock_handovers_per_set,line_handovers_per_set,parks_per_set";
+        let head = "table,V,F,P,variant,seconds,seconds_low,seconds_high,lock_handovers_per_set,\
+                    line_handovers_per_set,parks_per_set";
         let lines = self.grids().flat_map(|(name, grid)| {
-            let rows = grid.rows.iter();
-            rows.flat_map(move |row| ORDER.map(|variant| (name, row, variant)))
+            let cases = grid.rows.iter().map(|row| row.case);
+            cases.flat_map(move |case| ORDER.map(|variant| (name, grid, case, variant)))
         });
-        let lines = lines.filter_map(|(name, row, variant)| {
-            let seconds = row.of(variant)?;
-            let case = row.case;
+        let lines = lines.filter_map(|(name, grid, case, variant)| {
+            let seconds = grid.seconds(case, variant)?;
             let mut line = vec![name.to_owned()];
             line.extend([case.values, case.files, case.processes].map(|count| count.to_string()));
-            line.extend([variant.to_string(), seconds.to_string()]);
+            line.extend([variant.to_string(), seconds.value.to_string()]);
+            line.extend([seconds.low, seconds.high].map(|end| text_or(end, "")));
             let contended = self.contended.iter().find(|of| {
                 name == Source::Simulated.as_str() && of.case == case && of.variant == variant
             });

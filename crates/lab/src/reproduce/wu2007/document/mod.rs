@@ -11,7 +11,7 @@ use std::io;
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
 use super::plan::read_noise_pct;
 use super::plots;
-use super::results::{TableResult, Tally, Wu2007};
+use super::results::{Row, TableResult, Tally, Wu2007};
 use crate::output::{Report, ReportFile, Table, change, ratio, significant};
 use crate::reproduce::finding::{described as described_finding, printed};
 use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
@@ -111,9 +111,10 @@ impl Wu2007 {
             "## Method\n\nThe simulator consists of a virtual clock, Larder's page cache and readahead policies, and \
              a model of the document's disk. `modern` is the readahead of current Linux, which is newer than the \
              document.\n\n\
-             Printed by `larder lab reproduce wu2007{}` with {}, starting at {}. Figures are medians over the seeds. The \
-             same command always prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
-             [wu2007.json](wu2007.json).\n\n",
+             Printed by `larder lab reproduce wu2007{}` with {}, starting at {}. Figures are medians over the seeds, except \
+             in the sections \"Second by second\" and \"Dependence of the gain\", which show the first seed. Intervals \
+             contain the median of the distribution over seeds with a probability of 95%. The same command always prints \
+             the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and [wu2007.json](wu2007.json).\n\n",
             if self.divisor == 1 { "" } else { " --quick" },
             counted(self.seeds),
             self.seed
@@ -260,7 +261,7 @@ fn described(table: &TableResult) -> String {
          | simulated / published: | simulated modern:",
     );
     for row in &table.rows {
-        let [published_change, our_change] = changes(&row.judgement);
+        let [published_change, _] = changes(&row.judgement);
         let [direction, size] = verdicts(&row.judgement);
         figures.push([
             row.label.clone(),
@@ -269,7 +270,7 @@ fn described(table: &TableResult) -> String {
             published_change,
             significant(row.ours.legacy),
             significant(row.ours.ondemand),
-            our_change,
+            simulated_change(row),
             format!("{:.1}%", row.noise_pct),
             direction,
             size,
@@ -291,6 +292,17 @@ fn described(table: &TableResult) -> String {
         table.title,
         plots::table_name(table),
     )
+}
+
+/// Returns the simulated change with its interval over the seeds, unless both ends are printed alike.
+fn simulated_change(row: &Row) -> String {
+    let [low, high] = [row.change_pct.low, row.change_pct.high].map(change);
+    let text = change(row.judgement.ours_pct);
+    if low == high {
+        text
+    } else {
+        format!("{text} ({low} to {high})")
+    }
 }
 
 fn changes(judgement: &Judgement) -> [String; 2] {

@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::gain::{GRID_READ_KIB, SMOOTHED_S, STREAMS_ABOVE};
-use super::super::results::{
-    GainAtEqualStreams, GridCell, ThrashingFigures, ThrashingVariant, Wu2007,
-};
+use super::super::results::{GainAtEqualStreams, ThrashingFigures, ThrashingVariant, Wu2007};
 use crate::output::{Table, ratio, significant};
 use crate::run_report::as_f64;
 
@@ -104,7 +102,7 @@ impl Wu2007 {
 
     /// Returns the gain over the properties that the document leaves open.
     pub(super) fn grid(&self) -> String {
-        let gains = || self.thrashing_grid.iter().map(GridCell::gain);
+        let gains = || self.thrashing_grid.iter().map(|cell| cell.gain.value);
         let (least, most) = (
             gains().fold(f64::INFINITY, f64::min),
             gains().fold(0.0, f64::max),
@@ -115,18 +113,15 @@ impl Wu2007 {
             let memory = format!("{} MiB", cells[0].memory_mib);
             let cells = cells.iter().map(|cell| {
                 let [legacy, ondemand] = [cell.legacy_mb_s, cell.ondemand_mb_s].map(significant);
-                format!(
-                    "{} ({ondemand} / {legacy})",
-                    ratio(cell.ondemand_mb_s, cell.legacy_mb_s)
-                )
+                format!("{}: {ondemand} / {legacy}", cell.gain)
             });
             table.push(std::iter::once(memory).chain(cells));
         }
         format!(
             "### Gain over the open properties\n\n\
-             The table shows the gain in the best second, with the throughputs in MB/s, for other values of the two \
-             properties that the document leaves open. The gain is {least:.2} to {most:.2}. The finding is judged with \
-             75.3 MiB and reads of 4 KiB. Each cell is one run with the first seed.\n\n{}\n",
+             The table shows the gain in the best second, with its interval and the throughputs under `ondemand` and \
+             `legacy` in MB/s, for other values of the two properties that the document leaves open. The gain is \
+             {least:.2} to {most:.2}. The finding is judged with 75.3 MiB and reads of 4 KiB.\n\n{}\n",
             table.to_markdown()
         )
     }
