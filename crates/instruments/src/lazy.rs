@@ -1,6 +1,6 @@
 //! A device that performs background requests only on demand.
 
-use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, perform_blocking};
+use larder_block::{BackEnd, BlockDevice, Pieces, Priority, Request, Result, perform_blocking};
 use parking_lot::Mutex;
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
@@ -94,8 +94,8 @@ impl BlockDevice for LazyDevice {
         perform_blocking(self, needed);
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        Some(self.piece_bytes)
+    fn pieces(&self) -> Option<Pieces> {
+        Some(Pieces::new(self.piece_bytes, 0))
     }
 
     fn back_end(&self) -> BackEnd {

@@ -12,7 +12,7 @@ use crate::units::Units;
 use crate::{Error, ImageUrl, Result};
 use bytes::Bytes;
 use larder_block::{
-    BackEnd, BlockDevice, Error as DeviceError, Priority, Request, ServerCounts, accepted,
+    BackEnd, BlockDevice, Error as DeviceError, Pieces, Priority, Request, ServerCounts, accepted,
     check_range, scatter,
 };
 use std::io::IoSliceMut;
@@ -377,8 +377,10 @@ impl BlockDevice for RemoteDevice {
         }
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(UNIT_BYTES)
+    fn pieces(&self) -> Option<Pieces> {
+        // The units divide the object, not the device.
+        let pieces = |len_bytes| Pieces::new(len_bytes, self.offset_bytes);
+        NonZeroU64::new(UNIT_BYTES).map(pieces)
     }
 
     fn window_bytes(&self) -> Option<u64> {

@@ -86,6 +86,21 @@ fn reads_anywhere_return_the_bytes() {
 }
 
 #[test]
+fn pieces_of_a_partition_are_the_units_of_the_object() {
+    // The start of the first partition on many old disks.
+    const START: usize = 63 * 512;
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.offset_bytes = START as u64;
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    assert_eq!(read(&device, 0, 9).unwrap(), content(0)[START..START + 9]);
+    let pieces = device.pieces().unwrap();
+    let end = (UNIT - START) as u64;
+    assert_eq!((pieces.number(end - 1), pieces.number(end)), (0, 1));
+}
+
+#[test]
 fn adjacent_units_are_one_request_and_are_read_once() {
     let server = server();
     let device = open(&server).unwrap();
