@@ -5,6 +5,7 @@ use crate::digest::ContentDigest;
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
+use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::profile::{self, Location, Recorder, WorkingSet};
 use crate::store::{self, StoreOptions};
@@ -136,7 +137,7 @@ impl RemoteDevice {
             .transpose()?;
         let last = last.flatten().and_then(|text| Version::of_text(&text));
         let object = Object { store, path };
-        let replies = first_replies(&runtime, object, last, &store_options, options)?;
+        let replies = first_replies(&runtime, url, object, last, &store_options, options)?;
         let FirstReplies {
             fetcher,
             first,
@@ -250,13 +251,14 @@ struct FirstReplies {
     working_set: Option<WorkingSet>,
 }
 
-/// Requests the start of `object`, and the profile of `options`, if there is one. Both are requested at once.
-/// `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
+/// Requests the start of `object`, which is at `url`, and the profile of `options`, if there is one. Both are requested
+/// at once. `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
 ///
 /// # Errors
 /// If a request fails, if the object is not acceptable, or if the profile does not belong to it.
 fn first_replies(
     runtime: &Runtime,
+    url: &ImageUrl,
     object: Object,
     last: Option<Version>,
     store_options: &StoreOptions<'_>,
@@ -273,11 +275,16 @@ fn first_replies(
             working_set: None,
         });
     }
-    let counters = Arc::default();
+    let meter = Meter::default();
+    let meter_of_profile = match &options.profile {
+        Some(Location::Url(profile)) if profile.is_on_server_of(url) => meter.clone(),
+        _ => meter.of_other_server(),
+    };
     let working_set = async {
         match &options.profile {
             Some(location) => {
-                let load = WorkingSet::load(location, store_options, &counters, options.deadline);
+                let deadline = options.deadline;
+                let load = WorkingSet::load(location, store_options, meter_of_profile, deadline);
                 load.await.map(Some)
             }
             None => Ok(None),
@@ -288,7 +295,7 @@ fn first_replies(
         if last.is_some() { 1 } else { FIRST_BYTES },
         options.deadline,
         options.allow_unversioned,
-        Arc::clone(&counters),
+        meter,
     );
     let both = async { tokio::join!(opened, working_set) };
     let (opened, working_set) = runtime.block_on(both);
@@ -384,7 +391,7 @@ impl BlockDevice for RemoteDevice {
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        Some(self.units.fetcher().counters.pace.window_bytes())
+        Some(self.units.fetcher().window_bytes())
     }
 
     fn back_end(&self) -> BackEnd {
@@ -396,7 +403,7 @@ impl BlockDevice for RemoteDevice {
     }
 
     fn server_counts(&self) -> Option<ServerCounts> {
-        Some(self.units.fetcher().counters.to_counts())
+        Some(self.units.fetcher().counters().to_counts())
     }
 }
 

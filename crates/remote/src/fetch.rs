@@ -13,6 +13,7 @@
 
 use crate::counters::Counters;
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::urgency::Urgency;
 use crate::{Error, Result};
@@ -46,7 +47,7 @@ pub(crate) struct Fetcher {
     background: Semaphore,
     /// Whether no request may be sent.
     is_offline: bool,
-    pub(crate) counters: Arc<Counters>,
+    meter: Meter,
 }
 
 impl Fetcher {
@@ -56,9 +57,9 @@ impl Fetcher {
         len_bytes: u64,
         deadline: Duration,
         allows_unversioned: bool,
-        counters: Arc<Counters>,
+        meter: Meter,
     ) -> Result<(Self, Bytes)> {
-        let (bytes, version) = match first(&object, len_bytes, &counters, deadline).await {
+        let (bytes, version) = match first(&object, len_bytes, &meter, deadline).await {
             Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
             // A range request for an empty object fails with status 416.
             Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
@@ -70,7 +71,7 @@ impl Fetcher {
         if i64::try_from(version.size_bytes).is_err() {
             return Err(Error::Settings("the object is too large".to_owned()));
         }
-        let fetcher = Self::new(object, version, deadline, counters);
+        let fetcher = Self::new(object, version, deadline, meter);
         Ok((fetcher, bytes))
     }
 
@@ -78,11 +79,11 @@ impl Fetcher {
     pub(crate) fn offline(object: Object, version: Version) -> Self {
         Self {
             is_offline: true,
-            ..Self::new(object, version, Duration::ZERO, Arc::default())
+            ..Self::new(object, version, Duration::ZERO, Meter::default())
         }
     }
 
-    fn new(object: Object, version: Version, deadline: Duration, counters: Arc<Counters>) -> Self {
+    fn new(object: Object, version: Version, deadline: Duration, meter: Meter) -> Self {
         Self {
             object,
             version,
@@ -90,12 +91,21 @@ impl Fetcher {
             all: Semaphore::new(REQUESTS),
             background: Semaphore::new(BACKGROUND_REQUESTS),
             is_offline: false,
-            counters,
+            meter,
         }
     }
 
     pub(crate) fn version(&self) -> &Version {
         &self.version
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.meter.counters
+    }
+
+    /// Returns the length of a window of readahead that keeps the link busy, in bytes.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.meter.pace.window_bytes()
     }
 
     /// Reads `range`, which must be inside the object, in pieces of `piece_bytes`; the last piece can be shorter.
@@ -112,7 +122,7 @@ impl Fetcher {
             return Err(Error::NotCached);
         }
         let _permits = self.permits(urgency).await;
-        let attempts = Attempts::new(&self.counters, self.deadline);
+        let attempts = Attempts::new(&self.meter, self.deadline);
         let (start, end) = (range.start, range.end);
         let read = self.read_now(attempts, range, piece_bytes, deliver).await;
         // The object existed when it was opened, so it was removed since then.
@@ -121,7 +131,7 @@ impl Fetcher {
             error => error,
         });
         if let Err(error) = &read {
-            self.counters.failed.fetch_add(1, Relaxed);
+            self.counters().failed.fetch_add(1, Relaxed);
             tracing::warn!(start, end, "cannot read the image: {error}");
         }
         read
@@ -166,7 +176,7 @@ impl Fetcher {
         piece_bytes: u64,
         deliver: &mut impl FnMut(Bytes),
     ) -> Result<(), Failure> {
-        let _request = self.counters.start_request();
+        let _request = self.counters().start_request();
         let get = self.object.get(rest.clone(), Some(&self.version));
         let (mut body, _) = attempts.head(get).await?;
         while !body.is_complete() {
@@ -183,13 +193,13 @@ impl Fetcher {
 async fn first(
     object: &Object,
     len_bytes: u64,
-    counters: &Arc<Counters>,
+    meter: &Meter,
     deadline: Duration,
 ) -> Result<(Bytes, Version)> {
-    let mut attempts = Attempts::new(counters, deadline);
+    let mut attempts = Attempts::new(meter, deadline);
     loop {
         let attempt = async {
-            let _request = counters.start_request();
+            let _request = meter.counters.start_request();
             let (mut body, version) = attempts.head(object.get(0..len_bytes, None)).await?;
             let bytes = attempts.in_time(body.next(len_bytes)).await?;
             attempts.succeed(&bytes);
@@ -204,8 +214,8 @@ async fn first(
 
 /// The attempts to read a range. Each piece that arrives is a success. After a success, the time limit, the pauses
 /// and the count of failed attempts begin again.
-pub(crate) struct Attempts<'c> {
-    counters: &'c Counters,
+pub(crate) struct Attempts<'m> {
+    meter: &'m Meter,
     /// The maximum time without a success.
     deadline: Duration,
     /// The time of the last success. If there was none, the time at which this was created.
@@ -216,10 +226,10 @@ pub(crate) struct Attempts<'c> {
     pause: Duration,
 }
 
-impl<'c> Attempts<'c> {
-    pub(crate) fn new(counters: &'c Counters, deadline: Duration) -> Self {
+impl<'m> Attempts<'m> {
+    pub(crate) fn new(meter: &'m Meter, deadline: Duration) -> Self {
         Self {
-            counters,
+            meter,
             deadline,
             start: Instant::now(),
             failed: 0,
@@ -234,7 +244,7 @@ impl<'c> Attempts<'c> {
     ) -> Result<T, Failure> {
         let sent = Instant::now();
         let head = self.in_time(get).await?;
-        self.counters.count_latency(sent.elapsed());
+        self.meter.count_latency(sent.elapsed());
         Ok(head)
     }
 
@@ -251,8 +261,8 @@ impl<'c> Attempts<'c> {
 
     /// Records that `piece` was read: a success.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
-        self.counters.count_fetched(piece.len() as u64);
-        *self = Self::new(self.counters, self.deadline);
+        self.meter.count_fetched(piece.len() as u64);
+        *self = Self::new(self.meter, self.deadline);
     }
 
     /// Pauses after an attempt that failed with `failure`.
@@ -260,7 +270,8 @@ impl<'c> Attempts<'c> {
     /// # Errors
     /// If no further attempt is made, because it could not succeed, or because the deadline would pass before it.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
-        self.counters.set_last_failure(failure.to_string());
+        let counters = &self.meter.counters;
+        counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {
             return Err(*error);
         }
@@ -272,7 +283,7 @@ impl<'c> Attempts<'c> {
         }
         tokio::time::sleep(jittered(self.pause)).await;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
-        self.counters.repeated.fetch_add(1, Relaxed);
+        counters.repeated.fetch_add(1, Relaxed);
         Ok(())
     }
 }

@@ -42,6 +42,7 @@ pub mod disk_cache;
 mod error;
 mod fetch;
 mod known;
+mod meter;
 mod object;
 mod pace;
 pub mod profile;

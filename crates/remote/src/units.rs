@@ -67,7 +67,7 @@ impl Units {
             known: Arc::new(Known::new(fetcher.version().size_bytes, capacity_bytes)),
             stores: disk.clone().map(|disk| Arc::new(Stores::new(disk))),
             disk,
-            uses: Uses::new(&fetcher.counters),
+            uses: Uses::new(fetcher.counters()),
             fetcher,
         }
     }
@@ -159,7 +159,7 @@ impl Units {
         for (number, unit) in numbers.zip(&mut units) {
             *unit = part_of(unit, number, range_bytes);
         }
-        let counters = &self.fetcher.counters;
+        let counters = self.fetcher.counters();
         counters
             .memory_bytes
             .fetch_add(range_bytes.end - range_bytes.start, Relaxed);
@@ -293,7 +293,7 @@ impl Units {
         let numbers: Vec<u64> = claims.numbers().collect();
         for number in numbers {
             if let Some(unit) = self.load(number) {
-                let counters = &self.fetcher.counters;
+                let counters = self.fetcher.counters();
                 counters.disk_bytes.fetch_add(unit.len() as u64, Relaxed);
                 claims.deliver(number, unit);
             } else {
@@ -313,7 +313,7 @@ impl Units {
         let mut numbers = run;
         let deliver = |unit: Bytes| {
             if urgency.priority() == Priority::Background {
-                let counters = &self.fetcher.counters;
+                let counters = self.fetcher.counters();
                 counters.ahead_bytes.fetch_add(unit.len() as u64, Relaxed);
             }
             if let Some(number) = numbers.next() {
