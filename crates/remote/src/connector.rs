@@ -3,13 +3,19 @@
 //! They replace the clients that `object_store` would create itself, for two reasons. After a redirect, those
 //! clients send the previous URL as the `Referer`, although its query can be a credential. They also read the
 //! whole body of a reply that reports an error, whatever its length.
+//!
+//! A redirect that is not followed is an error with its status. `object_store` does not return the status of a
+//! redirect without a place, with which S3 replies in another region than that of the bucket.
 
+use crate::Error;
+use crate::error::Failure;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions, HeaderMap};
+use reqwest::StatusCode;
 use reqwest::redirect::Policy;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
@@ -56,22 +62,28 @@ impl Connector {
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let allows_http = allows_http.as_deref() == Some("true");
         let follows_to_other_hosts = self.follows_to_other_hosts;
         let redirects = Policy::custom(move |attempt| {
             let previous = attempt.previous();
             let is_same_host = previous
                 .last()
                 .is_some_and(|url| url.host_str() == attempt.url().host_str());
-            if previous.len() > MAX_REDIRECTS || !(is_same_host || follows_to_other_hosts) {
-                attempt.stop()
-            } else {
+            let scheme = attempt.url().scheme();
+            let is_allowed = scheme == "https" || allows_http && scheme == "http";
+            if previous.len() <= MAX_REDIRECTS
+                && is_allowed
+                && (is_same_host || follows_to_other_hosts)
+            {
                 attempt.follow()
+            } else {
+                attempt.stop()
             }
         });
         let client = reqwest::Client::builder()
             .referer(false)
             .redirect(redirects)
-            .https_only(allows_http.as_deref() != Some("true"))
+            .https_only(!allows_http)
             .user_agent(USER_AGENT)
             .default_headers(self.headers.clone())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -88,20 +100,28 @@ impl HttpConnector for Connector {
                 store: "HTTP",
                 source: Box::new(error),
             })?;
-        Ok(HttpClient::new(WithoutErrorBodies(client)))
+        Ok(HttpClient::new(Checked(client)))
     }
 }
 
-/// A client that drops the bodies of replies that report an error.
+/// A client that drops the bodies of replies that report an error, and fails if a redirect was not followed.
 #[derive(Debug)]
-struct WithoutErrorBodies(reqwest::Client);
+struct Checked(reqwest::Client);
 
 #[async_trait]
-impl HttpService for WithoutErrorBodies {
+impl HttpService for Checked {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let response = self.0.call(request).await?;
-        if response.status().is_success() {
+        let status = response.status();
+        if status.is_success() {
             return Ok(response);
+        }
+        if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+            let error = Box::new(Error::Status(status.as_u16()));
+            return Err(HttpError::new(
+                HttpErrorKind::Unknown,
+                Failure::Final(error),
+            ));
         }
         let (parts, _) = response.into_parts();
         Ok(HttpResponse::from_parts(parts, Bytes::new().into()))

@@ -59,12 +59,12 @@ impl Fetcher {
         allows_unversioned: bool,
         meter: Meter,
     ) -> Result<(Self, Bytes)> {
-        let (bytes, version) = match first(&object, len_bytes, &meter, deadline).await {
-            Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
-            // A range request for an empty object fails with status 416.
-            Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
-            read => read?,
-        };
+        let first = first(&object, len_bytes, &meter, deadline).await;
+        let (bytes, version) = first.map_err(|error| match error {
+            // The reply to a range request for an empty object.
+            Error::Status(416) => Error::Empty,
+            error => error,
+        })?;
         if !(version.is_strong() || allows_unversioned && version.is_known()) {
             return Err(Error::NoVersion);
         }
@@ -278,21 +278,16 @@ impl<'m> Attempts<'m> {
         tracing::debug!("a request failed: {failure}");
         self.failed += 1;
         let is_late = self.start.elapsed() + self.pause >= self.deadline;
-        if is_late || !may_pass(&failure, self.failed) {
+        if failure == Failure::NotPartial && (is_late || self.failed >= WHOLE_ATTEMPTS) {
+            return Err(Error::NoRanges);
+        }
+        if is_late {
             return Err(Error::Deadline(self.deadline, failure));
         }
         tokio::time::sleep(jittered(self.pause)).await;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
         counters.repeated.fetch_add(1, Relaxed);
         Ok(())
-    }
-}
-
-/// Returns whether another attempt may succeed after `attempts` attempts, the last of which failed with `failure`.
-fn may_pass(failure: &Failure, attempts: u32) -> bool {
-    match failure {
-        Failure::NotPartial => attempts < WHOLE_ATTEMPTS,
-        failure => failure.may_pass(),
     }
 }
 

@@ -349,6 +349,19 @@ fn removed_object_is_reported() {
 }
 
 #[test]
+fn read_that_the_server_refuses_fails_at_once() {
+    let server = server();
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    server.inject([Fault::Status(400)]);
+    let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(EIO));
+    assert_eq!(server.take_requests().len(), 1);
+    let why = device.server_counts().unwrap().last_failure.unwrap();
+    assert!(why.contains("status 400"), "{why}");
+}
+
+#[test]
 fn object_without_a_strong_version_is_refused() {
     for etag in [None, Some("W/\"one\"".to_owned())] {
         let mut object = Object::new(content(0), "one");
@@ -392,10 +405,15 @@ fn opening_says_what_is_wrong() {
         (Fault::Status(403), Error::Denied),
         (Fault::Status(401), Error::Denied),
         (Fault::Status(416), Error::Empty),
+        (Fault::Status(301), Error::Status(301)),
+        (Fault::Status(400), Error::Status(400)),
+        (Fault::Status(405), Error::Status(405)),
+        (Fault::Status(409), Error::Status(409)),
     ] {
         let server = server();
         server.inject([fault]);
         assert_eq!(open(&server).unwrap_err(), expected);
+        assert_eq!(server.take_requests().len(), 1, "{expected}");
     }
     let server = server();
     server.inject(vec![Fault::Whole; 100]);
