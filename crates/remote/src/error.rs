@@ -16,6 +16,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The maximum length of a reason, in bytes. Servers can send long texts.
 const MAX_REASON_BYTES: usize = 200;
 
+/// The text of a failure after a time limit.
+const NO_ANSWER: &str = "the server does not answer";
+
 /// The beginning of the text of an error of TLS that does not pass.
 const CERTIFICATE: &str = "invalid peer certificate";
 
@@ -162,6 +165,11 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of a request for which no reply arrives in time.
+    pub(crate) fn no_answer() -> Self {
+        Self::Transport(NO_ANSWER.to_owned())
+    }
+
     /// Classifies a status that is not a success.
     pub(crate) fn of_status(status: u16) -> Self {
         match status {
@@ -224,7 +232,7 @@ impl Failure {
 fn transport(error: &HttpError) -> &'static str {
     match error.kind() {
         HttpErrorKind::Connect => "cannot connect to the server",
-        HttpErrorKind::Timeout => "the server does not answer",
+        HttpErrorKind::Timeout => NO_ANSWER,
         HttpErrorKind::Interrupted => "the connection was interrupted",
         HttpErrorKind::Decode => "the reply cannot be decoded, or ends early",
         _ => "the request failed",

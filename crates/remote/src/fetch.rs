@@ -8,8 +8,10 @@
 //! requests that open an object, and those that load a profile or a pack from a server, need no permit.
 //!
 //! # Time limit
-//! The time limit of a read begins when the read has its permits, because the reads before it have time limits of
-//! their own. It begins again whenever a piece arrives.
+//! The time limit of a read begins when the read begins to wait for its permits. It begins again whenever a piece
+//! arrives: in the queue, a piece of any read, because the server answers, and afterwards a piece of the read itself. So
+//! if the server does not answer, the reads in the queue fail with those in flight. If it does, reads wait in the queue
+//! as long as necessary.
 
 use crate::counters::Counters;
 use crate::error::Failure;
@@ -19,6 +21,7 @@ use crate::urgency::Urgency;
 use crate::{Error, Result};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -37,6 +40,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// If a server replies to this number of attempts with the whole object, it does not support ranges.
 const WHOLE_ATTEMPTS: u32 = 3;
 
+/// The permits of a read: the further permit, unless the read is urgent, and the permit.
+type Permits<'f> = (Option<SemaphorePermit<'f>>, SemaphorePermit<'f>);
+
 /// Reads ranges of one version of an object.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
@@ -45,6 +51,8 @@ pub(crate) struct Fetcher {
     deadline: Duration,
     all: Semaphore,
     background: Semaphore,
+    /// The time at which a piece of any read arrived last.
+    last_arrival: Mutex<Instant>,
     /// Whether no request may be sent.
     is_offline: bool,
     meter: Meter,
@@ -90,6 +98,7 @@ impl Fetcher {
             deadline,
             all: Semaphore::new(REQUESTS),
             background: Semaphore::new(BACKGROUND_REQUESTS),
+            last_arrival: Mutex::new(Instant::now()),
             is_offline: false,
             meter,
         }
@@ -121,12 +130,15 @@ impl Fetcher {
         if self.is_offline {
             return Err(Error::NotCached);
         }
-        let _permits = self.permits(urgency).await;
-        let attempts = Attempts::new(&self.meter, self.deadline);
         let (start, end) = (range.start, range.end);
-        let read = self.read_now(attempts, range, piece_bytes, deliver).await;
+        let read = async {
+            let (_permits, limit_start) = self.permits_in_time(urgency).await?;
+            let mut attempts = Attempts::new(&self.meter, self.deadline);
+            attempts.start = limit_start;
+            self.read_now(attempts, range, piece_bytes, deliver).await
+        };
         // The object existed when it was opened, so it was removed since then.
-        let read = read.map_err(|error| match error {
+        let read = read.await.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
             error => error,
         });
@@ -137,11 +149,28 @@ impl Fetcher {
         read
     }
 
+    /// Waits for the permits of a read. Returns them, and the time at which the time limit of the read began.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] if the time limit passes before the read has its permits.
+    async fn permits_in_time(&self, urgency: &Urgency) -> Result<(Permits<'_>, Instant)> {
+        let queued = Instant::now();
+        let limit_start = || queued.max(*self.last_arrival.lock());
+        let mut permits = pin!(self.permits(urgency));
+        loop {
+            let start = limit_start();
+            let left = self.deadline.saturating_sub(start.elapsed());
+            if let Ok(permits) = tokio::time::timeout(left, permits.as_mut()).await {
+                return Ok((permits, limit_start()));
+            }
+            if limit_start() == start {
+                return Err(Error::Deadline(self.deadline, Failure::no_answer()));
+            }
+        }
+    }
+
     /// Waits for the permits of a read.
-    async fn permits(
-        &self,
-        urgency: &Urgency,
-    ) -> (Option<SemaphorePermit<'_>>, SemaphorePermit<'_>) {
+    async fn permits(&self, urgency: &Urgency) -> Permits<'_> {
         let open = "the semaphores are never closed";
         let raised = pin!(urgency.raised());
         let background = match select(raised, pin!(self.background.acquire())).await {
@@ -182,6 +211,7 @@ impl Fetcher {
         while !body.is_complete() {
             let piece = attempts.in_time(body.next(piece_bytes)).await?;
             attempts.succeed(&piece);
+            *self.last_arrival.lock() = attempts.start;
             rest.start += piece.len() as u64;
             deliver(piece);
         }
@@ -218,7 +248,7 @@ pub(crate) struct Attempts<'m> {
     meter: &'m Meter,
     /// The maximum time without a success.
     deadline: Duration,
-    /// The time of the last success. If there was none, the time at which this was created.
+    /// The time at which the time limit began: the time of the last success, or an earlier time if there was none.
     start: Instant,
     /// The number of attempts that have failed since `start`.
     failed: u32,
@@ -254,9 +284,8 @@ impl<'m> Attempts<'m> {
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let left = self.deadline.saturating_sub(self.start.elapsed());
-        let no_answer = || Failure::Transport("the server does not answer".to_owned());
         let step = tokio::time::timeout(left, step).await;
-        step.unwrap_or_else(|_| Err(no_answer()))
+        step.unwrap_or_else(|_| Err(Failure::no_answer()))
     }
 
     /// Records that `piece` was read: a success.
@@ -297,4 +326,49 @@ fn jittered(pause: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(0).to_le_bytes()[0];
     pause / 2 + pause.mul_f64(f64::from(random) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_block::Priority;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use object_store::{ObjectStore, ObjectStoreExt as _};
+
+    const SIZE: usize = 100;
+
+    /// Returns a fetcher for an object in memory.
+    async fn fetcher(deadline: Duration) -> Fetcher {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let path = Path::from("disk.img");
+        store.put(&path, vec![7_u8; SIZE].into()).await.unwrap();
+        let object = Object { store, path };
+        let opened = Fetcher::open(object, 1, deadline, false, Meter::default());
+        opened.await.unwrap().0
+    }
+
+    async fn read(fetcher: &Fetcher) -> Result<Vec<u8>> {
+        let urgency = Urgency::new(Priority::Demand);
+        let mut read = Vec::new();
+        let deliver = |piece: Bytes| read.extend_from_slice(&piece);
+        let result = fetcher.read(0..SIZE as u64, 64, &urgency, deliver).await;
+        result.map(|()| read)
+    }
+
+    fn in_runtime<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn read_in_the_queue_fails_if_nothing_arrives_for_any_read() {
+        in_runtime(async {
+            let fetcher = fetcher(Duration::from_millis(50)).await;
+            let _others = fetcher.all.acquire_many(128).await.unwrap();
+            let failed = Error::Deadline(fetcher.deadline, Failure::no_answer());
+            assert_eq!(read(&fetcher).await, Err(failed));
+            assert_eq!(fetcher.counters().to_counts().requests, 1);
+        });
+    }
 }

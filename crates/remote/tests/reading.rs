@@ -222,24 +222,6 @@ fn demand_does_not_wait_in_the_queue_of_the_background() {
 }
 
 #[test]
-fn time_limit_begins_after_the_wait_in_the_queue() {
-    const REQUESTS: usize = 128;
-    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
-    let mut options = options();
-    options.deadline = Duration::from_secs(1);
-    let device = RemoteDevice::open(&url, &options).unwrap();
-    drop(server.take_requests());
-    server.inject(vec![Fault::Stall; 2 * REQUESTS]);
-    start_reads(&device, 20, REQUESTS, Priority::Demand);
-    await_requests(&server, REQUESTS);
-    // These reads wait in the queue for one time limit. The read after them waits for two.
-    start_reads(&device, 20 + 2 * REQUESTS, REQUESTS, Priority::Demand);
-    read(&device, (20 + 4 * REQUESTS) * UNIT, UNIT).unwrap();
-    assert!(device.server_counts().unwrap().failed > REQUESTS as u64);
-}
-
-#[test]
 fn faults_that_pass_are_repeated() {
     let content = content(0);
     for fault in [
