@@ -156,6 +156,10 @@ impl BlockDevice for CountingDevice {
         self.inner.window_bytes()
     }
 
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
     fn pieces(&self) -> Option<Pieces> {
         self.inner.pieces()
     }

@@ -112,6 +112,10 @@ impl BlockDevice for DeadlineDevice {
         self.inner.window_bytes()
     }
 
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
     fn pieces(&self) -> Option<Pieces> {
         self.inner.pieces()
     }

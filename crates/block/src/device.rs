@@ -98,6 +98,12 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes, priority);
     }
 
+    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at its
+    /// end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
+    ///
+    /// The default implementation does nothing: the kernel may still write to the buffers of a request for a file.
+    fn cancel_in_flight(&self) {}
+
     /// Returns the pieces of the device, if the device receives long reads in pieces, for example from a server.
     /// Requests that end at the end of a piece complete earlier than longer ones. Callers divide a long read at the
     /// ends of pieces, and [announce](BlockDevice::announce) it first.

@@ -72,6 +72,10 @@ impl BlockDevice for RepairedDevice {
         self.inner.window_bytes()
     }
 
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
     fn pieces(&self) -> Option<Pieces> {
         self.inner.pieces()
     }

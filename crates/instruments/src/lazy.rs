@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A read-only device that delivers its content in pieces, like a device at a URL.
 ///
 /// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, or the
-/// test calls [`LazyDevice::perform_waiting`]. Any other request is complete when the call that submits it
+/// test calls [`LazyDevice::perform_waiting`], or the request is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete when the call that submits it
 /// returns.
 #[derive(Debug)]
 pub struct LazyDevice {
@@ -92,6 +92,12 @@ impl BlockDevice for LazyDevice {
         let needed: Vec<_> = state.waiting.extract_if(.., is_needed).collect();
         drop(state);
         perform_blocking(self, needed);
+    }
+
+    fn cancel_in_flight(&self) {
+        // The drop of a request cancels it.
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        drop(waiting);
     }
 
     fn pieces(&self) -> Option<Pieces> {

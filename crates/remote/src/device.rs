@@ -12,6 +12,7 @@ use crate::store::{self, StoreOptions};
 use crate::units::Units;
 use crate::{Error, ImageUrl, Result};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use larder_block::{
     BackEnd, BlockDevice, Error as DeviceError, Pieces, Priority, Request, ServerCounts, accepted,
     check_range, scatter,
@@ -20,9 +21,11 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
 
 /// The length of the first read, whose reply also contains the version. This is enough for the superblock,
 /// and for the block group descriptors of most images.
@@ -101,6 +104,8 @@ pub struct RemoteDevice {
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
     recorder: Option<Arc<Recorder>>,
+    /// Notifies the tasks of requests that they are cancelled.
+    cancelled: Arc<Notify>,
     /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
@@ -194,6 +199,7 @@ impl RemoteDevice {
             offset_bytes: options.offset_bytes,
             profile_units,
             recorder: options.recorder.clone(),
+            cancelled: Arc::default(),
             runtime: Some(runtime),
         })
     }
@@ -363,7 +369,9 @@ impl BlockDevice for RemoteDevice {
                 complete(request, &parts);
             } else {
                 let read = self.units.read(range_bytes, request.priority());
-                tokio::spawn(answer(read, request));
+                // It is notified also if the task has not started yet.
+                let cancelled = Arc::clone(&self.cancelled).notified_owned();
+                tokio::spawn(answer(read, request, cancelled));
             }
         }
     }
@@ -382,6 +390,10 @@ impl BlockDevice for RemoteDevice {
             let _runtime = self.runtime().enter();
             self.units.announce(start..start + len_bytes, priority);
         }
+    }
+
+    fn cancel_in_flight(&self) {
+        self.cancelled.notify_waiters();
     }
 
     fn pieces(&self) -> Option<Pieces> {
@@ -423,11 +435,16 @@ impl Drop for RemoteDevice {
     }
 }
 
-/// Completes `request` with the result of `read`.
-async fn answer(read: impl Future<Output = Result<Vec<Bytes>>>, request: Request) {
-    match read.await {
-        Ok(parts) => complete(request, &parts),
-        Err(error) => request.fail(error.errno()),
+/// Completes `request` with the result of `read`, or when it is cancelled.
+async fn answer(
+    read: impl Future<Output = Result<Vec<Bytes>>>,
+    request: Request,
+    cancelled: impl Future<Output = ()>,
+) {
+    match select(pin!(read), pin!(cancelled)).await {
+        Either::Left((Ok(parts), _)) => complete(request, &parts),
+        Either::Left((Err(error), _)) => request.fail(error.errno()),
+        Either::Right(_) => request.complete(Err(DeviceError::Cancelled)),
     }
 }
 

@@ -40,9 +40,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads runs of pages. Dropping this value waits until all requests are complete, at most for the timeout of
-/// the device. After a timeout, the requests that are still in flight keep references to their pages, the
-/// pool, the inodes and the device. The last request to complete frees these.
+/// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests, if
+/// the device can do so, and waits until all are complete, at most for the timeout of the device. After a timeout, the
+/// requests that are still in flight keep references to their pages, the pool, the inodes and the device. The last
+/// request to complete frees these.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
@@ -247,6 +248,7 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
+        self.filler.device.cancel_in_flight();
         let pages = self.in_flight.wait(self.deadline());
         if pages > 0 {
             tracing::warn!(pages, "closed before the device answered");
