@@ -89,12 +89,18 @@ impl Units {
         self.known.bytes_of(run)
     }
 
-    /// Returns the number of units that may be fetched long before they are read. Without a disk cache, memory must
-    /// keep them until then, and a part of it is left for other units.
-    pub(crate) fn prefetch_room(&self) -> usize {
+    /// Returns whether the content of the image was compared with a SHA-256, and the disk cache has a record of this.
+    pub(crate) fn is_checked(&self) -> bool {
+        let disk = self.disk.as_ref();
+        disk.is_some_and(|disk| disk.content().is_some())
+    }
+
+    /// Returns the number of units that may be fetched long before they are read. If they are not stored in a disk
+    /// cache, memory must keep them until then, and a part of it is left for other units.
+    pub(crate) fn prefetch_room(&self, is_stored: bool) -> usize {
         match self.disk {
-            Some(_) => usize::MAX,
-            None => self.known.capacity() / 4 * 3,
+            Some(_) if is_stored => usize::MAX,
+            _ => self.known.capacity() / 4 * 3,
         }
     }
 
