@@ -7,7 +7,6 @@
 //! A redirect that is not followed is an error with its status. `object_store` does not return the status of a
 //! redirect without a place, with which S3 replies in another region than that of the bucket.
 
-use crate::Error;
 use crate::error::Failure;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -104,33 +103,79 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client that drops the bodies of replies that report an error, and fails if a redirect was not followed.
+/// A client whose replies are [checked].
 #[derive(Debug)]
 struct Checked(reqwest::Client);
 
 #[async_trait]
 impl HttpService for Checked {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = self.0.call(request).await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
-            let error = Box::new(Error::Status(status.as_u16()));
-            return Err(HttpError::new(
-                HttpErrorKind::Unknown,
-                Failure::Final(error),
-            ));
-        }
-        let (parts, _) = response.into_parts();
-        Ok(HttpResponse::from_parts(parts, Bytes::new().into()))
+        checked(self.0.call(request).await?)
     }
+}
+
+/// Returns `reply`, without its body if it reports an error.
+///
+/// # Errors
+/// If the reply is a redirect that was not followed, or if `object_store` cannot parse its range.
+pub(crate) fn checked(reply: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let status = reply.status();
+    let failure = if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+        Failure::of_status(status.as_u16())
+    } else if has_last_offset(reply.headers()) {
+        Failure::WrongReply("its range is invalid".to_owned())
+    } else if status.is_success() {
+        return Ok(reply);
+    } else {
+        let (parts, _) = reply.into_parts();
+        return Ok(HttpResponse::from_parts(parts, Bytes::new().into()));
+    };
+    Err(HttpError::new(HttpErrorKind::Unknown, failure))
+}
+
+/// Returns whether the range of a reply contains the largest number. `object_store` adds 1 to the last offset of the
+/// range, without a check for overflow.
+fn has_last_offset(headers: &HeaderMap) -> bool {
+    let range = headers.get("content-range");
+    let range = range.and_then(|range| range.to_str().ok());
+    let mut numbers = range.unwrap_or_default().split([' ', '-', '/']);
+    numbers.any(|number| number.parse::<u64>() == Ok(u64::MAX))
 }
 
 impl Debug for Connector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         // The headers can contain credentials.
         f.write_str("Connector")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the failure of a reply with `status` and `range`, or `None` if it is accepted.
+    fn failure(status: u16, range: &str) -> Option<Failure> {
+        let mut reply = HttpResponse::new(Bytes::from_static(b"body").into());
+        *reply.status_mut() = StatusCode::from_u16(status).unwrap();
+        let range = range.parse().unwrap();
+        reply.headers_mut().insert("content-range", range);
+        let error = checked(reply).err();
+        error.map(|error| Failure::of_http(&error))
+    }
+
+    #[test]
+    fn redirects_and_ranges_that_cannot_be_parsed_are_errors() {
+        for (status, range) in [
+            (206, "bytes 0-9/10"),
+            (206, "bytes x"),
+            (304, ""),
+            (500, ""),
+        ] {
+            assert_eq!(failure(status, range), None, "{status} {range}");
+        }
+        assert_eq!(failure(301, ""), Some(Failure::of_status(301)));
+        let range = format!("bytes 0-{}/10", u64::MAX);
+        let wrong = failure(206, &range);
+        assert!(matches!(wrong, Some(Failure::WrongReply(_))), "{wrong:?}");
     }
 }
