@@ -1,5 +1,5 @@
-//! What a program of `credential_process` prints, the file with the token of a login, and the reply of the portal of IAM
-//! Identity Center.
+//! What a program of `credential_process` prints, the file with the token of a login, and the reply of the portal of
+//! IAM Identity Center.
 #![no_main]
 
 use larder_fuzz::assert_valid;

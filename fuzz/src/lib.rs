@@ -61,8 +61,8 @@ pub fn journal_superblock_with_checksum(bytes: &[u8; 1024]) -> [u8; 1024] {
     copy
 }
 
-/// Returns `bytes`, a file of the disk cache, with a valid magic number, version and checksum in its header, and a valid
-/// checksum in its record. If one of them is not complete, returns it unchanged.
+/// Returns `bytes`, a file of the disk cache, with a valid magic number, version and checksum in its header, and a
+/// valid checksum in its record. If one of them is not complete, it stays unchanged.
 #[must_use]
 pub fn cache_file_with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut copy = bytes.to_vec();

@@ -98,8 +98,8 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes, priority);
     }
 
-    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at its
-    /// end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
+    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at
+    /// its end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
     ///
     /// The default implementation does nothing: the kernel may still write to the buffers of a request for a file.
     fn cancel_in_flight(&self) {}
@@ -182,8 +182,8 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 }
 
-/// The pieces in which a device receives long reads. All pieces have the same length, but the first one can begin before
-/// the device, and the last one can end after it.
+/// The pieces in which a device receives long reads. All pieces have the same length, but the first one can begin
+/// before the device, and the last one can end after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {
     len_bytes: NonZeroU64,
@@ -192,8 +192,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Creates pieces of `len_bytes` for a device that begins at `start_bytes` of what the pieces divide. For example, the
-    /// device is a partition, and the whole disk is divided.
+    /// Creates pieces of `len_bytes` for a device that begins at `start_bytes` of what the pieces divide. For example,
+    /// the device is a partition, and the whole disk is divided.
     #[must_use]
     pub fn new(len_bytes: NonZeroU64, start_bytes: u64) -> Self {
         Self {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// A read-only device that delivers its content in pieces, like a device at a URL.
 ///
-/// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, or the
-/// test calls [`LazyDevice::perform_waiting`], or the request is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete when the call that submits it
-/// returns.
+/// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, the test calls
+/// [`LazyDevice::perform_waiting`], or it is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete
+/// when the call that submits it returns.
 #[derive(Debug)]
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,

@@ -239,7 +239,7 @@ fn transport(error: &HttpError) -> &'static str {
     }
 }
 
-/// Returns the status in a text such as `... status code: 503 Service Unavailable: `. The text can have a URL before it.
+/// Returns the status in a text such as `... status code: 503 Service Unavailable: `. A URL can precede it.
 fn status_in(text: &str) -> Option<u16> {
     let (_, after) = text.rsplit_once("status code: ")?;
     after.get(..3)?.parse().ok()

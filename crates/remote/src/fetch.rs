@@ -9,9 +9,9 @@
 //!
 //! # Time limit
 //! The time limit of a read begins when the read begins to wait for its permits. It begins again whenever a piece
-//! arrives: in the queue, a piece of any read, because the server answers, and afterwards a piece of the read itself. So
-//! if the server does not answer, the reads in the queue fail with those in flight. If it does, reads wait in the queue
-//! as long as necessary.
+//! arrives: while the read waits, a piece of any read, and afterwards a piece of the read itself. So if the server does
+//! not answer, the reads in the queue fail with those in flight. If it answers, reads wait in the queue as long as
+//! necessary.
 
 use crate::counters::Counters;
 use crate::error::Failure;
