@@ -3,7 +3,7 @@
 //! and a byte. If bytes are left after the last patch, the second half of the file is cut off.
 #![no_main]
 
-use larder_fuzz::cache_header_with_checksum;
+use larder_fuzz::cache_file_with_checksums;
 use larder_remote::disk_cache::{CacheDir, Identity, UNIT_BYTES};
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
@@ -31,6 +31,7 @@ static BASE: LazyLock<Base> = LazyLock::new(|| {
     let cache = CacheDir::open(dir.path(), u64::MAX).expect("it is private");
     let object = cache.object(&IDENTITY, SIZE_BYTES, "label");
     let object = object.expect("a file can be created");
+    object.confirm().expect("the file can be written");
     for unit in 0..3 {
         let written = object.write_unit(unit, &content(unit));
         written.expect("the file can be written");
@@ -69,14 +70,23 @@ fuzz_target!(|data: &[u8]| {
     if !cut.is_empty() {
         bytes.truncate(bytes.len() / 2);
     }
-    for bytes in [&bytes, &cache_header_with_checksum(&bytes)] {
+    for bytes in [&bytes, &cache_file_with_checksums(&bytes)] {
         std::fs::write(&BASE.file, bytes).expect("the file can be written");
         for found in BASE.cache.list().expect("it can be listed") {
             let is_printable = |label: String| !label.contains(char::is_control);
             assert!(found.label.is_none_or(is_printable));
         }
+        let Identity {
+            location,
+            version,
+            credentials,
+        } = IDENTITY;
+        let last = BASE.cache.last_version(location, credentials);
+        let last = last.expect("any file can be read");
+        assert!(last.is_none_or(|last| last == version));
         let object = BASE.cache.object(&IDENTITY, SIZE_BYTES, "label");
         let object = object.expect("any file can be used or replaced");
+        let _ = object.content();
         for unit in 0..3 {
             let mut buf = vec![0; content(unit).len()];
             if object.read_unit(unit, &mut buf) {

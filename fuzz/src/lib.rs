@@ -61,16 +61,21 @@ pub fn journal_superblock_with_checksum(bytes: &[u8; 1024]) -> [u8; 1024] {
     copy
 }
 
-/// Returns `bytes`, a file of the disk cache, with a valid magic number, version and checksum in its header.
-/// If the header is not complete, returns `bytes` unchanged.
+/// Returns `bytes`, a file of the disk cache, with a valid magic number, version and checksum in its header, and a
+/// valid checksum in its record. If one of them is not complete, it stays unchanged.
 #[must_use]
-pub fn cache_header_with_checksum(bytes: &[u8]) -> Vec<u8> {
+pub fn cache_file_with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut copy = bytes.to_vec();
     if let Some(header) = copy.first_chunk_mut::<512>() {
         header[..12].copy_from_slice(b"larderdc\x01\0\0\0");
         header[496..].fill(0);
         let checksum = XxHash3_128::oneshot(header);
         header[496..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    if let Some(record) = copy.get_mut(512..4096) {
+        record[3568..].fill(0);
+        let checksum = XxHash3_128::oneshot_with_seed(1, record);
+        record[3568..].copy_from_slice(&checksum.to_le_bytes());
     }
     copy
 }
@@ -101,6 +106,17 @@ pub fn gpt_with_checksums(bytes: &[u8]) -> Vec<u8> {
     let checksum = crc32fast::hash(header);
     header[16..20].copy_from_slice(&checksum.to_le_bytes());
     copy
+}
+
+/// Checks that requests can be signed with a key: its ID and its token can be parts of headers.
+///
+/// # Panics
+/// If they cannot.
+pub fn assert_valid((id, token): &(String, Option<String>)) {
+    for text in std::iter::once(id).chain(token) {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        assert!(is_plain && !text.is_empty(), "{text:?}");
+    }
 }
 
 /// Returns `bytes`, a profile, with the line `end` of its other lines in place of its last line.

@@ -1,10 +1,10 @@
 //! A device that counts its reads and writes.
 
 use crate::{
-    BackEnd, BlockDevice, Priority, Request, Result, ServerCounts, gathered_bytes, total_bytes,
+    BackEnd, BlockDevice, Pieces, Priority, Request, Result, ServerCounts, gathered_bytes,
+    total_bytes,
 };
 use std::io::{IoSlice, IoSliceMut};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -156,8 +156,12 @@ impl BlockDevice for CountingDevice {
         self.inner.window_bytes()
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        self.inner.piece_bytes()
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        self.inner.pieces()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -19,12 +19,11 @@
 use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
 use crate::{
-    BackEnd, BlockDevice, Error, Priority, Request, Result, ServerCounts, check_range, total_bytes,
-    waiting,
+    BackEnd, BlockDevice, Error, Pieces, Priority, Request, Result, ServerCounts, check_range,
+    total_bytes, waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,8 +112,12 @@ impl BlockDevice for DeadlineDevice {
         self.inner.window_bytes()
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        self.inner.piece_bytes()
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        self.inner.pieces()
     }
 
     fn back_end(&self) -> BackEnd {

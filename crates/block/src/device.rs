@@ -98,10 +98,16 @@ pub trait BlockDevice: Debug + Send + Sync {
         let _ = (offset_bytes, len_bytes, priority);
     }
 
-    /// Returns the length of a piece, in bytes, if the device receives long reads in pieces, for example from
-    /// a server. Requests that end at multiples of this length complete earlier than longer ones. Callers
-    /// divide a long read at these multiples, and [announce](BlockDevice::announce) it first.
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
+    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at
+    /// its end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
+    ///
+    /// The default implementation does nothing: the kernel may still write to the buffers of a request for a file.
+    fn cancel_in_flight(&self) {}
+
+    /// Returns the pieces of the device, if the device receives long reads in pieces, for example from a server.
+    /// Requests that end at the end of a piece complete earlier than longer ones. Callers divide a long read at the
+    /// ends of pieces, and [announce](BlockDevice::announce) it first.
+    fn pieces(&self) -> Option<Pieces> {
         None
     }
 
@@ -173,6 +179,33 @@ pub trait BlockDevice: Debug + Send + Sync {
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
         let _ = (offset_bytes, len_bytes);
         Ok(false)
+    }
+}
+
+/// The pieces in which a device receives long reads. All pieces have the same length, but the first one can begin
+/// before the device, and the last one can end after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    len_bytes: NonZeroU64,
+    /// The number of bytes of the first piece that precede the device.
+    before_bytes: u64,
+}
+
+impl Pieces {
+    /// Creates pieces of `len_bytes` for a device that begins at `start_bytes` of what the pieces divide. For example,
+    /// the device is a partition, and the whole disk is divided.
+    #[must_use]
+    pub fn new(len_bytes: NonZeroU64, start_bytes: u64) -> Self {
+        Self {
+            len_bytes,
+            before_bytes: start_bytes % len_bytes,
+        }
+    }
+
+    /// Returns the number of the piece that contains the byte at `offset_bytes` of the device.
+    #[must_use]
+    pub fn number(&self, offset_bytes: u64) -> u64 {
+        self.before_bytes.saturating_add(offset_bytes) / self.len_bytes
     }
 }
 

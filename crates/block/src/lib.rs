@@ -43,7 +43,9 @@ pub use back_end::{BackEnd, UnknownBackEnd};
 pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, scatter, total_bytes};
 pub use counting::{CountingDevice, IoCounts};
 pub use deadline::DeadlineDevice;
-pub use device::{BlockDevice, accepted, check_range, divided, perform_blocking, write_all};
+pub use device::{
+    BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, write_all,
+};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use file::{FileDevice, FileRange};

@@ -14,11 +14,11 @@
 //! searches and is passed on whole.
 
 use crate::{
-    BackEnd, BlockDevice, Priority, Request, Result, check_range, divided, perform_blocking,
-    total_bytes,
+    BackEnd, BlockDevice, Pieces, Priority, Request, Result, check_range, divided,
+    perform_blocking, total_bytes,
 };
 use std::io::IoSliceMut;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,8 +197,12 @@ impl BlockDevice for RemapDevice {
         self.inner.window_bytes()
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        self.inner.piece_bytes()
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        self.inner.pieces()
     }
 
     fn back_end(&self) -> BackEnd {

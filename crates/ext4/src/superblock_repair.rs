@@ -2,9 +2,10 @@
 //! not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
-use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, divided, perform_blocking};
+use larder_block::{
+    BackEnd, BlockDevice, Pieces, Priority, Request, Result, divided, perform_blocking,
+};
 use std::io::IoSliceMut;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// The start and the end of the superblock on the device, in bytes.
@@ -71,8 +72,12 @@ impl BlockDevice for RepairedDevice {
         self.inner.window_bytes()
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        self.inner.piece_bytes()
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        self.inner.pieces()
     }
 
     fn back_end(&self) -> BackEnd {

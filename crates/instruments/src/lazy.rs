@@ -1,6 +1,6 @@
 //! A device that performs background requests only on demand.
 
-use larder_block::{BackEnd, BlockDevice, Priority, Request, Result, perform_blocking};
+use larder_block::{BackEnd, BlockDevice, Pieces, Priority, Request, Result, perform_blocking};
 use parking_lot::Mutex;
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// A read-only device that delivers its content in pieces, like a device at a URL.
 ///
-/// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, or the
-/// test calls [`LazyDevice::perform_waiting`]. Any other request is complete when the call that submits it
-/// returns.
+/// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, the test calls
+/// [`LazyDevice::perform_waiting`], or it is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete
+/// when the call that submits it returns.
 #[derive(Debug)]
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,
@@ -94,8 +94,14 @@ impl BlockDevice for LazyDevice {
         perform_blocking(self, needed);
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        Some(self.piece_bytes)
+    fn cancel_in_flight(&self) {
+        // The drop of a request cancels it.
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        drop(waiting);
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        Some(Pieces::new(self.piece_bytes, 0))
     }
 
     fn back_end(&self) -> BackEnd {

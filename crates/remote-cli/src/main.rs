@@ -249,6 +249,13 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
             "give credentials as the tools of the server expect them, for example in AWS_ACCESS_KEY_ID and \
              AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials, or use --anonymous for a public object",
         ),
+        Error::Status(300..400) => Some(
+            "give the URL to which the server redirects, or check --endpoint and the region of the bucket \
+             (AWS_REGION)",
+        ),
+        Error::Status(_) => Some(
+            "check the URL, --endpoint, the region of the bucket (AWS_REGION) and the credentials",
+        ),
         Error::NoCredentials(_) => Some("give credentials, or use --anonymous for a public object"),
         Error::Certificate(_) => {
             Some("if you trust the server, name the certificate of its authority in SSL_CERT_FILE")

@@ -74,6 +74,10 @@ fn failures_say_what_to_do_and_hide_secrets() {
     for (fault, expected) in [
         (Fault::Status(404), "no such object"),
         (Fault::Status(403), "credentials"),
+        (Fault::Status(400), "status 400 (Bad Request)"),
+        (Fault::Status(400), "--endpoint"),
+        (Fault::Status(301), "status 301 (Moved Permanently)"),
+        (Fault::Status(301), "AWS_REGION"),
         (Fault::NoEtag, "--allow-unversioned"),
     ] {
         fixture.server.inject([fault]);

@@ -7,7 +7,7 @@ mod larder;
 
 use fixture::{Fixture, SECRET, assert_hidden};
 use larder::command;
-use larder_testkit::http::{Proxy, TlsServer};
+use larder_testkit::http::{Fault, Proxy, TlsServer};
 use std::fs;
 use std::process::{Command, Output};
 
@@ -112,6 +112,26 @@ fn certificate_must_be_of_a_trusted_authority_and_for_the_host() {
         assert!(messages.contains("SSL_CERT_FILE"), "{messages}");
         assert_eq!(fixture.server.take_requests().len(), 0);
     }
+}
+
+#[test]
+fn redirect_from_https_to_http_is_refused_at_once() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let tls = TlsServer::before(fixture.server.address(), "localhost");
+    let authority = fixture.path("authority");
+    fs::write(&authority, tls.authority()).unwrap();
+    let trusted = [("SSL_CERT_FILE", authority.to_str().unwrap())];
+    let plain = fixture.server.url("disk.img");
+    fixture.server.inject([Fault::Redirect(plain)]);
+    let port = tls.address().port();
+    let url = format!("https://localhost:{port}/disk.img?token={SECRET}");
+    let output = output(&mut cat(&url, &trusted));
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(messages.contains("status 302"), "{messages}");
+    assert_eq!(fixture.server.take_requests().len(), 1);
 }
 
 #[test]

@@ -3,13 +3,18 @@
 //! They replace the clients that `object_store` would create itself, for two reasons. After a redirect, those
 //! clients send the previous URL as the `Referer`, although its query can be a credential. They also read the
 //! whole body of a reply that reports an error, whatever its length.
+//!
+//! A redirect that is not followed is an error with its status. `object_store` does not return the status of a
+//! redirect without a place, with which S3 replies in another region than that of the bucket.
 
+use crate::error::Failure;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions, HeaderMap};
+use reqwest::StatusCode;
 use reqwest::redirect::Policy;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
@@ -56,22 +61,28 @@ impl Connector {
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let allows_http = allows_http.as_deref() == Some("true");
         let follows_to_other_hosts = self.follows_to_other_hosts;
         let redirects = Policy::custom(move |attempt| {
             let previous = attempt.previous();
             let is_same_host = previous
                 .last()
                 .is_some_and(|url| url.host_str() == attempt.url().host_str());
-            if previous.len() > MAX_REDIRECTS || !(is_same_host || follows_to_other_hosts) {
-                attempt.stop()
-            } else {
+            let scheme = attempt.url().scheme();
+            let is_allowed = scheme == "https" || allows_http && scheme == "http";
+            if previous.len() <= MAX_REDIRECTS
+                && is_allowed
+                && (is_same_host || follows_to_other_hosts)
+            {
                 attempt.follow()
+            } else {
+                attempt.stop()
             }
         });
         let client = reqwest::Client::builder()
             .referer(false)
             .redirect(redirects)
-            .https_only(allows_http.as_deref() != Some("true"))
+            .https_only(!allows_http)
             .user_agent(USER_AGENT)
             .default_headers(self.headers.clone())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -88,29 +99,83 @@ impl HttpConnector for Connector {
                 store: "HTTP",
                 source: Box::new(error),
             })?;
-        Ok(HttpClient::new(WithoutErrorBodies(client)))
+        Ok(HttpClient::new(Checked(client)))
     }
 }
 
-/// A client that drops the bodies of replies that report an error.
+/// A client whose replies are [checked].
 #[derive(Debug)]
-struct WithoutErrorBodies(reqwest::Client);
+struct Checked(reqwest::Client);
 
 #[async_trait]
-impl HttpService for WithoutErrorBodies {
+impl HttpService for Checked {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = self.0.call(request).await?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let (parts, _) = response.into_parts();
-        Ok(HttpResponse::from_parts(parts, Bytes::new().into()))
+        checked(self.0.call(request).await?)
     }
+}
+
+/// Returns `reply`, without its body if it reports an error.
+///
+/// # Errors
+/// If the reply is a redirect that was not followed, or if `object_store` cannot parse its range.
+pub(crate) fn checked(reply: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let status = reply.status();
+    let failure = if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
+        Failure::of_status(status.as_u16())
+    } else if has_last_offset(reply.headers()) {
+        Failure::WrongReply("its range is invalid".to_owned())
+    } else if status.is_success() {
+        return Ok(reply);
+    } else {
+        let (parts, _) = reply.into_parts();
+        return Ok(HttpResponse::from_parts(parts, Bytes::new().into()));
+    };
+    Err(HttpError::new(HttpErrorKind::Unknown, failure))
+}
+
+/// Returns whether the range of a reply contains the largest number. `object_store` adds 1 to the last offset of the
+/// range, without a check for overflow.
+fn has_last_offset(headers: &HeaderMap) -> bool {
+    let range = headers.get("content-range");
+    let range = range.and_then(|range| range.to_str().ok());
+    let mut numbers = range.unwrap_or_default().split([' ', '-', '/']);
+    numbers.any(|number| number.parse::<u64>() == Ok(u64::MAX))
 }
 
 impl Debug for Connector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         // The headers can contain credentials.
         f.write_str("Connector")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the failure of a reply with `status` and `range`, or `None` if it is accepted.
+    fn failure(status: u16, range: &str) -> Option<Failure> {
+        let mut reply = HttpResponse::new(Bytes::from_static(b"body").into());
+        *reply.status_mut() = StatusCode::from_u16(status).unwrap();
+        let range = range.parse().unwrap();
+        reply.headers_mut().insert("content-range", range);
+        let error = checked(reply).err();
+        error.map(|error| Failure::of_http(&error))
+    }
+
+    #[test]
+    fn redirects_and_ranges_that_cannot_be_parsed_are_errors() {
+        for (status, range) in [
+            (206, "bytes 0-9/10"),
+            (206, "bytes x"),
+            (304, ""),
+            (500, ""),
+        ] {
+            assert_eq!(failure(status, range), None, "{status} {range}");
+        }
+        assert_eq!(failure(301, ""), Some(Failure::of_status(301)));
+        let range = format!("bytes 0-{}/10", u64::MAX);
+        let wrong = failure(206, &range);
+        assert!(matches!(wrong, Some(Failure::WrongReply(_))), "{wrong:?}");
     }
 }

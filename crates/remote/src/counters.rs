@@ -1,6 +1,5 @@
 //! Counters of a remote image.
 
-use crate::pace::Pace;
 use larder_block::ServerCounts;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -22,8 +21,6 @@ pub(crate) struct Counters {
     pub(crate) ahead_bytes: AtomicU64,
     pub(crate) profile_bytes: AtomicU64,
     pub(crate) profile_used_bytes: AtomicU64,
-    /// The delay and the bandwidth of the link.
-    pub(crate) pace: Pace,
     latencies: Latencies,
     activity: Mutex<Activity>,
     last_failure: Mutex<Option<String>>,
@@ -33,13 +30,11 @@ impl Counters {
     /// Counts the time from a request to the head of its reply.
     pub(crate) fn count_latency(&self, latency: Duration) {
         self.latencies.count(latency);
-        self.pace.count_delay(latency, Instant::now());
     }
 
-    /// Counts bytes that arrived now.
+    /// Counts bytes that arrived.
     pub(crate) fn count_fetched(&self, bytes: u64) {
         self.fetched_bytes.fetch_add(bytes, Relaxed);
-        self.pace.count_bytes(bytes, Instant::now());
     }
 
     /// Counts a request, which is in flight until the result is dropped.

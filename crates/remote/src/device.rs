@@ -5,23 +5,27 @@ use crate::digest::ContentDigest;
 use crate::disk_cache::{CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
+use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::profile::{self, Location, Recorder, WorkingSet};
 use crate::store::{self, StoreOptions};
 use crate::units::Units;
 use crate::{Error, ImageUrl, Result};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use larder_block::{
-    BackEnd, BlockDevice, Error as DeviceError, Priority, Request, ServerCounts, accepted,
+    BackEnd, BlockDevice, Error as DeviceError, Pieces, Priority, Request, ServerCounts, accepted,
     check_range, scatter,
 };
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
 
 /// The length of the first read, whose reply also contains the version. This is enough for the superblock,
 /// and for the block group descriptors of most images.
@@ -104,6 +108,8 @@ pub struct RemoteDevice {
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
     recorder: Option<Arc<Recorder>>,
+    /// Notifies the tasks of requests that they are cancelled.
+    cancelled: Arc<Notify>,
     /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
@@ -140,7 +146,7 @@ impl RemoteDevice {
             .transpose()?;
         let last = last.flatten().and_then(|text| Version::of_text(&text));
         let object = Object { store, path };
-        let replies = first_replies(&runtime, object, last, &store_options, options)?;
+        let replies = first_replies(&runtime, url, object, last, &store_options, options)?;
         let FirstReplies {
             fetcher,
             first,
@@ -202,6 +208,7 @@ impl RemoteDevice {
                 .map_or(left_bytes, |size_bytes| size_bytes.min(left_bytes)),
             profile_units,
             recorder: options.recorder.clone(),
+            cancelled: Arc::default(),
             runtime: Some(runtime),
         })
     }
@@ -259,13 +266,14 @@ struct FirstReplies {
     working_set: Option<WorkingSet>,
 }
 
-/// Requests the start of `object`, and the profile of `options`, if there is one. Both are requested at once.
-/// `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
+/// Requests the start of `object`, which is at `url`, and the profile of `options`, if there is one. Both are requested
+/// at once. `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
 ///
 /// # Errors
 /// If a request fails, if the object is not acceptable, or if the profile does not belong to it.
 fn first_replies(
     runtime: &Runtime,
+    url: &ImageUrl,
     object: Object,
     last: Option<Version>,
     store_options: &StoreOptions<'_>,
@@ -282,11 +290,16 @@ fn first_replies(
             working_set: None,
         });
     }
-    let counters = Arc::default();
+    let meter = Meter::default();
+    let meter_of_profile = match &options.profile {
+        Some(Location::Url(profile)) if profile.is_on_server_of(url) => meter.clone(),
+        _ => meter.of_other_server(),
+    };
     let working_set = async {
         match &options.profile {
             Some(location) => {
-                let load = WorkingSet::load(location, store_options, &counters, options.deadline);
+                let deadline = options.deadline;
+                let load = WorkingSet::load(location, store_options, meter_of_profile, deadline);
                 load.await.map(Some)
             }
             None => Ok(None),
@@ -297,7 +310,7 @@ fn first_replies(
         if last.is_some() { 1 } else { FIRST_BYTES },
         options.deadline,
         options.allow_unversioned,
-        Arc::clone(&counters),
+        meter,
     );
     let both = async { tokio::join!(opened, working_set) };
     let (opened, working_set) = runtime.block_on(both);
@@ -365,7 +378,9 @@ impl BlockDevice for RemoteDevice {
                 complete(request, &parts);
             } else {
                 let read = self.units.read(range_bytes, request.priority());
-                tokio::spawn(answer(read, request));
+                // It is notified also if the task has not started yet.
+                let cancelled = Arc::clone(&self.cancelled).notified_owned();
+                tokio::spawn(answer(read, request, cancelled));
             }
         }
     }
@@ -386,12 +401,18 @@ impl BlockDevice for RemoteDevice {
         }
     }
 
-    fn piece_bytes(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(UNIT_BYTES)
+    fn cancel_in_flight(&self) {
+        self.cancelled.notify_waiters();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        // The units divide the object, not the device.
+        let pieces = |len_bytes| Pieces::new(len_bytes, self.offset_bytes);
+        NonZeroU64::new(UNIT_BYTES).map(pieces)
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        Some(self.units.fetcher().counters.pace.window_bytes())
+        Some(self.units.fetcher().window_bytes())
     }
 
     fn back_end(&self) -> BackEnd {
@@ -403,7 +424,7 @@ impl BlockDevice for RemoteDevice {
     }
 
     fn server_counts(&self) -> Option<ServerCounts> {
-        Some(self.units.fetcher().counters.to_counts())
+        Some(self.units.fetcher().counters().to_counts())
     }
 }
 
@@ -423,11 +444,16 @@ impl Drop for RemoteDevice {
     }
 }
 
-/// Completes `request` with the result of `read`.
-async fn answer(read: impl Future<Output = Result<Vec<Bytes>>>, request: Request) {
-    match read.await {
-        Ok(parts) => complete(request, &parts),
-        Err(error) => request.fail(error.errno()),
+/// Completes `request` with the result of `read`, or when it is cancelled.
+async fn answer(
+    read: impl Future<Output = Result<Vec<Bytes>>>,
+    request: Request,
+    cancelled: impl Future<Output = ()>,
+) {
+    match select(pin!(read), pin!(cancelled)).await {
+        Either::Left((Ok(parts), _)) => complete(request, &parts),
+        Either::Left((Err(error), _)) => request.fail(error.errno()),
+        Either::Right(_) => request.complete(Err(DeviceError::Cancelled)),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::profile;
 use crate::redact::redact;
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
+use reqwest::StatusCode;
 use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
@@ -14,6 +15,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The maximum length of a reason, in bytes. Servers can send long texts.
 const MAX_REASON_BYTES: usize = 200;
+
+/// The text of a failure after a time limit.
+const NO_ANSWER: &str = "the server does not answer";
 
 /// The beginning of the text of an error of TLS that does not pass.
 const CERTIFICATE: &str = "invalid peer certificate";
@@ -34,11 +38,16 @@ pub enum Error {
     #[error("{0}")]
     Settings(String),
     /// The object does not exist.
-    #[error("the server has no such object")]
+    #[error("the server has no such object (status 404)")]
     NotFound,
     /// The server refuses access.
-    #[error("the server denies access: the credentials are missing, wrong or expired")]
+    #[error(
+        "the server denies access (status 401 or 403): the credentials are missing, wrong or expired"
+    )]
     Denied,
+    /// The server refuses the request for another reason, or redirects it to a place that is not followed.
+    #[error("the server replied with {}", described(*.0))]
+    Status(u16),
     /// The credentials of the user cannot be obtained.
     #[error("{0}")]
     Credentials(String),
@@ -84,7 +93,7 @@ pub enum Error {
     /// The disk cache cannot be used.
     #[error("{0}")]
     Cache(String),
-    /// The last attempt failed. No time is left for another attempt, or another attempt would fail, too.
+    /// The last attempt failed, and no time is left for another one.
     #[error("no request was successful (time limit: {0:?}); the last failure: {1}")]
     Deadline(Duration, Failure),
 }
@@ -108,8 +117,8 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The object does not exist, or is not the one that was opened, or access is denied. Another attempt
-    /// would fail, too.
+    /// Another attempt would fail, too: the server refuses the request, or the object is not the one that was
+    /// opened.
     #[error("{0}")]
     Final(Box<Error>),
     /// The server replied to a range request with the whole object.
@@ -126,8 +135,8 @@ pub enum Failure {
         /// The number of bytes that were requested.
         expected: u64,
     },
-    /// The server reported an error.
-    #[error("the server replied with status {0}")]
+    /// The server reported an error that may pass.
+    #[error("the server replied with {}", described(*.0))]
     Status(u16),
     /// The request or its reply was not transferred.
     #[error("{0}")]
@@ -139,7 +148,11 @@ impl Failure {
     pub(crate) fn of(error: &StoreError) -> Self {
         let last = |error| Self::Final(Box::new(error));
         match error {
-            StoreError::NotFound { .. } => last(Error::NotFound),
+            // The client for web servers returns this error for other statuses, too.
+            StoreError::NotFound { .. } => match status_in(&error.to_string()) {
+                Some(status) if status != 404 => Self::of_status(status),
+                _ => last(Error::NotFound),
+            },
             StoreError::Precondition { .. } | StoreError::NotModified { .. } => {
                 last(Error::Replaced)
             }
@@ -152,10 +165,28 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of a request for which no reply arrives in time.
+    pub(crate) fn no_answer() -> Self {
+        Self::Transport(NO_ANSWER.to_owned())
+    }
+
+    /// Classifies a status that is not a success.
+    pub(crate) fn of_status(status: u16) -> Self {
+        match status {
+            // A request timeout, too many requests, and errors of the server.
+            408 | 429 | 500.. => Self::Status(status),
+            _ => Self::Final(Box::new(Error::Status(status))),
+        }
+    }
+
     /// Classifies an error of the transfer.
     pub(crate) fn of_http(error: &HttpError) -> Self {
         let mut source = error.source();
         while let Some(current) = source {
+            // The connector has classified it.
+            if let Some(failure) = current.downcast_ref::<Self>() {
+                return failure.clone();
+            }
             let text = current.to_string();
             // The client has no type for this error.
             if text.starts_with(CERTIFICATE) {
@@ -169,12 +200,7 @@ impl Failure {
 
     /// Returns whether another attempt may succeed.
     pub(crate) fn may_pass(&self) -> bool {
-        match self {
-            Self::Final(_) => false,
-            // A request timeout, too many requests, and errors of the server.
-            Self::Status(status) => matches!(status, 408 | 429 | 500..),
-            _ => true,
-        }
+        !matches!(self, Self::Final(_))
     }
 
     fn of_chain(error: &StoreError) -> Self {
@@ -194,7 +220,7 @@ impl Failure {
         }
         let text = error.to_string();
         if let Some(status) = status_in(&text) {
-            Self::Status(status)
+            Self::of_status(status)
         } else if text.contains("non-partial response") {
             Self::NotPartial
         } else {
@@ -206,17 +232,26 @@ impl Failure {
 fn transport(error: &HttpError) -> &'static str {
     match error.kind() {
         HttpErrorKind::Connect => "cannot connect to the server",
-        HttpErrorKind::Timeout => "the server does not answer",
+        HttpErrorKind::Timeout => NO_ANSWER,
         HttpErrorKind::Interrupted => "the connection was interrupted",
         HttpErrorKind::Decode => "the reply cannot be decoded, or ends early",
         _ => "the request failed",
     }
 }
 
-/// Returns the status in a text such as `status code: 503 Service Unavailable: ...`.
+/// Returns the status in a text such as `... status code: 503 Service Unavailable: `. A URL can precede it.
 fn status_in(text: &str) -> Option<u16> {
-    let (_, after) = text.split_once("status code: ")?;
+    let (_, after) = text.rsplit_once("status code: ")?;
     after.get(..3)?.parse().ok()
+}
+
+/// Returns a text such as `status 400 (Bad Request)`.
+fn described(status: u16) -> String {
+    let known = StatusCode::from_u16(status).ok();
+    match known.and_then(|status| status.canonical_reason()) {
+        Some(reason) => format!("status {status} ({reason})"),
+        None => format!("status {status}"),
+    }
 }
 
 /// Returns the beginning of `text`, without control characters.
@@ -229,4 +264,38 @@ fn shortened(text: &str) -> String {
         short.pop();
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_that_may_pass_are_failures_and_others_are_errors() {
+        for status in [408, 429, 500, 503, 599] {
+            assert_eq!(Failure::of_status(status), Failure::Status(status));
+        }
+        for status in [301, 307, 400, 405, 409, 410, 416, 499] {
+            let failure = Failure::of_status(status);
+            assert!(!failure.may_pass());
+            assert!(failure.to_string().contains(&format!("status {status}")));
+        }
+        assert_eq!(
+            Error::Status(400).to_string(),
+            "the server replied with status 400 (Bad Request)"
+        );
+        assert_eq!(
+            Failure::Status(599).to_string(),
+            "the server replied with status 599"
+        );
+    }
+
+    #[test]
+    fn status_is_the_last_one_in_a_text() {
+        let text = "for http://host/status code: 200: status code: 503 Service Unavailable: ";
+        assert_eq!(status_in(text), Some(503));
+        for text in ["503", "status code: x", "status code: 50"] {
+            assert_eq!(status_in(text), None, "{text}");
+        }
+    }
 }

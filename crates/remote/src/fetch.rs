@@ -8,16 +8,20 @@
 //! requests that open an object, and those that load a profile or a pack from a server, need no permit.
 //!
 //! # Time limit
-//! The time limit of a read begins when the read has its permits, because the reads before it have time limits of
-//! their own. It begins again whenever a piece arrives.
+//! The time limit of a read begins when the read begins to wait for its permits. It begins again whenever a piece
+//! arrives: while the read waits, a piece of any read, and afterwards a piece of the read itself. So if the server does
+//! not answer, the reads in the queue fail with those in flight. If it answers, reads wait in the queue as long as
+//! necessary.
 
 use crate::counters::Counters;
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::urgency::Urgency;
 use crate::{Error, Result};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,6 +40,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// If a server replies to this number of attempts with the whole object, it does not support ranges.
 const WHOLE_ATTEMPTS: u32 = 3;
 
+/// The permits of a read: the further permit, unless the read is urgent, and the permit.
+type Permits<'f> = (Option<SemaphorePermit<'f>>, SemaphorePermit<'f>);
+
 /// Reads ranges of one version of an object.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
@@ -44,9 +51,11 @@ pub(crate) struct Fetcher {
     deadline: Duration,
     all: Semaphore,
     background: Semaphore,
+    /// The time at which a piece of any read arrived last.
+    last_arrival: Mutex<Instant>,
     /// Whether no request may be sent.
     is_offline: bool,
-    pub(crate) counters: Arc<Counters>,
+    meter: Meter,
 }
 
 impl Fetcher {
@@ -56,21 +65,21 @@ impl Fetcher {
         len_bytes: u64,
         deadline: Duration,
         allows_unversioned: bool,
-        counters: Arc<Counters>,
+        meter: Meter,
     ) -> Result<(Self, Bytes)> {
-        let (bytes, version) = match first(&object, len_bytes, &counters, deadline).await {
-            Err(Error::Deadline(_, Failure::NotPartial)) => return Err(Error::NoRanges),
-            // A range request for an empty object fails with status 416.
-            Err(Error::Deadline(_, Failure::Status(416))) => return Err(Error::Empty),
-            read => read?,
-        };
+        let first = first(&object, len_bytes, &meter, deadline).await;
+        let (bytes, version) = first.map_err(|error| match error {
+            // The reply to a range request for an empty object.
+            Error::Status(416) => Error::Empty,
+            error => error,
+        })?;
         if !(version.is_strong() || allows_unversioned && version.is_known()) {
             return Err(Error::NoVersion);
         }
         if i64::try_from(version.size_bytes).is_err() {
             return Err(Error::Settings("the object is too large".to_owned()));
         }
-        let fetcher = Self::new(object, version, deadline, counters);
+        let fetcher = Self::new(object, version, deadline, meter);
         Ok((fetcher, bytes))
     }
 
@@ -78,24 +87,34 @@ impl Fetcher {
     pub(crate) fn offline(object: Object, version: Version) -> Self {
         Self {
             is_offline: true,
-            ..Self::new(object, version, Duration::ZERO, Arc::default())
+            ..Self::new(object, version, Duration::ZERO, Meter::default())
         }
     }
 
-    fn new(object: Object, version: Version, deadline: Duration, counters: Arc<Counters>) -> Self {
+    fn new(object: Object, version: Version, deadline: Duration, meter: Meter) -> Self {
         Self {
             object,
             version,
             deadline,
             all: Semaphore::new(REQUESTS),
             background: Semaphore::new(BACKGROUND_REQUESTS),
+            last_arrival: Mutex::new(Instant::now()),
             is_offline: false,
-            counters,
+            meter,
         }
     }
 
     pub(crate) fn version(&self) -> &Version {
         &self.version
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.meter.counters
+    }
+
+    /// Returns the length of a window of readahead that keeps the link busy, in bytes.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.meter.pace.window_bytes()
     }
 
     /// Reads `range`, which must be inside the object, in pieces of `piece_bytes`; the last piece can be shorter.
@@ -111,27 +130,47 @@ impl Fetcher {
         if self.is_offline {
             return Err(Error::NotCached);
         }
-        let _permits = self.permits(urgency).await;
-        let attempts = Attempts::new(&self.counters, self.deadline);
         let (start, end) = (range.start, range.end);
-        let read = self.read_now(attempts, range, piece_bytes, deliver).await;
+        let read = async {
+            let (_permits, limit_start) = self.permits_in_time(urgency).await?;
+            let mut attempts = Attempts::new(&self.meter, self.deadline);
+            attempts.start = limit_start;
+            self.read_now(attempts, range, piece_bytes, deliver).await
+        };
         // The object existed when it was opened, so it was removed since then.
-        let read = read.map_err(|error| match error {
+        let read = read.await.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
             error => error,
         });
         if let Err(error) = &read {
-            self.counters.failed.fetch_add(1, Relaxed);
+            self.counters().failed.fetch_add(1, Relaxed);
             tracing::warn!(start, end, "cannot read the image: {error}");
         }
         read
     }
 
+    /// Waits for the permits of a read. Returns them, and the time at which the time limit of the read began.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] if the time limit passes before the read has its permits.
+    async fn permits_in_time(&self, urgency: &Urgency) -> Result<(Permits<'_>, Instant)> {
+        let queued = Instant::now();
+        let limit_start = || queued.max(*self.last_arrival.lock());
+        let mut permits = pin!(self.permits(urgency));
+        loop {
+            let start = limit_start();
+            let left = self.deadline.saturating_sub(start.elapsed());
+            if let Ok(permits) = tokio::time::timeout(left, permits.as_mut()).await {
+                return Ok((permits, limit_start()));
+            }
+            if limit_start() == start {
+                return Err(Error::Deadline(self.deadline, Failure::no_answer()));
+            }
+        }
+    }
+
     /// Waits for the permits of a read.
-    async fn permits(
-        &self,
-        urgency: &Urgency,
-    ) -> (Option<SemaphorePermit<'_>>, SemaphorePermit<'_>) {
+    async fn permits(&self, urgency: &Urgency) -> Permits<'_> {
         let open = "the semaphores are never closed";
         let raised = pin!(urgency.raised());
         let background = match select(raised, pin!(self.background.acquire())).await {
@@ -166,12 +205,13 @@ impl Fetcher {
         piece_bytes: u64,
         deliver: &mut impl FnMut(Bytes),
     ) -> Result<(), Failure> {
-        let _request = self.counters.start_request();
+        let _request = self.counters().start_request();
         let get = self.object.get(rest.clone(), Some(&self.version));
         let (mut body, _) = attempts.head(get).await?;
         while !body.is_complete() {
             let piece = attempts.in_time(body.next(piece_bytes)).await?;
             attempts.succeed(&piece);
+            *self.last_arrival.lock() = attempts.start;
             rest.start += piece.len() as u64;
             deliver(piece);
         }
@@ -183,13 +223,13 @@ impl Fetcher {
 async fn first(
     object: &Object,
     len_bytes: u64,
-    counters: &Arc<Counters>,
+    meter: &Meter,
     deadline: Duration,
 ) -> Result<(Bytes, Version)> {
-    let mut attempts = Attempts::new(counters, deadline);
+    let mut attempts = Attempts::new(meter, deadline);
     loop {
         let attempt = async {
-            let _request = counters.start_request();
+            let _request = meter.counters.start_request();
             let (mut body, version) = attempts.head(object.get(0..len_bytes, None)).await?;
             let bytes = attempts.in_time(body.next(len_bytes)).await?;
             attempts.succeed(&bytes);
@@ -204,11 +244,11 @@ async fn first(
 
 /// The attempts to read a range. Each piece that arrives is a success. After a success, the time limit, the pauses
 /// and the count of failed attempts begin again.
-pub(crate) struct Attempts<'c> {
-    counters: &'c Counters,
+pub(crate) struct Attempts<'m> {
+    meter: &'m Meter,
     /// The maximum time without a success.
     deadline: Duration,
-    /// The time of the last success. If there was none, the time at which this was created.
+    /// The time at which the time limit began: the time of the last success, or an earlier time if there was none.
     start: Instant,
     /// The number of attempts that have failed since `start`.
     failed: u32,
@@ -216,10 +256,10 @@ pub(crate) struct Attempts<'c> {
     pause: Duration,
 }
 
-impl<'c> Attempts<'c> {
-    pub(crate) fn new(counters: &'c Counters, deadline: Duration) -> Self {
+impl<'m> Attempts<'m> {
+    pub(crate) fn new(meter: &'m Meter, deadline: Duration) -> Self {
         Self {
-            counters,
+            meter,
             deadline,
             start: Instant::now(),
             failed: 0,
@@ -234,7 +274,7 @@ impl<'c> Attempts<'c> {
     ) -> Result<T, Failure> {
         let sent = Instant::now();
         let head = self.in_time(get).await?;
-        self.counters.count_latency(sent.elapsed());
+        self.meter.count_latency(sent.elapsed());
         Ok(head)
     }
 
@@ -244,15 +284,14 @@ impl<'c> Attempts<'c> {
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let left = self.deadline.saturating_sub(self.start.elapsed());
-        let no_answer = || Failure::Transport("the server does not answer".to_owned());
         let step = tokio::time::timeout(left, step).await;
-        step.unwrap_or_else(|_| Err(no_answer()))
+        step.unwrap_or_else(|_| Err(Failure::no_answer()))
     }
 
     /// Records that `piece` was read: a success.
     pub(crate) fn succeed(&mut self, piece: &Bytes) {
-        self.counters.count_fetched(piece.len() as u64);
-        *self = Self::new(self.counters, self.deadline);
+        self.meter.count_fetched(piece.len() as u64);
+        *self = Self::new(self.meter, self.deadline);
     }
 
     /// Pauses after an attempt that failed with `failure`.
@@ -260,28 +299,24 @@ impl<'c> Attempts<'c> {
     /// # Errors
     /// If no further attempt is made, because it could not succeed, or because the deadline would pass before it.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
-        self.counters.set_last_failure(failure.to_string());
+        let counters = &self.meter.counters;
+        counters.set_last_failure(failure.to_string());
         if let Failure::Final(error) = failure {
             return Err(*error);
         }
         tracing::debug!("a request failed: {failure}");
         self.failed += 1;
         let is_late = self.start.elapsed() + self.pause >= self.deadline;
-        if is_late || !may_pass(&failure, self.failed) {
+        if failure == Failure::NotPartial && (is_late || self.failed >= WHOLE_ATTEMPTS) {
+            return Err(Error::NoRanges);
+        }
+        if is_late {
             return Err(Error::Deadline(self.deadline, failure));
         }
         tokio::time::sleep(jittered(self.pause)).await;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
-        self.counters.repeated.fetch_add(1, Relaxed);
+        counters.repeated.fetch_add(1, Relaxed);
         Ok(())
-    }
-}
-
-/// Returns whether another attempt may succeed after `attempts` attempts, the last of which failed with `failure`.
-fn may_pass(failure: &Failure, attempts: u32) -> bool {
-    match failure {
-        Failure::NotPartial => attempts < WHOLE_ATTEMPTS,
-        failure => failure.may_pass(),
     }
 }
 
@@ -291,4 +326,49 @@ fn jittered(pause: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(0).to_le_bytes()[0];
     pause / 2 + pause.mul_f64(f64::from(random) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_block::Priority;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use object_store::{ObjectStore, ObjectStoreExt as _};
+
+    const SIZE: usize = 100;
+
+    /// Returns a fetcher for an object in memory.
+    async fn fetcher(deadline: Duration) -> Fetcher {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let path = Path::from("disk.img");
+        store.put(&path, vec![7_u8; SIZE].into()).await.unwrap();
+        let object = Object { store, path };
+        let opened = Fetcher::open(object, 1, deadline, false, Meter::default());
+        opened.await.unwrap().0
+    }
+
+    async fn read(fetcher: &Fetcher) -> Result<Vec<u8>> {
+        let urgency = Urgency::new(Priority::Demand);
+        let mut read = Vec::new();
+        let deliver = |piece: Bytes| read.extend_from_slice(&piece);
+        let result = fetcher.read(0..SIZE as u64, 64, &urgency, deliver).await;
+        result.map(|()| read)
+    }
+
+    fn in_runtime<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn read_in_the_queue_fails_if_nothing_arrives_for_any_read() {
+        in_runtime(async {
+            let fetcher = fetcher(Duration::from_millis(50)).await;
+            let _others = fetcher.all.acquire_many(128).await.unwrap();
+            let failed = Error::Deadline(fetcher.deadline, Failure::no_answer());
+            assert_eq!(read(&fetcher).await, Err(failed));
+            assert_eq!(fetcher.counters().to_counts().requests, 1);
+        });
+    }
 }

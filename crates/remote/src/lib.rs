@@ -42,6 +42,7 @@ pub mod disk_cache;
 mod error;
 mod fetch;
 mod known;
+mod meter;
 mod object;
 mod pace;
 pub mod profile;
@@ -50,13 +51,19 @@ mod store;
 mod stores;
 mod stream;
 mod units;
+#[cfg(any(test, fuzzing))]
+mod untrusted;
 mod urgency;
 mod url;
 
+#[cfg(fuzzing)]
+pub use aws::untrusted::{Key, keys_in_files, keys_in_output};
 pub use content::Progress;
 pub use device::{CacheOptions, RemoteDevice, RemoteOptions};
 pub use digest::ContentDigest;
 pub use error::{Error, Result};
 pub use known::UNIT_BYTES;
 pub use object::Version;
+#[cfg(fuzzing)]
+pub use untrusted::{REQUESTED, read_reply};
 pub use url::ImageUrl;

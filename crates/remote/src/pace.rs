@@ -127,6 +127,15 @@ impl Interval {
 }
 
 #[cfg(test)]
+impl Pace {
+    /// Returns the delay, if one was measured.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        let state = self.0.lock();
+        state.delay.is_some().then(|| state.delay())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -70,7 +70,7 @@ fn settings(error: &object_store::Error) -> Error {
 
 /// Returns a configuration without retries. The fetcher repeats attempts, since it knows the version and the
 /// deadline.
-fn no_retry() -> RetryConfig {
+pub(crate) fn no_retry() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
         ..RetryConfig::default()

@@ -67,7 +67,7 @@ impl Units {
             known: Arc::new(Known::new(fetcher.version().size_bytes, capacity_bytes)),
             stores: disk.clone().map(|disk| Arc::new(Stores::new(disk))),
             disk,
-            uses: Uses::new(&fetcher.counters),
+            uses: Uses::new(fetcher.counters()),
             fetcher,
         }
     }
@@ -89,12 +89,18 @@ impl Units {
         self.known.bytes_of(run)
     }
 
-    /// Returns the number of units that may be fetched long before they are read. Without a disk cache, memory must
-    /// keep them until then, and a part of it is left for other units.
-    pub(crate) fn prefetch_room(&self) -> usize {
+    /// Returns whether the content of the image was compared with a SHA-256, and the disk cache has a record of this.
+    pub(crate) fn is_checked(&self) -> bool {
+        let disk = self.disk.as_ref();
+        disk.is_some_and(|disk| disk.content().is_some())
+    }
+
+    /// Returns the number of units that may be fetched long before they are read. If they are not stored in a disk
+    /// cache, memory must keep them until then, and a part of it is left for other units.
+    pub(crate) fn prefetch_room(&self, is_stored: bool) -> usize {
         match self.disk {
-            Some(_) => usize::MAX,
-            None => self.known.capacity() / 4 * 3,
+            Some(_) if is_stored => usize::MAX,
+            _ => self.known.capacity() / 4 * 3,
         }
     }
 
@@ -159,7 +165,7 @@ impl Units {
         for (number, unit) in numbers.zip(&mut units) {
             *unit = part_of(unit, number, range_bytes);
         }
-        let counters = &self.fetcher.counters;
+        let counters = self.fetcher.counters();
         counters
             .memory_bytes
             .fetch_add(range_bytes.end - range_bytes.start, Relaxed);
@@ -293,7 +299,7 @@ impl Units {
         let numbers: Vec<u64> = claims.numbers().collect();
         for number in numbers {
             if let Some(unit) = self.load(number) {
-                let counters = &self.fetcher.counters;
+                let counters = self.fetcher.counters();
                 counters.disk_bytes.fetch_add(unit.len() as u64, Relaxed);
                 claims.deliver(number, unit);
             } else {
@@ -313,7 +319,7 @@ impl Units {
         let mut numbers = run;
         let deliver = |unit: Bytes| {
             if urgency.priority() == Priority::Background {
-                let counters = &self.fetcher.counters;
+                let counters = self.fetcher.counters();
                 counters.ahead_bytes.fetch_add(unit.len() as u64, Relaxed);
             }
             if let Some(number) = numbers.next() {

@@ -80,6 +80,15 @@ impl ImageUrl {
         others.join("\n")
     }
 
+    /// Returns whether both URLs have the same scheme, host or bucket, and port.
+    pub(crate) fn is_on_server_of(&self, other: &Self) -> bool {
+        let server = |url: &Url| {
+            let host = url.host_str().unwrap_or_default().to_owned();
+            (url.scheme().to_owned(), host, url.port_or_known_default())
+        };
+        server(&self.0) == server(&other.0)
+    }
+
     /// Returns the URL with its secrets.
     pub(crate) fn with_secrets(&self) -> &Url {
         &self.0
@@ -114,6 +123,21 @@ mod tests {
             ImageUrl::parse("https://user:pa%2Fss@host:81/a/disk.img?token=abc#part").unwrap();
         assert_eq!(url.to_string(), "https://host:81/a/disk.img");
         assert_eq!(format!("{url:?}"), "ImageUrl(https://host:81/a/disk.img)");
+    }
+
+    #[test]
+    fn server_is_the_scheme_the_host_and_the_port() {
+        let url = |text| ImageUrl::parse(text).unwrap();
+        let image = url("https://user:token@host/disk.img?x");
+        assert!(url("https://HOST:443/start.pack").is_on_server_of(&image));
+        for other in [
+            "http://host/disk.img",
+            "https://host:8443/disk.img",
+            "https://other/disk.img",
+            "s3://host/disk.img",
+        ] {
+            assert!(!url(other).is_on_server_of(&image), "{other}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use larder_remote::profile::{Location, Recorder};
 use larder_remote::{CacheOptions, ContentDigest, Error, ImageUrl, RemoteDevice, RemoteOptions};
 use larder_testkit::http::{HttpServer, Link, Object, Request};
 use sha2::{Digest as _, Sha256};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -43,10 +44,14 @@ impl Fixture {
         let mut options = RemoteOptions::default();
         options.sha256 = Some(digest(expected));
         options.cache = Some(CacheOptions {
-            directory: self.folder.path().join("cache"),
+            directory: self.path("cache"),
             max_bytes: 1 << 30,
         });
         options
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     fn open(&self, options: &RemoteOptions) -> Result<RemoteDevice, Error> {
@@ -120,11 +125,46 @@ fn content_is_checked_without_a_disk_cache() {
 }
 
 #[test]
+fn unit_of_a_pack_does_not_replace_content_that_was_checked() {
+    let fixture = Fixture::new();
+    let unit = 90;
+    // The pack has other content, but belongs to the same version.
+    let forged = HttpServer::of_object(Object::new(content(1), "one"), Link::default());
+    let url = ImageUrl::parse(&forged.url("disk.img")).unwrap();
+    let (profile, pack) = (fixture.path("profile"), fixture.path("pack"));
+    let recorder = Arc::new(Recorder::create(&profile).unwrap());
+    let mut options = RemoteOptions::default();
+    options.recorder = Some(Arc::clone(&recorder));
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    device.read_at(&mut [0], (unit * UNIT) as u64).unwrap();
+    recorder.finish().unwrap();
+    options.recorder = None;
+    options.profile = Some(Location::File(profile));
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    device.write_pack(&pack).unwrap();
+
+    // The content is checked, but the cache has no room for units.
+    let mut checked = fixture.options(&content(0));
+    let cache = checked.cache.as_mut().unwrap();
+    let max_bytes = std::mem::replace(&mut cache.max_bytes, 1);
+    drop(fixture.open(&checked).unwrap());
+    checked.cache.as_mut().unwrap().max_bytes = max_bytes;
+    let mut packed = checked.clone();
+    packed.sha256 = None;
+    packed.profile = Some(Location::File(pack));
+    let device = fixture.open(&packed).unwrap();
+    while device.server_counts().unwrap().profile_bytes < UNIT as u64 {
+        std::thread::yield_now();
+    }
+    drop(device);
+    assert!(read_all(&fixture.open(&checked).unwrap()) == content(0));
+}
+
+#[test]
 fn image_without_a_version_and_pack_are_refused() {
     let fixture = Fixture::new();
     let mut options = fixture.options(&content(0));
-    let profile = fixture.folder.path().join("profile");
-    let pack = fixture.folder.path().join("pack");
+    let (profile, pack) = (fixture.path("profile"), fixture.path("pack"));
     let recorder = Arc::new(Recorder::create(&profile).unwrap());
     options.recorder = Some(Arc::clone(&recorder));
     let device = fixture.open(&options).unwrap();

@@ -86,6 +86,21 @@ fn reads_anywhere_return_the_bytes() {
 }
 
 #[test]
+fn pieces_of_a_partition_are_the_units_of_the_object() {
+    // The start of the first partition on many old disks.
+    const START: usize = 63 * 512;
+    let server = server();
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let mut options = options();
+    options.offset_bytes = START as u64;
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    assert_eq!(read(&device, 0, 9).unwrap(), content(0)[START..START + 9]);
+    let pieces = device.pieces().unwrap();
+    let end = (UNIT - START) as u64;
+    assert_eq!((pieces.number(end - 1), pieces.number(end)), (0, 1));
+}
+
+#[test]
 fn adjacent_units_are_one_request_and_are_read_once() {
     let server = server();
     let device = open(&server).unwrap();
@@ -207,24 +222,6 @@ fn demand_does_not_wait_in_the_queue_of_the_background() {
 }
 
 #[test]
-fn time_limit_begins_after_the_wait_in_the_queue() {
-    const REQUESTS: usize = 128;
-    let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
-    let mut options = options();
-    options.deadline = Duration::from_secs(1);
-    let device = RemoteDevice::open(&url, &options).unwrap();
-    drop(server.take_requests());
-    server.inject(vec![Fault::Stall; 2 * REQUESTS]);
-    start_reads(&device, 20, REQUESTS, Priority::Demand);
-    await_requests(&server, REQUESTS);
-    // These reads wait in the queue for one time limit. The read after them waits for two.
-    start_reads(&device, 20 + 2 * REQUESTS, REQUESTS, Priority::Demand);
-    read(&device, (20 + 4 * REQUESTS) * UNIT, UNIT).unwrap();
-    assert!(device.server_counts().unwrap().failed > REQUESTS as u64);
-}
-
-#[test]
 fn faults_that_pass_are_repeated() {
     let content = content(0);
     for fault in [
@@ -334,6 +331,19 @@ fn removed_object_is_reported() {
 }
 
 #[test]
+fn read_that_the_server_refuses_fails_at_once() {
+    let server = server();
+    let device = open(&server).unwrap();
+    drop(server.take_requests());
+    server.inject([Fault::Status(400)]);
+    let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(EIO));
+    assert_eq!(server.take_requests().len(), 1);
+    let why = device.server_counts().unwrap().last_failure.unwrap();
+    assert!(why.contains("status 400"), "{why}");
+}
+
+#[test]
 fn object_without_a_strong_version_is_refused() {
     for etag in [None, Some("W/\"one\"".to_owned())] {
         let mut object = Object::new(content(0), "one");
@@ -377,10 +387,15 @@ fn opening_says_what_is_wrong() {
         (Fault::Status(403), Error::Denied),
         (Fault::Status(401), Error::Denied),
         (Fault::Status(416), Error::Empty),
+        (Fault::Status(301), Error::Status(301)),
+        (Fault::Status(400), Error::Status(400)),
+        (Fault::Status(405), Error::Status(405)),
+        (Fault::Status(409), Error::Status(409)),
     ] {
         let server = server();
         server.inject([fault]);
         assert_eq!(open(&server).unwrap_err(), expected);
+        assert_eq!(server.take_requests().len(), 1, "{expected}");
     }
     let server = server();
     server.inject(vec![Fault::Whole; 100]);

@@ -36,7 +36,7 @@ const PART_ENTRIES: usize = 256;
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
     /// Shared with the open files. Dropped when the volume and all open files are dropped. The drop
-    /// waits until readahead is complete, at most for the timeout of the device.
+    /// waits until readahead is complete or cancelled, at most for the timeout of the device.
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     /// The readahead of directory trees, if it is enabled.

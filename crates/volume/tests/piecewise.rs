@@ -69,3 +69,26 @@ fn pages_that_a_reader_waits_for_are_expedited() {
     assert!(most_waiting > 0);
     image.device.perform_waiting();
 }
+
+#[test]
+fn readahead_is_cancelled_when_the_volume_is_dropped() {
+    let Some(image) = Image::new() else { return };
+    let mut options = OpenOptions::default();
+    options.readahead_max_bytes = 2 << 20;
+    // The drop waits without a time limit, so it does not end unless the requests are cancelled.
+    let device = Arc::clone(&image.device) as Arc<dyn BlockDevice>;
+    let volume = Volume::open_device(device, &options).unwrap();
+    let ino = volume.resolve(b"/file").unwrap();
+    for number in 0..FILE_BYTES / READ_BYTES {
+        let mut buf = vec![0; READ_BYTES];
+        let start = number * READ_BYTES;
+        volume.read_at(ino, &mut buf, start as u64).unwrap();
+        assert_eq!(buf, image.content[start..start + READ_BYTES]);
+        if image.device.waiting() > 0 {
+            break;
+        }
+    }
+    assert!(image.device.waiting() > 0);
+    drop(volume);
+    assert_eq!(image.device.waiting(), 0);
+}

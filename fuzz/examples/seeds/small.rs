@@ -56,10 +56,13 @@ pub fn make() -> Result<()> {
         ("label", &[0, 0, 64, 0, 0, 0x1b]),
         ("map", &[0, 0, 3, 16, 0, 1]),
         ("unit", &[0, 0, 0, 32, 0, 0]),
+        ("record", &[0, 0, 80, 2, 0, 9]),
         ("cut", &[0, 0, 1]),
     ] {
         seed("disk_cache", name, input)?;
     }
+    make_credentials()?;
+    make_replies()?;
     make_profile()?;
     make_disks()?;
     make_page()?;
@@ -98,6 +101,78 @@ fn make_disks() -> Result<()> {
         gpt[at] = value;
     }
     seed("partitions", "gpt", &gpt_with_checksums(&gpt))
+}
+
+/// Creates files and output with credentials, and URLs.
+fn make_credentials() -> Result<()> {
+    let keys = "aws_access_key_id = A\naws_secret_access_key = s\naws_session_token = T\n";
+    let login = "sso_session = s\nsso_account_id = 1\nsso_role_name = r\n";
+    let session = "[sso-session s]\nsso_region = eu-west-1\nsso_start_url = https://host\n";
+    for (name, text) in [
+        ("keys", format!("[default]\n{keys}")),
+        ("config", format!("\0[profile own]\n{keys}")),
+        ("login", format!("\0[profile own]\n{login}{session}")),
+        (
+            "program",
+            "\0[default]\ncredential_process = \"/bin/own tool\" 'a b' c\\ d # e\n".to_owned(),
+        ),
+        (
+            "role",
+            "\0[default]\nrole_arn = arn:x\nweb_identity_token_file = /t\n".to_owned(),
+        ),
+    ] {
+        seed("credential_files", name, text.as_bytes())?;
+    }
+    for (name, text) in [
+        (
+            "program",
+            r#"{"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "s", "SessionToken": "T",
+                "Expiration": "2100-01-01T00:00:00Z"}"#,
+        ),
+        (
+            "token",
+            r#"{"accessToken": "t", "expiresAt": "2100-01-01T00:00:00UTC"}"#,
+        ),
+        (
+            "reply",
+            r#"{"roleCredentials": {"accessKeyId": "A", "secretAccessKey": "s", "sessionToken": "T",
+                "expiration": 4102444800000}}"#,
+        ),
+    ] {
+        seed("credential_output", name, text.as_bytes())?;
+    }
+    for (name, text) in [
+        (
+            "web",
+            "https://user:pa%2Fss@host:81/a/disk.img?token=x#part\n",
+        ),
+        ("bucket", "s3://bucket/images/disk.img"),
+        ("address", "http://[::1]:80/disk.img"),
+        ("port", "https://host:99999/x?secret"),
+    ] {
+        seed("image_url", name, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Creates replies to a request for the bytes 100 to 299.
+fn make_replies() -> Result<()> {
+    let range = "content-range: bytes 100-299/1000\ncontent-length: 200\n";
+    let modified = "last-modified: Tue, 24 Nov 2026 12:00:00 GMT\n";
+    let overflow = range.replace("299", &u64::MAX.to_string());
+    for (name, head) in [
+        ("part", format!("206\n{range}{modified}etag: \"one\"\n")),
+        ("weak", format!("206\n{range}{modified}etag: W/\"one\"\n")),
+        ("encoded", format!("206\n{range}content-encoding: gzip\n")),
+        ("whole", format!("200\ncontent-length: 200\n{modified}")),
+        ("overflow", format!("206\n{overflow}")),
+        ("redirect", "302\nlocation: http://host/\n".to_owned()),
+        ("unavailable", "503\n".to_owned()),
+    ] {
+        let reply = [head.as_bytes(), b"\n", &[b'b'; 200]].concat();
+        seed("server_reply", name, &reply)?;
+    }
+    Ok(())
 }
 
 /// Creates a profile and a pack of an object of two units. The fuzz targets correct their checksums.

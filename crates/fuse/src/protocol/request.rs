@@ -160,6 +160,16 @@ impl Header {
 }
 
 impl<'a> Request<'a> {
+    /// Returns the maximum length of the body of the reply, in bytes, if the request reads a file or a directory.
+    pub(crate) fn reply_bytes(&self) -> Option<usize> {
+        match self.operation {
+            Operation::Read(read) | Operation::ReadDir(read) | Operation::ReadDirPlus(read) => {
+                Some(read.size_bytes as usize)
+            }
+            _ => None,
+        }
+    }
+
     /// Parses a request in one piece, as /dev/fuse returns it. `argument` is what follows the header.
     pub(crate) fn parse(header: Header, argument: &'a [u8]) -> Result<Self, Malformed> {
         Self::parse_argument(

@@ -15,6 +15,7 @@ mod passing;
 mod policy;
 mod queues;
 mod receivers;
+mod reply_memory;
 mod requests;
 mod ring;
 mod sharing;

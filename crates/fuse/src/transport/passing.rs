@@ -28,14 +28,12 @@
 //! One lock, which is not held while a request is answered or /proc is read.
 
 use super::handler::{Ending, Handler, Outcome, Waiting};
+use super::reply_memory::{SMALL_BYTES, with_worker_memory};
 use crate::operations::Answer;
-use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Malformed, Request};
 use crate::workers::Workers;
-use larder_block::AlignedBytes;
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -46,22 +44,9 @@ use std::time::Duration;
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The checking thread stops after this number of consecutive checks that find no request.
 const IDLE_CHECKS: u32 = 20;
-/// The alignment of the memory for replies, which direct I/O requires.
-const ALIGN_BYTES: usize = 4096;
 /// The bit of `SIGKILL` in a set of signals. If a signal ends a process without a core dump, the kernel makes
 /// `SIGKILL` pending for each of its threads.
 const KILL_BIT: u64 = 1 << 8;
-
-thread_local! {
-    /// The memory for the bodies of replies. Its pages are allocated when they are first used.
-    static REPLY: RefCell<AlignedBytes> =
-        RefCell::new(AlignedBytes::zeroed(DATA_BYTES as usize, ALIGN_BYTES));
-}
-
-/// Calls `run` with this thread's memory for the body of a reply.
-pub(super) fn with_reply_memory<R>(run: impl FnOnce(&mut AlignedBytes) -> R) -> R {
-    REPLY.with_borrow_mut(run)
-}
 
 /// A request that is passed to a worker.
 pub(super) trait Passed: Send {
@@ -97,6 +82,12 @@ impl Copied {
             None => Request::parse(self.header, &self.rest),
         }
     }
+}
+
+/// Returns the length of the memory that the reply to `request` needs, in bytes.
+pub(super) fn reply_bytes(request: Result<Request<'_>, Malformed>) -> usize {
+    let of_data = request.ok().and_then(|request| request.reply_bytes());
+    of_data.unwrap_or(SMALL_BYTES)
 }
 
 /// Passes the requests of a session to workers. Dropping this waits until all requests are answered.
@@ -221,9 +212,10 @@ fn answer_copy(handler: &dyn Handler, pending: &Mutex<Pending>, copy: &Copied) {
     if !pending.lock().requests.contains_key(&unique) {
         return;
     }
-    with_reply_memory(|memory| {
+    let request = copy.request();
+    with_worker_memory(reply_bytes(request), |memory| {
         let mut body = Body::new(memory);
-        let outcome = handler.answer(&copy.header, copy.request(), Waiting::Allowed, &mut body);
+        let outcome = handler.answer(&copy.header, request, Waiting::Allowed, &mut body);
         let len = body.len();
         let body = &memory[..len];
         let Outcome::Reply(answer) = outcome else {

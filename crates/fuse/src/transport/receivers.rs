@@ -28,7 +28,8 @@
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
 use super::parking::{Parking, Role};
-use super::passing::{Copied, Passed, Passing, with_reply_memory};
+use super::passing::{Copied, Passed, Passing, reply_bytes};
+use super::reply_memory::{with_receiver_memory, with_worker_memory};
 use crate::operations::Answer;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Malformed, Request};
@@ -175,7 +176,9 @@ impl Receivers {
             Some(_) => Waiting::Allowed,
             None => self.waiting(request),
         };
-        let is_answered = answer(&*self.handler, connection, header, request, waiting);
+        let is_answered = with_receiver_memory(|memory| {
+            answer(&*self.handler, connection, header, request, waiting, memory)
+        });
         drop(permission);
         let (false, Some(passing)) = (is_answered, &self.passing) else {
             return;
@@ -222,13 +225,11 @@ impl Passed for FromDevice {
 
     fn answer(self: Box<Self>, handler: &dyn Handler) {
         let request = Request::parse(self.header, &self.argument);
-        answer(
-            handler,
-            &self.connection,
-            self.header,
-            request,
-            Waiting::Allowed,
-        );
+        with_worker_memory(reply_bytes(request), |memory| {
+            let waiting = Waiting::Allowed;
+            let (connection, header) = (&self.connection, self.header);
+            answer(handler, connection, header, request, waiting, memory);
+        });
     }
 
     fn reply(self: Box<Self>, answer: Answer<&[u8]>) {
@@ -236,28 +237,27 @@ impl Passed for FromDevice {
     }
 }
 
-/// Answers a request and sends the reply. Returns false if the request would wait and `waiting` is
-/// [`Waiting::Refused`].
+/// Answers a request and sends the reply, which is composed in `memory`. Returns false if the request would wait and
+/// `waiting` is [`Waiting::Refused`].
 fn answer(
     handler: &dyn Handler,
     connection: &Connection,
     header: Header,
     request: Result<Request<'_>, Malformed>,
     waiting: Waiting,
+    memory: &mut [u8],
 ) -> bool {
-    with_reply_memory(|memory| {
-        let mut body = Body::new(memory);
-        let outcome = handler.answer(&header, request, waiting, &mut body);
-        let len = body.len();
-        match outcome {
-            Outcome::Reply(answer) => {
-                connection.reply(header.unique, answer.map(|()| &memory[..len]));
-            }
-            Outcome::NoReply => {}
-            Outcome::WouldWait => return false,
+    let mut body = Body::new(memory);
+    let outcome = handler.answer(&header, request, waiting, &mut body);
+    let len = body.len();
+    match outcome {
+        Outcome::Reply(answer) => {
+            connection.reply(header.unique, answer.map(|()| &memory[..len]));
         }
-        true
-    })
+        Outcome::NoReply => {}
+        Outcome::WouldWait => return false,
+    }
+    true
 }
 
 #[cfg(test)]

@@ -15,10 +15,18 @@ const SELECTING: [&str; 7] = [
     "XDG_",
 ];
 
+/// The program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_larder-remote");
+
 /// Returns a command without a disk cache: each test has its own server, but ports are used again. It has no
 /// settings of this process's user.
 pub fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder-remote"));
+    command_of(PROGRAM)
+}
+
+/// Returns a command that runs `program` with the variables of [`command`].
+pub fn command_of(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let upper = name.to_string_lossy().to_ascii_uppercase();
         if SELECTING.iter().any(|prefix| upper.starts_with(prefix)) {

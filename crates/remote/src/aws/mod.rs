@@ -19,6 +19,8 @@ mod provider;
 mod roles;
 mod sso;
 mod temporary;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod untrusted;
 mod variables;
 
 pub(crate) use profile::Profile;

@@ -143,17 +143,20 @@ fn parse(text: &str) -> Result<Ini, String> {
         .map_err(|error| format!("line {} is not valid", error.line + 1))
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Profile {
     /// Creates the profile `name` from the content of both files.
-    pub(super) fn of_text(name: &str, credentials: &str, config: &str) -> Self {
-        Self {
-            credentials: parse(credentials).unwrap(),
-            config: parse(config).unwrap(),
+    ///
+    /// # Errors
+    /// The reason why a file cannot be used.
+    pub(super) fn of_text(name: &str, credentials: &str, config: &str) -> Result<Self, String> {
+        Ok(Self {
+            credentials: parse(credentials)?,
+            config: parse(config)?,
             name: name.to_owned(),
             is_named: name != DEFAULT,
             ..Self::default()
-        }
+        })
     }
 }
 
@@ -169,6 +172,7 @@ mod tests {
                 "[default]\naws_access_key_id = A\naws_secret_access_key = a/+=\n[other]\naws_access_key_id = B\n",
                 "[default]\nregion = r1\n[profile other]\nregion = r2\nendpoint_url = http://e\n",
             )
+            .unwrap()
         };
         assert_eq!(profile("default").keys(), Some(("A", "a/+=")));
         assert_eq!(profile("default").get("region"), Some("r1"));
@@ -183,7 +187,7 @@ mod tests {
     #[test]
     fn quotes_are_part_of_a_value() {
         let config = "[profile own]\ncredential_process = \"/opt/own tool\" 'a b' c\\d # e\n";
-        let profile = Profile::of_text("own", "", config);
+        let profile = Profile::of_text("own", "", config).unwrap();
         let command = profile.get("credential_process");
         assert_eq!(command, Some("\"/opt/own tool\" 'a b' c\\d # e"));
     }

@@ -151,7 +151,7 @@ impl Login {
                 let why = format!("{SOURCE} refuses the role of profile {}", self.profile);
                 return Err(last(Error::Credentials(format!("{why} (status {status})"))));
             }
-            _ => return Err(Failure::Status(status)),
+            _ => return Err(Failure::of_status(status)),
         }
         let body = reply.into_body().bytes().await;
         let body = body.map_err(|error| Failure::of_http(&error))?;

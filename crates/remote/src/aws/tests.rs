@@ -7,7 +7,7 @@ fn user(variables: &[(&str, &str)], name: &str, credentials: &str, config: &str)
         let found = variables.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    let profile = Profile::of_text(name, credentials, config);
+    let profile = Profile::of_text(name, credentials, config).unwrap();
     find(&Variables(&get), &profile, "us-east-1").map(|found| found.user)
 }
 

@@ -2,7 +2,7 @@
 //! the limit.
 
 use super::error::{Error, Result};
-use super::header::{HEADER_BYTES, Header, is_file_name};
+use super::header::{HEADER_BYTES, Header, is_file_name, is_obsolete_file_name};
 use super::identity::Identity;
 use super::record::{RECORD_BYTES, RECORD_OFFSET_BYTES, Record};
 use super::units::{ALIGN_BYTES, Storage, UNIT_BYTES};
@@ -289,13 +289,18 @@ impl Directory {
         Ok(self.scan()?.into_iter().map(info).collect())
     }
 
-    /// Returns the regular files with names of cache files, least recently used first.
+    /// Returns the regular files with names of cache files, least recently used first. Removes the files that only
+    /// earlier versions of Larder used.
     fn scan(&self) -> Result<Vec<Found>> {
         let mut files = Vec::new();
         let entries = rustix::fs::Dir::read_from(&self.fd).map_err(|e| self.error(e))?;
         for entry in entries {
             let entry = entry.map_err(|e| self.error(e))?;
             let name = entry.file_name();
+            if is_obsolete_file_name(name.to_bytes()) {
+                // If this fails, the next scan tries again.
+                let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+            }
             if !is_file_name(name.to_bytes()) {
                 continue;
             }

@@ -118,6 +118,11 @@ pub(super) fn is_file_name(name: &[u8]) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Returns true if `name` is that of a file in which earlier versions of Larder stored the last version of an object.
+pub(super) fn is_obsolete_file_name(name: &[u8]) -> bool {
+    name.strip_suffix(b".version").is_some_and(is_file_name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,8 @@
 //!    it; the unit and its entry then do not match.
 //! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
 //!    need no lock.
-//! 4. Files are removed whole, and only files whose names are those of cache files.
+//! 4. Files are removed whole, and only files whose names are those of cache files, also with `.version` at the end.
+//!    Earlier versions of Larder stored the last version of an object in the latter.
 //! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
 //!
 //! The checksum protects against accidents. It does not protect against a program that writes a unit with a

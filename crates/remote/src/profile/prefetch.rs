@@ -2,6 +2,9 @@
 //!
 //! All units are [claimed](crate::claims::Claims) before the device can be read. If a request or the pack fails, the
 //! rest of the claims is dropped; the units are then fetched when they are read.
+//!
+//! The units are stored in the disk cache, with one exception: if the cache has a record that the content of the image
+//! was checked, units of a pack are not stored, because the record does not apply to them.
 
 use super::error::{Error, Result};
 use super::pack;
@@ -26,7 +29,8 @@ use tokio::sync::Semaphore;
 /// Must be called on a thread of the runtime.
 pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
     units.uses().follow(working_set.units());
-    let numbers = wanted(units, working_set.units());
+    let is_stored = !(working_set.has_content() && units.is_checked());
+    let numbers = wanted(units, working_set.units(), is_stored);
     match working_set.content {
         Content::Profile(_) => {
             let runs = plan(&numbers).into_iter();
@@ -35,20 +39,24 @@ pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
         }
         Content::Pack(map, source) => {
             // If no unit is absent, the source is dropped, which ends the request.
-            if let Some(claims) = claim(units, numbers) {
+            if let Some(mut claims) = claim(units, numbers) {
+                if !is_stored {
+                    claims = claims.stored_in(None);
+                }
                 tokio::spawn(unpack(Arc::clone(units), map, source, claims));
             }
         }
     }
 }
 
-/// Returns those of `numbers` that are to be fetched, in the same order.
-fn wanted(units: &Units, mut numbers: Vec<u64>) -> Vec<u64> {
+/// Returns those of `numbers` that are to be fetched, in the same order. `is_stored` is whether the disk cache stores
+/// them, if there is one.
+fn wanted(units: &Units, mut numbers: Vec<u64>, is_stored: bool) -> Vec<u64> {
     // The claims are dropped: the plan decides which units are claimed together.
     let claims = units.claim(numbers.iter().copied(), Priority::Background);
     let absent: HashSet<u64> = claims.iter().flat_map(Claims::numbers).collect();
     numbers.retain(|number| absent.contains(number));
-    numbers.truncate(units.prefetch_room());
+    numbers.truncate(units.prefetch_room(is_stored));
     numbers
 }
 

@@ -2,9 +2,10 @@
 
 use super::error::{Error, Result};
 use super::limits::MAX_UNITS;
-use crate::counters::{Counters, InFlight};
+use crate::counters::InFlight;
 use crate::error::Failure;
 use crate::fetch::Attempts;
+use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::stream::Body;
 use crate::{ImageUrl, UNIT_BYTES};
@@ -13,7 +14,6 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The end of the range that is requested: more than the size of any pack.
@@ -52,7 +52,7 @@ pub(crate) struct Stream {
     body: Option<(Body, InFlight)>,
     /// The number of bytes that were read.
     read_bytes: u64,
-    counters: Arc<Counters>,
+    meter: Meter,
     deadline: Duration,
 }
 
@@ -66,13 +66,13 @@ impl Source {
     }
 
     /// Returns the bytes of `object`. Nothing is requested yet.
-    pub(super) fn object(object: Object, counters: &Arc<Counters>, deadline: Duration) -> Self {
+    pub(super) fn object(object: Object, meter: Meter, deadline: Duration) -> Self {
         Self::Object(Box::new(Stream {
             object,
             version: None,
             body: None,
             read_bytes: 0,
-            counters: Arc::clone(counters),
+            meter,
             deadline,
         }))
     }
@@ -96,8 +96,8 @@ impl Source {
 
 impl Stream {
     async fn next(&mut self, len: u64) -> crate::Result<Bytes> {
-        let counters = Arc::clone(&self.counters);
-        let mut attempts = Attempts::new(&counters, self.deadline);
+        let meter = self.meter.clone();
+        let mut attempts = Attempts::new(&meter, self.deadline);
         loop {
             match self.attempt(&mut attempts, len).await {
                 Ok(bytes) => {
@@ -122,7 +122,7 @@ impl Stream {
         let (body, _) = match &mut self.body {
             Some(body) => body,
             body => {
-                let request = self.counters.start_request();
+                let request = self.meter.counters.start_request();
                 let rest = self.read_bytes..MAX_PACK_BYTES;
                 let get = self.object.get(rest, self.version.as_ref());
                 let (received, version) = attempts.head(get).await?;

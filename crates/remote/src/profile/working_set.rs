@@ -5,11 +5,10 @@ use super::format::{self, MAX_TEXT_BYTES, Profile};
 use super::pack;
 use super::source::{Location, Source};
 use crate::Version;
-use crate::counters::Counters;
+use crate::meter::Meter;
 use crate::object::Object;
 use crate::store::{self, StoreOptions};
 use bytes::BytesMut;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The length of the pieces in which a profile is read.
@@ -30,7 +29,7 @@ pub(super) enum Content {
 }
 
 impl WorkingSet {
-    /// Reads a profile, or the part of a pack that precedes the units. Requests are counted by `counters`, and
+    /// Reads a profile, or the part of a pack that precedes the units. Requests are recorded in `meter`, and
     /// repeated until `deadline` has passed without success.
     ///
     /// # Errors
@@ -38,14 +37,14 @@ impl WorkingSet {
     pub(crate) async fn load(
         location: &Location,
         options: &StoreOptions<'_>,
-        counters: &Arc<Counters>,
+        meter: Meter,
         deadline: Duration,
     ) -> crate::Result<Self> {
         let source = match location {
             Location::File(path) => Source::file(path),
             Location::Url(url) => {
                 let store::Opened { store, path, .. } = store::open(url, options)?;
-                Ok(Source::object(Object { store, path }, counters, deadline))
+                Ok(Source::object(Object { store, path }, meter, deadline))
             }
         };
         let name = location.to_string();

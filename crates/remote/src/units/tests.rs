@@ -1,5 +1,6 @@
 use super::*;
 use crate::Error;
+use crate::meter::Meter;
 use crate::object::Object;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -34,7 +35,7 @@ impl Fixture {
             1,
             Duration::from_mins(1),
             false,
-            Arc::default(),
+            Meter::default(),
         );
         let (fetcher, _) = runtime.block_on(opened).unwrap();
         Self {
@@ -74,7 +75,7 @@ impl Fixture {
     }
 
     fn requests(&self) -> u64 {
-        self.units.fetcher().counters.to_counts().requests
+        self.units.fetcher().counters().to_counts().requests
     }
 }
 

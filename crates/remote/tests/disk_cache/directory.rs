@@ -194,6 +194,22 @@ fn list_shows_labels_sizes_and_use() {
     assert_eq!((&found[0].label, found[0].size_bytes), (&None, None));
 }
 
+#[test]
+fn files_of_earlier_versions_are_removed() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let names = [
+        "0123456789abcdef".repeat(4) + ".version",
+        "notes.version".to_owned(),
+    ];
+    for name in &names {
+        fs::write(fixture.path().join(name), "x").unwrap();
+    }
+    assert!(cache.list().unwrap().is_empty());
+    let exist = names.map(|name| fixture.path().join(name).exists());
+    assert_eq!(exist, [false, true]);
+}
+
 /// A user can choose a directory that contains other files.
 #[test]
 fn clear_removes_only_cache_files() {

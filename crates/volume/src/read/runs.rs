@@ -5,7 +5,7 @@
 //! the device, and all these requests are in flight at once. The pages of a part complete when its request
 //! completes, so a reader waits only for the part that contains its page.
 //!
-//! A device that delivers [in pieces](larder_block::BlockDevice::piece_bytes) gets one request for each
+//! A device that delivers [in pieces](larder_block::BlockDevice::pieces) gets one request for each
 //! piece of a part, so that the pages of a piece complete when it arrives. The whole part is announced to
 //! the device first, which can then fetch it with few requests to its server.
 //!
@@ -31,19 +31,19 @@ use super::in_flight::{Counted, InFlight};
 use crate::Result;
 use crate::fill::{Newer, PageFiller, Segment, segments, slices};
 use crate::live::StableMapping;
-use larder_block::{Error, Priority, Request};
+use larder_block::{Error, Pieces, Priority, Request};
 use larder_cache::page::{NewPage, PagesToRead};
 use larder_ext4::Inode;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads runs of pages. Dropping this value waits until all requests are complete, at most for the timeout of
-/// the device. After a timeout, the requests that are still in flight keep references to their pages, the
-/// pool, the inodes and the device. The last request to complete frees these.
+/// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests, if
+/// the device can do so, and waits until all are complete, at most for the timeout of the device. After a timeout, the
+/// requests that are still in flight keep references to their pages, the pool, the inodes and the device. The last
+/// request to complete frees these.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
@@ -138,7 +138,7 @@ impl Runs {
         let inodes = &self.filler.inodes;
         let device = &self.filler.device;
         // A device that delivers in pieces is read-only, so the mapping does not change.
-        if device.piece_bytes().is_none() || inodes.live.is_some() {
+        if device.pieces().is_none() || inodes.live.is_some() {
             return;
         }
         let page_bytes = inodes.caches.pages.page_bytes();
@@ -207,11 +207,11 @@ impl Runs {
             }
             segments => segments?,
         };
-        let piece_bytes = self.filler.device.piece_bytes();
-        if piece_bytes.is_some() {
+        let pieces = self.filler.device.pieces();
+        if pieces.is_some() {
             self.announce(&segments, priority);
         }
-        let parts = divide(&segments, page_bytes, pages.len(), piece_bytes);
+        let parts = divide(&segments, page_bytes, pages.len(), pieces);
         let mut pages = pages.into_iter();
         let parts = parts.into_iter().map(|part| {
             let part = PartPages {
@@ -248,6 +248,7 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
+        self.filler.device.cancel_in_flight();
         let pages = self.in_flight.wait(self.deadline());
         if pages > 0 {
             tracing::warn!(pages, "closed before the device answered");
@@ -449,13 +450,13 @@ fn divide(
     segments: &[Segment],
     page_bytes: usize,
     count: usize,
-    piece_bytes: Option<NonZeroU64>,
+    pieces: Option<Pieces>,
 ) -> Vec<Part> {
-    // The piece that contains the last byte of `places`.
+    // The number of the piece that contains the last byte of `places`.
     let last_piece = |places: &VecDeque<Place>| {
         let last = places.back()?;
         let end_bytes = last.offset_bytes + last.bytes.len() as u64;
-        Some((end_bytes - 1) / piece_bytes?)
+        Some(pieces?.number(end_bytes - 1))
     };
     let mut parts: Vec<Part> = Vec::new();
     let mut rest = segments;
@@ -535,6 +536,11 @@ mod tests {
         }
     }
 
+    /// Returns pieces of `len_bytes` for a device that begins at `start_bytes` of a disk.
+    fn pieces(len_bytes: u64, start_bytes: u64) -> Option<Pieces> {
+        Some(Pieces::new(len_bytes.try_into().unwrap(), start_bytes))
+    }
+
     #[test]
     fn contiguous_blocks_are_one_part() {
         let segments = [segment(0..4096 * 3, Some(8192))];
@@ -554,7 +560,22 @@ mod tests {
             part(1, [(0..4096, 16_384)]),
             part(2, []),
         ];
-        assert_eq!(divide(&segments, 4096, 6, NonZeroU64::new(8192)), expected);
+        assert_eq!(divide(&segments, 4096, 6, pieces(8192, 0)), expected);
+    }
+
+    #[test]
+    fn pieces_of_a_partition_begin_before_it() {
+        let segments = [segment(0..24_576, Some(0))];
+        let expected = [
+            part(1, [(0..4096, 0)]),
+            part(4, [(0..16_384, 4096)]),
+            part(1, [(0..4096, 20_480)]),
+        ];
+        let at = |start_bytes| divide(&segments, 4096, 6, pieces(16_384, start_bytes));
+        assert_eq!(at(16_384 + 12_288), expected);
+        // No page starts at the start of a piece: the second page is in two pieces.
+        let expected = [part(1, [(0..4096, 0)]), part(4, [(0..16_384, 4096)])];
+        assert_eq!(at(10 * 1024)[..2], expected);
     }
 
     #[test]
@@ -562,12 +583,9 @@ mod tests {
         let segments = [segment(0..16_384, Some(5120))];
         let expected = [part(3, [(0..12_288, 5120)]), part(1, [(0..4096, 17_408)])];
         let expected_small = [part(1, [(0..4096, 5120)]), part(3, [(0..12_288, 9216)])];
+        assert_eq!(divide(&segments, 4096, 4, pieces(20_480, 0)), expected);
         assert_eq!(
-            divide(&segments, 4096, 4, NonZeroU64::new(20_480)),
-            expected
-        );
-        assert_eq!(
-            divide(&segments, 4096, 4, NonZeroU64::new(12_288)),
+            divide(&segments, 4096, 4, pieces(12_288, 0)),
             expected_small
         );
     }

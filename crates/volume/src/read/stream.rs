@@ -138,7 +138,7 @@ impl Streams {
         } = limits;
         let mut initial = FileState::new(max_pages);
         initial.set_io_pages(io_pages);
-        if !is_exact && device.piece_bytes().is_some() {
+        if !is_exact && device.pieces().is_some() {
             initial.set_first_pages(max_pages_from_bytes(FIRST_WINDOW_BYTES, page_bytes));
         }
         let streams = std::iter::repeat_with(|| Stream::new(Ino(0), initial));
