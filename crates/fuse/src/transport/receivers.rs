@@ -191,8 +191,10 @@ impl Receivers {
                 _counted: counted,
             }));
         } else {
-            let waiting = Waiting::Allowed;
-            answer(&*self.handler, connection, header, request, waiting);
+            with_receiver_memory(|memory| {
+                let waiting = Waiting::Allowed;
+                answer(&*self.handler, connection, header, request, waiting, memory)
+            });
         }
     }
 }
