@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn bar_shows_the_estimated_time_left() {
         let bar = ProgressBar::hidden();
-        set_estimated(&bar, 3, 10, Duration::from_secs(300));
+        set_estimated(&bar, 3, 10, Duration::from_mins(5));
         assert_eq!((bar.position(), bar.length()), (3, Some(10)));
         assert_eq!(bar.message(), "5 minutes");
     }

@@ -537,8 +537,8 @@ mod tests {
     }
 
     /// Returns pieces of `len_bytes` for a device that begins at `start_bytes` of a disk.
-    fn pieces(len_bytes: u64, start_bytes: u64) -> Option<Pieces> {
-        Some(Pieces::new(len_bytes.try_into().unwrap(), start_bytes))
+    fn pieces(len_bytes: u64, start_bytes: u64) -> Pieces {
+        Pieces::new(len_bytes.try_into().unwrap(), start_bytes)
     }
 
     #[test]
@@ -560,7 +560,7 @@ mod tests {
             part(1, [(0..4096, 16_384)]),
             part(2, []),
         ];
-        assert_eq!(divide(&segments, 4096, 6, pieces(8192, 0)), expected);
+        assert_eq!(divide(&segments, 4096, 6, Some(pieces(8192, 0))), expected);
     }
 
     #[test]
@@ -571,7 +571,7 @@ mod tests {
             part(4, [(0..16_384, 4096)]),
             part(1, [(0..4096, 20_480)]),
         ];
-        let at = |start_bytes| divide(&segments, 4096, 6, pieces(16_384, start_bytes));
+        let at = |start_bytes| divide(&segments, 4096, 6, Some(pieces(16_384, start_bytes)));
         assert_eq!(at(16_384 + 12_288), expected);
         // No page starts at the start of a piece: the second page is in two pieces.
         let expected = [part(1, [(0..4096, 0)]), part(4, [(0..16_384, 4096)])];
@@ -583,9 +583,12 @@ mod tests {
         let segments = [segment(0..16_384, Some(5120))];
         let expected = [part(3, [(0..12_288, 5120)]), part(1, [(0..4096, 17_408)])];
         let expected_small = [part(1, [(0..4096, 5120)]), part(3, [(0..12_288, 9216)])];
-        assert_eq!(divide(&segments, 4096, 4, pieces(20_480, 0)), expected);
         assert_eq!(
-            divide(&segments, 4096, 4, pieces(12_288, 0)),
+            divide(&segments, 4096, 4, Some(pieces(20_480, 0))),
+            expected
+        );
+        assert_eq!(
+            divide(&segments, 4096, 4, Some(pieces(12_288, 0))),
             expected_small
         );
     }
