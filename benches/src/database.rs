@@ -129,14 +129,14 @@ impl Database {
 
     /// Runs `test` of sysbench with `arguments`, and returns its output.
     pub(crate) fn sysbench(&self, test: &str, arguments: &[String]) -> Result<String> {
-        let mut sysbench = Command::new(child::find("sysbench")?);
-        sysbench
+        let mut command = Command::new(child::find("sysbench")?);
+        command
             .args([test, "--db-driver=mysql", "--mysql-user=root"])
             .arg(format!("--mysql-socket={}", self.socket.display()))
             .args(arguments);
         let log = self.folder.join("database.log");
-        let (_, text) = child::output_of(DEADLINE, sysbench, &log)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        let (_, output) = child::output_of(DEADLINE, command, &log)?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
     }
 
     /// Stops the server.

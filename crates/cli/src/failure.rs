@@ -82,8 +82,8 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
         Ext4::Device(Device::Locked { .. }) => of_lock(image, access),
         Ext4::NotExt => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image"),
-            "the file system may be at another place: check --offset, or the partition; \
-             larder info shows the partitions",
+            "the file system may be at another place: check --offset or \
+             --partition",
         ),
         Ext4::Corrupt(_) | Ext4::Device(Device::OutOfRange { .. }) => Failure::with_hint(
             format!("{path}: {error}"),

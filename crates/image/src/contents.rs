@@ -60,7 +60,7 @@ fn table_of(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<PartitionTa
     if let Some(table) = gpt::read(device, start)? {
         return Ok(Some(table));
     }
-    // A protective boot record means that the GPT is damaged, and the backup may be intact.
+    // The GPT is invalid, but a protective boot record shows that there was one. The backup may be intact.
     if mbr::is_protective(start)
         && let Some(table) = gpt::read_backup(device)?
     {
@@ -69,7 +69,8 @@ fn table_of(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<PartitionTa
     mbr::read(device, start)
 }
 
-/// Returns the first bytes of `size_bytes` at `offset_bytes` of `device`: [`START_BYTES`], or all if there are fewer.
+/// Returns the first [`START_BYTES`] of the range of `size_bytes` at `offset_bytes` of `device`, or the whole range if it is
+/// shorter.
 fn start_of(device: &dyn BlockDevice, offset_bytes: u64, size_bytes: u64) -> Result<Vec<u8>> {
     let len_bytes = usize::try_from(size_bytes).map_or(START_BYTES, |size| size.min(START_BYTES));
     let mut start = vec![0; len_bytes];

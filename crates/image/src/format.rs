@@ -19,7 +19,9 @@ pub enum Format {
     Zip,
     /// A tar archive.
     Tar,
-    /// A QCOW or qcow2 image.
+    /// A qcow image of version 1, the predecessor of qcow2.
+    Qcow,
+    /// A qcow2 image.
     Qcow2,
     /// A qcow2 image whose content is encrypted.
     EncryptedQcow2,
@@ -85,7 +87,8 @@ const SWAP_PAGE_BYTES: [usize; 3] = [4096, 16 << 10, 64 << 10];
 const SWAP: &[u8] = b"SWAPSPACE2";
 
 /// The magic numbers, in the order in which they are compared.
-const MAGICS: [Magic; 27] = [
+const MAGICS: [Magic; 28] = [
+    magic(Format::Qcow, 0, b"QFI\xfb\0\0\0\x01"),
     magic(Format::Qcow2, 0, b"QFI\xfb"),
     magic(Format::Vmdk, 0, b"KDMV"),
     magic(Format::Vmdk, 0, b"# Disk DescriptorFile"),
@@ -119,7 +122,7 @@ const MAGICS: [Magic; 27] = [
 /// only after partition tables.
 const ISO_9660: Magic = magic(Format::Iso9660, (32 << 10) + 1, b"CD001");
 
-/// The offset and the size of the method of encryption in the header of a qcow2 image: a big-endian number, or 0.
+/// The bytes of the encryption method in the header of a qcow2 image: a big-endian number, 0 if it is not encrypted.
 const QCOW2_ENCRYPTION: std::ops::Range<usize> = 32..36;
 
 impl Magic {
@@ -165,6 +168,7 @@ impl Format {
             Self::Lz4 => "lz4",
             Self::Zip => "zip",
             Self::Tar => "tar",
+            Self::Qcow => "qcow",
             Self::Qcow2 => "qcow2",
             Self::EncryptedQcow2 => "qcow2-encrypted",
             Self::Vmdk => "vmdk",
@@ -199,6 +203,7 @@ impl Format {
             Self::Lz4 => "compressed with lz4",
             Self::Zip => "a ZIP archive",
             Self::Tar => "a tar archive",
+            Self::Qcow => "a qcow image",
             Self::Qcow2 => "a qcow2 image",
             Self::EncryptedQcow2 => "an encrypted qcow2 image",
             Self::Vmdk => "a VMDK image",
@@ -244,6 +249,7 @@ impl Format {
             Self::Lz4 => decompress("lz4 -dc"),
             Self::Zip => format!("extract the image from it first: unzip {file}"),
             Self::Tar => format!("extract the image from it first: tar -xf {file}"),
+            Self::Qcow => convert("qcow"),
             Self::Qcow2 => convert("qcow2"),
             Self::EncryptedQcow2 => format!(
                 "decrypt it with the key: qemu-img convert --object secret,id=key,file=KEYFILE --image-opts \

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 /// The sizes of sectors in bytes, the usual one first.
 const SECTOR_BYTES: [usize; 2] = [512, 4096];
 const SIGNATURE: [u8; 8] = *b"EFI PART";
-/// The offset and the size of the checksum in the header.
+/// The bytes of the checksum in the header.
 const CHECKSUM: std::ops::Range<usize> = 16..20;
 /// The largest array of entries that is read. An array usually has 16 KiB.
 const MAX_ARRAY_BYTES: u64 = 1 << 20;
@@ -198,7 +198,7 @@ fn partition(
     let (first, last) = (entry.first_sector.get(), entry.last_sector.get());
     let offset_bytes = first.checked_mul(sector_bytes)?;
     let end_bytes = last.checked_add(1)?.checked_mul(sector_bytes)?;
-    // The end of a truncated image is missing.
+    // If the image is truncated, the partition ends with the device.
     let end_bytes = end_bytes.min(device_bytes);
     if offset_bytes >= end_bytes {
         return None;

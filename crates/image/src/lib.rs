@@ -5,9 +5,9 @@
 //! system.
 //!
 //! # Untrusted input
-//! Every byte of an image can be hostile. A table has at most [`MAX_PARTITIONS`] partitions, a chain of extended
-//! partitions has an end, and ranges are checked against the size of the device. Nothing that an image names is
-//! opened.
+//! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions are read, chains of extended
+//! partitions are followed only so far, and all ranges are checked against the size of the device. Nothing that an
+//! image names is opened.
 
 #![forbid(unsafe_code)]
 

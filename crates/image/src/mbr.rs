@@ -76,8 +76,9 @@ fn read_logical(
     partitions: &mut Vec<Partition>,
 ) -> Result<()> {
     let mut at = first;
+    let mut number = FIRST_LOGICAL;
     // The limit also ends a chain that forms a loop.
-    for number in (FIRST_LOGICAL..).take(MAX_PARTITIONS) {
+    for _ in partitions.len()..MAX_PARTITIONS {
         let offset_bytes = at * SECTOR_BYTES;
         if offset_bytes + SECTOR_BYTES > device.size_bytes() {
             break;
@@ -87,7 +88,11 @@ fn read_logical(
         let Some([logical, next, ..]) = entries_of(&sector) else {
             break;
         };
-        partitions.extend(partition(number, &logical, at, device.size_bytes()));
+        // A table without a logical partition uses no number, as in the kernel.
+        if logical.kind != 0 && logical.sectors.get() > 0 {
+            partitions.extend(partition(number, &logical, at, device.size_bytes()));
+            number += 1;
+        }
         let distance = u64::from(next.first_sector.get());
         if !EXTENDED.contains(&next.kind) || distance == 0 {
             break;
@@ -114,7 +119,7 @@ fn partition(number: u32, entry: &Entry, origin: u64, device_bytes: u64) -> Opti
     }
     let offset_bytes = (origin + u64::from(first)) * SECTOR_BYTES;
     let size_bytes = u64::from(sectors) * SECTOR_BYTES;
-    // The end of a truncated image is missing.
+    // If the image is truncated, the partition ends with the device.
     let end_bytes = device_bytes.min(offset_bytes + size_bytes);
     (offset_bytes < end_bytes).then(|| Partition {
         number,
@@ -127,7 +132,7 @@ fn partition(number: u32, entry: &Entry, origin: u64, device_bytes: u64) -> Opti
     })
 }
 
-/// Returns the name of a type, as `fdisk` prints it.
+/// Returns a short name of a type.
 fn type_name(kind: u8) -> String {
     let name = match kind {
         0x01 | 0x04 | 0x06 | 0x0B | 0x0C | 0x0E => "FAT",

@@ -14,7 +14,7 @@ pub(crate) struct VolumeArgs {
     pub offset: Option<u64>,
     /// Partition with the file system, from 1 [default: the only one with ext2, ext3 or ext4]
     ///
-    /// larder info shows the partitions. The kernel counts them in the same way.
+    /// The number is that of the kernel: for example, 2 for the device sda2.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
     /// Total memory of all caches [default: 256M]
