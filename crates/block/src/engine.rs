@@ -1,9 +1,10 @@
 //! Performs reads and writes of a file, through `io_uring` or on threads that make blocking calls.
 //!
-//! Model: a thread that waits for its requests performs them on a ring of its own, so that no other thread
-//! is woken for them. Requests for which no thread waits are performed by one background thread, which is
-//! created when the first of them is submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in
-//! flight, and starts requests with [`Priority::Demand`] first.
+//! Model: a thread that waits for its requests performs them itself, on a ring that it takes from a pool or
+//! by blocking calls (see [`Engine::perform`]), so that no other thread is woken for them. Requests for which
+//! no thread waits are performed by one background thread, which is created when the first of them is
+//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight, and starts requests with
+//! [`Priority::Demand`] first.
 //!
 //! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
 //! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
@@ -449,8 +450,8 @@ impl Queue {
         }
     }
 
-    /// Returns the number of threads to start, so that each queued request has an idle or a new thread. The
-    /// engine has at most `most` threads in total. Counts the new threads as started.
+    /// Returns the number of threads to start, so that each queued request has an idle or a new thread, as
+    /// far as the limit of `most` threads permits. Counts the new threads as started.
     fn missing_threads(&self, most: usize) -> usize {
         let mut state = self.state.lock();
         let wanted = state.waiting.len().saturating_sub(state.idle);

@@ -1,16 +1,17 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, except that a lookup returns a copy, and takes no lock and no reference. Taking a reference
-//! would write to a cache line that other processors use. A copy of 160 bytes is faster than the transfer of
-//! this line between two processors.
+//! `ilookup`, except that a lookup returns a copy, and neither takes a lock nor increments a reference count.
+//! Incrementing a count would write to a cache line that other processors use. A copy of 160 bytes is faster
+//! than the transfer of this line between two processors.
 //!
 //! # Reclaim
 //! The table is a [`Shrinker`], like the tables of dentries.
 //!
 //! # Cost
 //! An inode takes 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160 bytes. A bucket takes 4
-//! bytes. [`InodeLookups`] determines whether there are references too, of 2 to 4 bytes for each inode.
+//! bytes. With [`InodeLookups::AfterDentryMisses`], an array of slot numbers (`References`) takes another 2
+//! to 4 bytes for each slot.
 
 mod references;
 

@@ -99,12 +99,13 @@ wins. If a flag contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as in the Linux version
-        that it models: only readahead_max= limits a window, and with
-        legacy and ondemand, each read works on a copy of the
-        readahead state of its open file. By default, windows are
-        smaller if there are many readers, so that the windows of all
-        readers fit into the cache, and concurrent reads of one open
-        file share its state. Use this option with direct_io.
+        that it models. By default, larder differs in two ways: the
+        windows of all readers together must fit into the cache; and
+        with legacy and ondemand, concurrent reads of one open file
+        share its readahead state. With this option, only
+        readahead_max= limits a window, and with legacy and ondemand,
+        each read works on a copy of the state. Use this option with
+        direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -125,7 +126,8 @@ wins. If a flag contradicts a mount option, the flag wins.
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
-        ordered; journal: file content is also written to the journal
+        ordered; journal: file content is first written to the
+        journal, and later to its place in the image
         [default: ordered]
   errors=continue|remount-ro|abort|panic
         action when corruption is detected during a change. continue:
@@ -245,11 +247,12 @@ Examples:
 
 Without --direct-io, the kernel caches file content and does its own readahead,
 and larder's readahead policy applies to the requests of the kernel. If root
-mounts an image that is not at a URL, --readahead then has little effect. With
---direct-io, every read reaches larder's page cache and readahead policy. Use
---direct-io for large files that are read once in large requests, or to limit
-the memory for file content to --cache-size. Otherwise --direct-io is slower,
-because every read is a request to larder, even if the content is cached.
+mounts a local image, the kernel reads ahead by up to --readahead-max, so
+--readahead has little effect. With --direct-io, every read reaches larder's
+page cache and readahead policy. Use --direct-io for large files that are read
+once in large requests, or to limit the memory for file content to
+--cache-size. Otherwise --direct-io is slower, because every read is a request
+to larder, even if the content is cached.
 
 If larder is installed as mount.larder, /etc/fstab can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
@@ -280,9 +283,9 @@ pub(crate) struct MountArgs {
     pub readahead: Option<PolicyName>,
     /// Maximum size of a readahead window [default: 1M; up to 32M for a URL]
     ///
-    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is
-    /// smaller. 0 disables larder's readahead. The kernel's own readahead is limited to the same size
-    /// if root mounts an image that is not at a URL, otherwise to 128 KiB.
+    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is smaller. 0
+    /// disables larder's readahead. If root mounts a local image, the kernel's own readahead has the
+    /// same limit. Otherwise the limit of the kernel is 128 KiB.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -298,9 +301,9 @@ pub(crate) struct MountArgs {
     pub direct_device: bool,
     /// Maximum number of threads that wait for the image's storage [default: 16; 128 for a URL]
     ///
-    /// Each request that waits for the storage occupies one thread. N is at most 256. Threads start
-    /// on demand and exit when idle. With 1, a single thread receives and answers all requests of a
-    /// read-only mount, unless --transport is uring.
+    /// Each request that waits for the storage occupies one thread. On a read-write mount, a few more
+    /// threads can wait. N is at most 256. Threads start on demand and exit when idle. With 1, a single
+    /// thread receives and answers all requests of a read-only mount, unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     #[arg(
@@ -528,7 +531,7 @@ pub(crate) struct CpArgs {
 
 /// Show label, UUID, features, sizes and journal state, or the partitions
 ///
-/// If the image has partitions, and not exactly one of them has an ext file system, larder lists the
+/// If the image has partitions, and none or several of them have an ext file system, larder lists the
 /// partitions. If the image has another format, larder names it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -630,9 +633,10 @@ JSON of a histogram:
 The last row has the length null and counts all longer chains. For red-black
 trees, the array rows is empty, and trees.rows has the depths.
 
-Prometheus metrics are named after the JSON keys: page.lookups is
-larder_cache_lookups_total{cache=\"page\"}. --prometheus also labels each metric
-with the mount point; larder mount --metrics does not.")]
+Most Prometheus metrics are named after the JSON keys: page.lookups is
+larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric.
+--prometheus also labels each metric with the mount point; larder mount
+--metrics does not.")]
 pub(crate) struct StatsArgs {
     /// Mount point
     pub mountpoint: PathBuf,

@@ -43,7 +43,7 @@ pub(crate) struct Image {
     pub(crate) mounts: Vec<Mounted>,
 }
 
-/// What `larder info` shows of an image with partitions, if there is not exactly one ext file system.
+/// What `larder info` shows of an image with partitions, if none or several of them have an ext file system.
 #[derive(Debug, Serialize)]
 pub(crate) struct Partitions<'t> {
     /// Always `partitions`.

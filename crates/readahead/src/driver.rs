@@ -28,11 +28,13 @@
 //!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
-//!    one reader requests the next window. This step applies to a hit and to a page in flight. It also
-//!    applies to a page that the reader's own miss has inserted: if the request fills the window, the
-//!    marker can be on the first page of the window. For a page in flight, the driver checks the marker
+//!    one reader requests the next window. This step applies to a hit and to a page in flight. It
+//!    also applies to a page that the reader's own miss has inserted: under `ondemand`, a window that
+//!    is not larger than the rest of the request is entirely asynchronous, so its first page, which
+//!    the reader missed, carries the marker. For a page in flight, the driver checks the marker
 //!    twice: before the wait, so that the next window is read during the wait, and after the wait.
-//! 5. The reader waits for the page. If the read of the page failed, the driver continues at step 3.
+//! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
+//!    by another thread failed, the driver continues at step 3.
 //!
 //! After the last page, [`Driver::end_read`] records where the request ended.
 //!
@@ -41,8 +43,8 @@
 //! [`FileState::max_pages`] pages, unless it is exactly the rest of the request, or
 //! [`FileState::set_io_pages`] permits more. If several streams share a cache, an implementation of
 //! [`CachedFile`] can lower `max_pages` in [`CachedFile::with_state`]. For each window,
-//! [`CachedFile::start`] starts the reads of its missing pages and returns their number. The driver
-//! passes that number to [`Policy::window_read`], even if it is 0.
+//! [`CachedFile::start`] starts the reads of its missing pages, or of some of them, and returns the
+//! number of these pages. The driver passes that number, which can be 0, to [`Policy::window_read`].
 //!
 //! [`start_pages`] starts the reads for a range of pages. It skips pages that are resident or in
 //! flight, and submits each contiguous run of other pages as soon as the run ends. It sets the
@@ -54,7 +56,9 @@
 //! The implementation decides which pages the reader reads itself, and which are queued for other
 //! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
 //! In a volume, the reader itself reads the missing page and the pages that follow it, up to the next
-//! cached page or a maximum number of pages. It queues the other pages of the windows.
+//! cached page, the end of the window, or a maximum number of pages. It queues the other pages of the
+//! windows. There is one exception: if a window for a miss has no asynchronous part, the pages after
+//! those that the reader reads are left for the next miss.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -183,7 +187,7 @@ pub trait CachedFile {
     fn fill_page(&mut self, page: PageIndex) -> bool;
 
     /// Waits until the page is read, by this reader or by the thread that has it in flight. Returns
-    /// `None` if the read failed and the page must be claimed again.
+    /// `None` if the page must be claimed again, usually because the read by another thread failed.
     fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
     /// Records that the policy returned `windows` for `read`. The driver calls this before it starts
@@ -194,10 +198,10 @@ pub trait CachedFile {
     /// [`start_pages`]. Returns the number of pages whose reads this call started.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Finishes what [`CachedFile::start`] has deferred. If the policy [wants every
-    /// page](Policy::wants_every_page), the driver calls this before each lookup, after the windows for
-    /// [`Trigger::Access`] are started. If the reader itself reads pages of these windows, the
-    /// implementation must read them in this call.
+    /// Starts the reads of pages that [`CachedFile::start`] has kept for the reader itself. If the
+    /// policy [wants every page](Policy::wants_every_page), the driver calls this before each lookup,
+    /// after the windows for [`Trigger::Access`] are started. An implementation that has kept pages
+    /// of these windows must start to read them in this call.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]

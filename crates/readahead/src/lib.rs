@@ -10,9 +10,9 @@
 //! | policy | model | consulted about | state |
 //! |---|---|---|---|
 //! | [`Off`] | | missing pages | none |
-//! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |
-//! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
-//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window; the policy also searches the page cache |
+//! | [`Legacy`] | Linux 2.6.20 | every request, missing pages, every faulted page | a current and an ahead window |
+//! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages, every faulted page | one window |
+//! | [`Modern`] | Linux 6.18 | missing and marked pages, faulted pages while misses of faults exceed hits | one window; the policy also searches the page cache |
 //!
 //! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how
 //! the policies differ, and names their sources.
@@ -66,12 +66,12 @@
 //!
 //! # Faults
 //!
-//! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. If the page is
-//! missing, [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page in its
-//! middle. While the misses of faults exceed the hits by more than 100, these policies read only the missing
-//! page. So that they can count the hits, the driver also consults them about resident pages that a fault
-//! accesses. A fault that misses its page does not change their windows for reads. [`Modern`] has rules of
-//! its own for faults.
+//! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. If the page is missing,
+//! [`Legacy`] and [`OnDemand`] read around it: they read the largest window, with that page in its
+//! middle. While the misses of faults exceed the hits by more than 100, these policies read only the
+//! missing page. So that they can count the hits, the driver also consults them about resident pages that
+//! a fault accesses. A fault that misses its page does not change their windows for reads. [`Modern`] has
+//! rules of its own for faults. It counts hits only while the misses of faults exceed the hits.
 #![forbid(unsafe_code)]
 
 mod advice;

@@ -1,18 +1,20 @@
 //! Measures how much must be in flight so that the link to the server is never idle.
 //!
 //! # Model
-//! This is the product of bandwidth and delay, as TCP's congestion control BBR estimates it: the largest bandwidth and
-//! the shortest delay of the last [`PERIOD`] to two periods. The delay is the time until the head of a reply has
-//! arrived. The bandwidth is measured over intervals of at least the delay.
+//! The amount is the product of bandwidth and delay, as TCP's congestion control BBR estimates it: the largest
+//! bandwidth and the shortest delay, each over the present period and the previous one. A period lasts at least
+//! [`PERIOD`]. The delay is the time until the head of a reply has arrived. The bandwidth is measured over intervals
+//! of at least the delay.
 //!
-//! A window of readahead has [twice](Pace::window_bytes) the product. While a program reads one window, the next one
-//! is in flight. If the windows are too short to fill the link, the measured bandwidth is what two windows transfer
-//! in a round trip, so the next measure is larger, until the link is full.
+//! A window of readahead has at most [twice](Pace::window_bytes) the product, or [`MIN_WINDOW_BYTES`] if that is
+//! more. While a program reads one window, the next one is in flight. If windows are too short to fill the link, two
+//! are in flight in each round trip: the one for which the program waits, and the next one. The measured product is
+//! then about two windows, so the next window is about four times as long, and so on until the link is full.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// The minimum window. It fills a link of 1 Gbit/s with a delay of 30 ms.
+/// The minimum of [`Pace::window_bytes`]. A window of this length fills a link of 1 Gbit/s with a delay of 30 ms.
 const MIN_WINDOW_BYTES: u64 = 4 << 20;
 /// The minimum time for which arriving bytes are counted. The parts of a reply arrive in bursts, so the rate of a
 /// shorter interval would be too high.
@@ -78,7 +80,7 @@ impl Pace {
         }
     }
 
-    /// Returns the length of a window of readahead that keeps the link busy, in bytes.
+    /// Returns the maximum length of a window of readahead, in bytes. A window of this length keeps the link busy.
     pub(crate) fn window_bytes(&self) -> u64 {
         let state = self.0.lock();
         let rate = state.bytes_per_second.as_ref();
@@ -116,7 +118,8 @@ impl<T: Copy> Recent<T> {
 }
 
 impl Interval {
-    /// An interval that starts with an arrival. The bytes of this arrival were sent before.
+    /// Creates an interval that starts with an arrival. The bytes of this arrival were sent before the interval
+    /// began, so they are not counted.
     fn new(now: Instant) -> Self {
         Self {
             start: now,
@@ -186,7 +189,7 @@ mod tests {
     fn bytes_after_a_long_pause_do_not_count_for_the_time_of_the_pause() {
         let (pace, start) = (Pace::default(), Instant::now());
         pace.count_delay(MILLISECOND * 100, start);
-        // Single units, far apart: their rate is not known.
+        // Single arrivals, too far apart to form an interval: the rate is unknown.
         arrive(&pace, start, 1 << 30, MILLISECOND * 201);
         assert_eq!(pace.window_bytes(), MIN_WINDOW_BYTES);
     }

@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! `d_lookup`, with negative dentries, which record that a name does not exist. A lookup returns a copy, and
-//! takes no lock and no reference. There is no tree of dentries, so a dentry can be cached without its
-//! parent.
+//! neither takes a lock nor increments a reference count. There is no tree of dentries, so a dentry can be
+//! cached without its parent.
 //!
 //! # Names
 //! There are two tables. In one table, each slot is a cache line of 64 bytes, for a name of up to 39 bytes.

@@ -1,4 +1,4 @@
-//! References from dentries to the slots of their inodes.
+//! References from inode numbers to slots, in place of the kernel's references from dentries to inodes.
 //!
 //! # Model
 //! `d_inode`: a cached dentry of the kernel refers to its inode. So the kernel looks up an inode in the table

@@ -1,18 +1,19 @@
 //! The order in which a commit writes a transaction's blocks if there is no journal.
 //!
 //! # Model
-//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each
-//! class. A durable block therefore never refers to a block that is not written yet. An entry that
-//! moves from one block to another is durable in the new block, and reachable there, before it is
-//! removed from the old block.
+//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class. A
+//! durable block therefore never refers to a block that is not written yet. An entry that moves to
+//! another block is durable and reachable there before it is removed from the old block. There are two
+//! exceptions, in which both blocks are in the same class: a rename from one directory to another, and a
+//! split of an index node whose parent is not the root (feature `large_dir`).
 //!
 //! | class | blocks | reason |
 //! |---|---|---|
 //! | 0 | blocks allocated in this transaction | no durable block refers to them yet |
 //! | 1 | blocks of inode tables | they refer to blocks of class 0, and names refer to them |
-//! | 2 to 7 | nodes of extent trees, nodes nearer to the root first | a split moves entries out of a lower node |
-//! | 8 | roots of directory indexes | a split moves entries out of a lower node |
-//! | 9 | nodes of directory indexes | a split moves entries out of a leaf |
+//! | 2 to 7 | nodes of extent trees, nodes nearer to the root first | a split moves entries to a new node; the upper node must refer to it before the lower node loses them |
+//! | 8 | roots of directory indexes | as for extent trees |
+//! | 9 | nodes of directory indexes | as for extent trees, with leaves as the lower nodes |
 //! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
 //!
 //! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than the
@@ -32,7 +33,8 @@ use crate::{FsBlock, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The information about a transaction's changes that determines their order.
+/// Information about a transaction's changes: for the order of its writes, and for the choice of inode
+/// numbers.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// The blocks that the transaction allocated.

@@ -76,9 +76,9 @@ impl Filesystem {
         }
     }
 
-    /// Returns the number of inode-table blocks that contain value inodes of `inode`. If an
-    /// attribute cannot be read, the following attributes are not counted, because a change that
-    /// needs them fails anyway.
+    /// Returns the number of inode-table blocks that contain value inodes of `inode`. Stops at an
+    /// attribute that cannot be read: every change first reads all attributes, so it fails before
+    /// it uses the credits.
     fn value_table_blocks(&self, inode: &Inode) -> u32 {
         let mut blocks = BTreeSet::new();
         let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {

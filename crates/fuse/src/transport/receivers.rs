@@ -5,25 +5,27 @@
 //!
 //! - The mount is writable, the request is large, and enough other receivers stay free. Passing the request would copy
 //!   its data.
-//! - The copies of passed requests already take [`MAX_PASSED_BYTES`], and the request is not small.
+//! - The request is not small, and with a copy of it, the copies of passed requests would take more than
+//!   [`MAX_PASSED_BYTES`].
 //! - The mount is read-only, another receiver is idle, and the request does not end when its program is killed
 //!   ([`Ending::Never`]). This avoids waking a worker.
 //! - The session has no workers.
 //!
 //! # Invariants
 //! 1. On a read-only mount with several receivers or workers, at least one receiver does not wait for the device. A
-//!    receiver waits only if `idle` counts another one. The last receiver that `idle` counted finds a count of 0.
-//!    If its request would wait, it passes the request to a worker.
-//! 2. On a writable mount with several receivers, at least one receiver other than the follower does not wait for the
-//!    device, unless the copies of passed requests take [`MAX_PASSED_BYTES`]. `waiting` counts those that may wait. The
-//!    follower alone does not suffice, because it shares its processor with other programs.
+//!    receiver waits only if `idle` counts another one. When the last idle receiver takes a request, `idle` becomes 0,
+//!    so this receiver must not wait: if its request would wait, it passes the request to a worker.
+//! 2. On a writable mount with several receivers, at least one receiver other than the [follower](Role::Follower) does
+//!    not wait for the device, unless no further copy of a request fits into [`MAX_PASSED_BYTES`]. `waiting` counts
+//!    those that may wait. The follower alone does not suffice, because it shares the processor of the program that
+//!    sends requests.
 //!
 //! # Memory
-//! If the copies of passed requests take [`MAX_PASSED_BYTES`], all receivers may wait. Further requests then stay in the
-//! kernel, and take no memory of the server. This cannot deadlock: each receiver waits only for the device, or for a
-//! lock whose holder waits for the device, so it continues when the device has answered. An `LSEEK` of a writable mount
-//! waits until other requests are answered ([`Handler::waits_for_kernel`]). But it is small, so it is always passed, and
-//! it holds no lock meanwhile.
+//! If no further copy of a request fits into [`MAX_PASSED_BYTES`], all receivers may wait. Further requests then stay
+//! in the kernel, and take no memory of the server. This cannot deadlock: each receiver waits only for the device, or
+//! for a lock whose holder waits for the device, so it continues when the device has answered. An `LSEEK` of a writable
+//! mount waits until other requests are answered ([`Handler::waits_for_kernel`]). But it is small, so it is always
+//! passed, and it holds no lock meanwhile.
 
 use super::device::{Connection, Received};
 use super::handler::{Ending, Handler, Outcome, Waiting};
@@ -39,8 +41,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// A request whose argument has at least this length, in bytes, is passed to a worker only if
-/// [`Receivers::permit`] refuses to wait.
+/// A receiver may itself wait for a request whose argument has at least this length, in bytes, if [`Receivers::permit`]
+/// permits it.
 const LARGE_BYTES: usize = 256 << 10;
 /// The maximum memory for the copies of passed requests, in bytes, not counting [small](SMALL_BYTES) requests. It has
 /// room for about one request of the maximum size for each of 16 workers, the default of `threads=`.
@@ -135,8 +137,8 @@ impl Receivers {
     }
 
     /// Permits the calling receiver to wait for the device while it answers a request whose argument has
-    /// `argument_bytes`. Returns `None` if the argument is small, or if no receiver other than the follower would be
-    /// left.
+    /// `argument_bytes`. Returns `None` if the argument is shorter than [`LARGE_BYTES`], or if no receiver other than
+    /// the follower would be left.
     ///
     /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
     /// long, the watcher of `parking` wakes another receiver for the next requests.
@@ -289,7 +291,7 @@ mod tests {
             if waiting == Waiting::Refused {
                 return Outcome::WouldWait;
             }
-            // If a test checks no answers, there is no receiver.
+            // If a test checks no answers, it has dropped the receiving end of the channel.
             let _ = self.answered.send(thread::current().id());
             Outcome::NoReply
         }

@@ -17,9 +17,9 @@ use std::process::ExitCode;
 ///
 /// To select a table, the command measures the time of a lookup with every hash function and several
 /// table sizes. A table is tied with the fastest table if their times differ by no more than the noise.
-/// The noise of two times with the median absolute deviations a and b is 3% of the slower time, plus
+/// For two times whose median absolute deviations are a and b, the noise is 3% of the slower time, plus
 /// 4.5 * sqrt(a^2 + b^2). If the current table is the fastest, or tied with it, the command selects the
-/// current table. Otherwise the command selects the smallest of the fastest and the tied tables.
+/// current table. Otherwise it selects the smallest table among the fastest table and those tied with it.
 ///
 /// For the current table and the selected table, the command prints the time of a lookup in nanoseconds
 /// and the mean number of links. A link is an entry of a hash chain that a lookup compares with its key.
@@ -29,13 +29,14 @@ use std::process::ExitCode;
 /// second half as well, and faster in at least 95% of the pairs of timed runs. A pair is one run of each
 /// table. If the second half has fewer than 10000 lookups, no change is recommended. For a recommended
 /// change, the command also prints the change in the number of links, with a 95% confidence interval. For
-/// this interval, the second half is divided into 16 segments, from which 1000 random samples are drawn.
+/// this interval, the second half is divided into 16 segments, and the change is computed again for 1000
+/// random samples. Each sample has as many segments, drawn with replacement.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early. Chains are then
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names
-/// twice: with room for as many names as the cache contained at most, and with room for half as many.
-/// shrink=eager is recommended only if the time that shorter chains save is at least the time of the
-/// additional misses. --miss-ns sets the time of one miss.
+/// twice: with room for the largest number of names that the cache contained, and with room for half of
+/// that number. shrink=eager is recommended only if the time that shorter chains save is at least the
+/// time of the additional misses. --miss-ns sets the time of one miss.
 ///
 /// The last line of the output is the option for larder mount. Times vary between runs of the command. If
 /// a gain is close to the noise, another run can give a different recommendation.

@@ -5,9 +5,10 @@
 //! the device, and all these requests are in flight at once. The pages of a part complete when its request
 //! completes, so a reader waits only for the part that contains its page.
 //!
-//! A device that delivers [in pieces](larder_block::BlockDevice::pieces) gets one request for each
-//! piece of a part, so that the pages of a piece complete when it arrives. The whole part is announced to
-//! the device first, which can then fetch it with few requests to its server.
+//! On a device that delivers [in pieces](larder_block::BlockDevice::pieces), a part also ends where a piece
+//! ends, so that its pages complete when the piece arrives. Before this division, each contiguous range of
+//! the run is announced to the device as a whole. The device can then fetch it with few requests to its
+//! server.
 //!
 //! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
 //! page is a part of its own, with one request for each place. These requests are not in flight at once: the
@@ -85,12 +86,12 @@ struct Answer {
 
 /// The state that a reader shares with the request for which it waits.
 enum Handover {
-    /// The reader waits, and the request is not complete.
+    /// The reader waits, and the request is not complete. The reader borrows the [`Runs`], so no drop can
+    /// begin, and the pages need not be counted as in flight.
     Expected,
     Answered(Answer),
     /// The reader has stopped waiting. When the request completes, its callback handles the answer. Until
-    /// then, the pages of the request count as in flight, so that a drop of [`Runs`] waits for them. While
-    /// the reader waits, it borrows the [`Runs`], so the pages need not be counted.
+    /// then, the pages of the request count as in flight, so that a drop of [`Runs`] waits for them.
     Left(Counted),
 }
 
@@ -444,8 +445,8 @@ impl PartPages {
     }
 }
 
-/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, the pages of a
-/// part end in the same piece. So only the first page of a part can need two pieces.
+/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, all pages of a
+/// part end in the same piece. Therefore only the first page can begin in an earlier piece.
 fn divide(
     segments: &[Segment],
     page_bytes: usize,

@@ -4,8 +4,9 @@
 //! opens a handle, changes metadata, and stops the handle. The content of a large write is written
 //! directly to the device. Other content is written to the page cache first. Write-back then
 //! allocates its blocks (delayed allocation) and writes it to the device. In both cases, blocks are
-//! mapped only after their content is on the device. With `data=journal`, the handle that maps the
-//! blocks also journals their content. Therefore no commit exposes the previous contents of a block.
+//! mapped only after their content is on the device. With `data=journal`, all content is written to
+//! the page cache first. Write-back does not write it to the device: the handle that maps the blocks
+//! journals it. Therefore no commit exposes the previous contents of a block.
 
 mod allocate;
 mod content;
