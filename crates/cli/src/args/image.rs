@@ -12,7 +12,7 @@ pub(crate) struct VolumeArgs {
     /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
-    /// Partition with the file system, from 1 [default: the only one with ext2, ext3 or ext4]
+    /// Number of the partition with the file system; the first is 1 [default: the only one with ext2, ext3 or ext4]
     ///
     /// larder info shows the partitions. The kernel counts them in the same way.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
