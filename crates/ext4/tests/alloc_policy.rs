@@ -99,7 +99,7 @@ fn files_that_grow_concurrently_have_few_pieces() {
 }
 
 #[test]
-fn space_set_aside_is_released_on_a_full_image() {
+fn preallocated_space_is_released_on_a_full_image() {
     let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "8M") else {
         return;
     };

@@ -2,10 +2,11 @@
 //! of an [`Arena`].
 //!
 //! # Model
-//! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`, the page hash of 2.4),
-//! with slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access it.
-//! Here a slot may be reused at once, but its memory is always a slot. The address of the slot stays
-//! mapped: after the memory of the slot is returned to the pool, the slot reads as zero.
+//! The kernel's hash tables whose readers use RCU (`inode_hashtable`, `dentry_hashtable`), with slot numbers
+//! instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot may be
+//! reused at once. A reader can still read the slot safely: the address of a slot stays mapped, and is never
+//! used for anything but a slot. After the memory of the slot is returned to the kernel, the slot reads as
+//! zero.
 //!
 //! # States of an entry
 //! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
@@ -23,13 +24,15 @@
 //!   not end with the number of the reader's bucket, so the reader starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
 //!   again. Slots are inserted at the front only, so all entries that were in the chain when the reader
-//!   started follow the slot. The exception is an entry that [`Table::replace`] has replaced: the new
-//!   entry may be in front of the slot that the reader has reached. Therefore a reader that finds nothing
-//!   reads the bucket head again, and starts again if the head has changed.
+//!   started follow the slot. Only a key that [`Table::replace`] stores in a new slot can be missed: its new
+//!   entry is in front of the slot that the reader has reached, and its old entry is already unlinked.
+//!   Therefore a reader that finds nothing examines the front of the chain again. It starts again if another
+//!   slot is at the front, or if the generation of the front slot changed, or if its entry became live or is
+//!   no longer live.
 //!
 //! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
-//! reader may miss an entry that is just being moved to another slot, so that memory can be returned to the
-//! pool ([`give_back`]). [`same_hash`] describes how entries are found by their hash alone.
+//! reader may miss an entry that is just being moved to another slot, so that the memory of its old slot can be
+//! given back ([`give_back`]). [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when there are no writers:
@@ -275,8 +278,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. This is a lookup that
-    /// hit, and is reported to the tape. The table does not count it, because it walks no chain.
+    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. If so, reports a hit to
+    /// the tape. The counters of the table do not include this hit, because no chain is walked.
     #[inline]
     pub(crate) fn copy_at<T>(
         &self,

@@ -12,7 +12,7 @@ pub(crate) struct VolumeArgs {
     /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
-    /// Partition with the file system, from 1 [default: the only one with ext2, ext3 or ext4]
+    /// Number of the partition with the file system; the first is 1 [default: the only one with ext2, ext3 or ext4]
     ///
     /// The number is that of the kernel: for example, 2 for the device sda2.
     #[arg(long, value_name = "N", conflicts_with = "offset")]

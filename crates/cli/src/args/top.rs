@@ -9,7 +9,8 @@ use std::time::Duration;
 ///
 /// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
 /// refreshes these numbers every second. If standard input or standard output is not a terminal,
-/// the command prints the numbers as text: once, or N times with --count N.
+/// the command prints the numbers as text: once, or N times with --count N. If the image is unmounted
+/// or its server does not respond, the view on a terminal shows the error, and continues.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -43,8 +44,9 @@ JSON, one line for each refresh:
     the cache that --cache names
 
 Exit codes on a terminal:
-  0        you quit, --count ended the command, or the image was unmounted
-  1        the server of the mount stopped responding
+  0        you quit or --count ended the command, even if the image was
+           unmounted meanwhile
+  1        an error, such as a failure of the last query of the server
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
@@ -63,8 +65,9 @@ pub(crate) struct TopArgs {
     pub json: bool,
     /// Stop after N refreshes
     ///
-    /// Without this option, the terminal view and --json continue without a limit, and text is
-    /// printed once.
+    /// The first numbers count as a refresh. On a terminal, the last refresh is also shown for one
+    /// interval. Without this option, the terminal view and --json continue without a limit, and text
+    /// is printed once.
     #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }

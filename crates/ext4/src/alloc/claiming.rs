@@ -10,10 +10,10 @@ use crate::error::Place;
 use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
 use std::sync::Arc;
 
-/// The maximum number of blocks that are set aside for one file that grows.
+/// The maximum number of blocks that are preallocated for one file that grows.
 const WINDOW_MAX_BLOCKS: u64 = 2048;
 
-/// At most the free space divided by this number is set aside for one file.
+/// At most the free space divided by this number is preallocated for one file.
 const WINDOW_PART: u64 = 64;
 
 /// If a flexible group has at least this many groups, content is allocated from its second group on. The
@@ -26,7 +26,8 @@ impl Filesystem {
     /// free clusters that may be used. Must not be called while the thread has an open handle.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::ReadOnly`].
+    /// [`Error::NoSpace`], [`Error::ReadOnly`]. If the group descriptors must be summed up first,
+    /// also the errors of [`Filesystem::change`].
     pub fn reserve(&self, clusters: u64, privilege: Privilege) -> Result<Reservation> {
         let space = self.space()?;
         if space.counts().need_exact(clusters) {
@@ -62,10 +63,11 @@ impl Filesystem {
         Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
-    /// Reserves `clusters` clusters for the blocks that will map content. The caller computes
-    /// `clusters` with [`Filesystem::mapping_levels`]. `privilege` is [`Privilege::Remapping`] if the
-    /// blocks of the content are already allocated; otherwise it is the privilege with which the
-    /// content is reserved. Must not be called while the thread has an open handle.
+    /// Reserves `clusters` clusters for the extent-tree or indirect blocks that will map content. The
+    /// caller computes `clusters` with [`Filesystem::mapping_levels`]. `privilege` is
+    /// [`Privilege::Remapping`] if the blocks of the content are already allocated; otherwise it is
+    /// the privilege with which the content is reserved. Must not be called while the thread has an
+    /// open handle.
     ///
     /// # Errors
     /// As [`Filesystem::reserve`].
@@ -89,8 +91,8 @@ impl Filesystem {
     /// these, and is limited to their number.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if no block can be claimed, even if [`Filesystem::commit_freed`] would
-    /// free some.
+    /// [`Error::NoSpace`] if no block can be claimed now; after [`Filesystem::commit_freed`], another
+    /// try may succeed. [`Error::ReadOnly`].
     pub fn claim(
         &self,
         goal: Goal,
@@ -138,14 +140,14 @@ impl Filesystem {
     }
 
     /// Finds at most `want` free clusters, and marks them as unavailable to other claims. Uses the
-    /// clusters that are set aside for the file, if they start at the goal. Otherwise, searches for
-    /// more than `want` clusters if the file grows, and sets the surplus aside.
+    /// clusters that are preallocated for the file, if they start at the goal. Otherwise, searches
+    /// for more than `want` clusters if the file grows, and preallocates the surplus.
     fn find_for(&self, space: &Space, goal: Goal, want: u32) -> Option<Run> {
         let near = space.geometry.cluster_of(goal.near);
         if goal.ino != NO_INO {
-            let set_aside = space.windows.lock().take(goal.ino, near, want);
-            if set_aside.is_some() {
-                return set_aside;
+            let preallocated = space.windows.lock().take(goal.ino, near, want);
+            if preallocated.is_some() {
+                return preallocated;
             }
             // The file grows at another location than before.
             space.release_window(goal.ino);
@@ -168,10 +170,10 @@ impl Filesystem {
         if goal.is_stream {
             space.set_stream_goal(goal.ino, found.start + u64::from(found.len));
         }
-        Some(space.set_rest_aside(goal.ino, found, want))
+        Some(space.preallocate_rest(goal.ino, found, want))
     }
 
-    /// Releases the clusters that are set aside for the file `ino`. Called when the file is closed.
+    /// Releases the clusters that are preallocated for the file `ino`. Called when the file is closed.
     pub fn release_preallocation(&self, ino: Ino) {
         if let Ok(space) = self.space() {
             space.release_window(ino);
@@ -228,7 +230,7 @@ fn privilege(may_use_reserved: bool) -> Privilege {
     }
 }
 
-/// Returns how many clusters to set aside for a file of `file_blocks` blocks that needs `want` more
+/// Returns how many clusters to preallocate for a file of `file_blocks` blocks that needs `want` more
 /// clusters. This is about the number of clusters that the file will then have, limited by
 /// [`WINDOW_MAX_BLOCKS`] and [`WINDOW_PART`].
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {

@@ -97,7 +97,7 @@ pub struct Goal {
     /// from small files. The allocator remembers four such places; the inode number selects one.
     pub is_stream: bool,
     /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
-    /// more blocks than it needs are set aside until [`Filesystem::release_preallocation`].
+    /// more blocks than it needs are preallocated until [`Filesystem::release_preallocation`].
     pub ino: Ino,
     /// The number of blocks that the file already has; 0 for the first allocation. If not 0, `near`
     /// must be the block at which the new blocks would be contiguous with the file's blocks.
@@ -151,8 +151,8 @@ impl Filesystem {
     /// If the image was clean when it was opened, and at least an eighth of its space was available,
     /// the number is at first based on the free count in the superblock, which may be wrong.
     /// [`Filesystem::statfs`] replaces this count with the sum of the group descriptors, and so does
-    /// a reservation that would leave less than an eighth. In all other cases, the sum is already
-    /// computed when the file system is opened.
+    /// a reservation that would leave less than an eighth. If the image was not clean, or less than
+    /// an eighth was available, the sum was computed when the file system was opened.
     #[must_use]
     pub fn available_blocks(&self) -> u64 {
         self.space().map_or(0, |space| {

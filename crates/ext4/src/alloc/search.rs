@@ -13,7 +13,7 @@
 //!    the group where the last such search succeeded, and wraps at the end of the file system.
 //! 4. The longest run seen. This step follows after [`SEARCHES_MAX`] unsuccessful searches of
 //!    groups, or after [`GROUPS_COMPARED`] summaries, or when no group is left.
-//! 5. Any free cluster. If no cluster is free, the clusters that are set aside for other files are
+//! 5. Any free cluster. If no cluster is free, the clusters that are preallocated for files are
 //!    released, and the search starts again after the current discard has ended.
 //!
 //! A large allocation is aligned to a large power of two, if the free run is long enough.
@@ -66,8 +66,8 @@ impl Filesystem {
         if attempt::gives_way() {
             return None;
         }
-        let set_aside = space.windows.lock().remove_all();
-        for run in set_aside {
+        let preallocated = space.windows.lock().remove_all();
+        for run in preallocated {
             space.release(run);
         }
         // Clusters that are being discarded are free again once the lock is available.

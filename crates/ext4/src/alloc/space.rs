@@ -15,7 +15,7 @@
 //!    held.
 //! 2. A cluster is *held* while its bit must be set, whatever the bitmap says:
 //!    - while the cluster is claimed;
-//!    - while it is set aside for a file that grows ([`super::window`]);
+//!    - while it is preallocated for a file that grows ([`super::window`]);
 //!    - while it is being discarded;
 //!    - after an open handle allocated or freed it;
 //!    - after a transaction freed it, until the transaction is committed.
@@ -213,7 +213,7 @@ pub(crate) struct Space {
     /// The number of transactions whose freed blocks have become claimable since the file system
     /// was opened.
     releases: AtomicU64,
-    /// The clusters that are set aside for files that grow.
+    /// The clusters that are preallocated for files that grow.
     pub(super) windows: Mutex<Windows>,
     /// Locked while a free run is held because it is being discarded. An allocation that finds no space
     /// locks this mutex: it waits until the run is free again, and prevents further discards.
@@ -357,11 +357,11 @@ impl Space {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Returns the first `want` clusters of the held run `found`, and sets the others aside for `ino`. If
-    /// clusters were set aside for `ino` before, releases these. Otherwise, if clusters are now set aside for
-    /// too many files, releases the clusters that were set aside first ([`Windows::set`]). If `ino` is 0,
+    /// Returns the first `want` clusters of the held run `found`, and preallocates the others for `ino`. If
+    /// clusters were preallocated for `ino` before, releases these. Otherwise, if clusters are now preallocated
+    /// for too many files, releases the clusters that were preallocated first ([`Windows::set`]). If `ino` is 0,
     /// `found` must not be longer than `want`.
-    pub(super) fn set_rest_aside(&self, ino: Ino, found: Run, want: u32) -> Run {
+    pub(super) fn preallocate_rest(&self, ino: Ino, found: Run, want: u32) -> Run {
         if found.len <= want {
             return found;
         }
@@ -376,7 +376,7 @@ impl Space {
         Run { len: want, ..found }
     }
 
-    /// Releases the clusters that are set aside for `ino`.
+    /// Releases the clusters that are preallocated for `ino`.
     pub(super) fn release_window(&self, ino: Ino) {
         let released = self.windows.lock().remove(ino);
         if let Some(run) = released {

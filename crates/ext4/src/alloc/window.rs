@@ -1,28 +1,28 @@
-//! Space that is set aside for files that grow.
+//! Space that is preallocated for files that grow.
 //!
 //! # Model
 //! ext4's preallocation for an inode: the clusters that a file will probably need next are held for
 //! it, in memory only. Therefore files that grow at the same time are not fragmented. These
-//! clusters are released when the file is closed or deleted, when space is set aside for too many
+//! clusters are released when the file is closed or deleted, when space is preallocated for too many
 //! files, or when an allocation finds no other space.
 
 use super::run::Run;
 use crate::Ino;
 use std::collections::{HashMap, VecDeque};
 
-/// The maximum number of files for which space is set aside.
+/// The maximum number of files for which space is preallocated.
 const WINDOWS_MAX: usize = 256;
 
-/// The space set aside, by inode.
+/// The preallocated space, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     runs: HashMap<Ino, Run>,
-    /// The inodes in the order in which space was set aside for them.
+    /// The inodes in the order in which space was preallocated for them.
     order: VecDeque<Ino>,
 }
 
 impl Windows {
-    /// Sets `run` aside for `ino`. Returns the run that the caller must release, if any: the
+    /// Records that `run` is preallocated for `ino`. Returns the run that the caller must release, if any: the
     /// previous run of `ino` or, if there are too many runs, the oldest one.
     pub(super) fn set(&mut self, ino: Ino, run: Run) -> Option<Run> {
         let before = self.runs.insert(ino, run);
@@ -37,8 +37,8 @@ impl Windows {
             .and_then(|ino| self.runs.remove(&ino))
     }
 
-    /// Removes and returns at most `want` clusters of the space set aside for `ino`, if that space
-    /// starts at `start`.
+    /// Removes and returns at most `want` clusters of the space preallocated for `ino`, if that
+    /// space starts at `start`.
     pub(super) fn take(&mut self, ino: Ino, start: u64, want: u32) -> Option<Run> {
         let window = self.runs.get_mut(&ino).filter(|run| run.start == start)?;
         let len = window.len.min(want);
@@ -53,14 +53,14 @@ impl Windows {
         Some(taken)
     }
 
-    /// Removes and returns the space set aside for `ino`.
+    /// Removes and returns the space preallocated for `ino`.
     pub(super) fn remove(&mut self, ino: Ino) -> Option<Run> {
         let run = self.runs.remove(&ino)?;
         self.order.retain(|&other| other != ino);
         Some(run)
     }
 
-    /// Removes and returns all space set aside.
+    /// Removes and returns all preallocated space.
     pub(super) fn remove_all(&mut self) -> Vec<Run> {
         self.order.clear();
         self.runs.drain().map(|(_, run)| run).collect()

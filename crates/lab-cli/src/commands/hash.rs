@@ -20,9 +20,10 @@ use std::process::ExitCode;
 /// Compare hash functions and table sizes by replaying a trace
 ///
 /// The command replays the trace in the hash tables of larder's caches, once with each combination of
-/// hash function and table size. For each cache, the command prints one row for each combination. The
-/// columns are explained below. A link is an entry of a hash chain that a lookup compares with its key.
-/// A lookup with fewer links is usually faster.
+/// hash function and table size. For each cache, the command prints one row for each combination. For
+/// each table size, it also prints the row chance: the mean links that are expected for keys distributed
+/// at random. The columns are explained below. A link is an entry of a hash chain that a lookup compares
+/// with its key. A lookup with fewer links is usually faster.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Columns:
@@ -40,9 +41,10 @@ Columns:
 
 Values of --functions:
   NAME       a function that larder lab list prints. A full name (page-mult) selects the function
-             for all caches. A name without the cache (mult) selects, for each cache,
-             the function that was designed for it (page-mult, inode-mult).
-  larder     the function that a mount uses by default
+             for all caches. A name without its cache prefix (mult) selects page-mult for pages,
+             inode-mult for inodes, and so on
+  larder     the function that a mount uses by default. For dentries, this function has a secret
+             seed, so xxh3-avalanche represents it
   rbtree     for pages only: red-black trees instead of a hash table; a link is then a tree node
   published  the functions that were designed for particular caches, as in Lever 2000; and rbtree
   today      larder, and the functions that were designed for all caches
@@ -80,10 +82,10 @@ JSON:
                     rows}]
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
                     links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
-                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects whose
-                    chain is at most as long as the mean, objects / buckets, rounded up),
-                    chi_square, degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute
-                    deviation), lookups_s (per second), is_fastest, table_bytes}]
+                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects in
+                    chains of at most ceil(objects / buckets) entries), chi_square,
+                    degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute deviation),
+                    lookups_s (per second), is_fastest, table_bytes}]
   costs             cost of computing each hash function
   uncounted         why the command does not count misses of the processor's caches
 Rows of rbtree do not have the keys from over_chance to p_value. Times that could not be measured
@@ -92,6 +94,8 @@ pub(crate) struct HashArgs {
     #[command(flatten)]
     pub keys: KeysArgs,
     /// Caches, separated by commas [default: all in the trace]
+    ///
+    /// With --keys, name at most one cache [default: the cache that has keys of this kind].
     #[arg(long, value_name = "CACHE,...", value_delimiter = ',', value_parser = choice(&CacheKind::ALL, CacheKind::as_str))]
     pub cache: Vec<CacheKind>,
     /// Functions, separated by commas: see below

@@ -14,7 +14,8 @@ const OTHERS: &str =
 const MAX_BITS: u32 = 28;
 
 /// The functions that the user selected: names, and groups of functions. The name `larder` selects the
-/// function that a mount uses by default, and `rbtree` selects red-black trees instead of a table.
+/// function that a mount uses by default (for dentries, a mixer that represents it), and `rbtree` selects
+/// red-black trees instead of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions(Vec<Choice>);
 

@@ -136,8 +136,8 @@ const ABOUT_COLUMNS: &str = "\
 it does not. For red-black trees, both count the pages that are compared with the key. `excess` compares the \
 mean for all lookups with the mean that is expected for keys distributed at random. The following columns \
 describe the table at the time when it contains the most objects. `longest` is the length of the longest \
-chain. `empty` is the share of empty buckets. `in mean chains` is the share of the objects whose chain is at \
-most as long as the mean, rounded up. `chi-square`, `degrees` and `p` are a test against the Poisson \
+chain. `empty` is the share of empty buckets. `in mean chains` is the share of the objects in chains of \
+at most ceil(objects / buckets) entries. `chi-square`, `degrees` and `p` are a test against the Poisson \
 distribution. `ns` is the time of a lookup: the median of seven runs, and their median absolute deviation \
 (MAD). The runs repeat the last lookups before the time when the table contains the most objects, while \
 nothing else runs. An asterisk marks each row that no other row beats by more than the noise. The noise \

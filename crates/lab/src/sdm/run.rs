@@ -44,7 +44,8 @@ pub(super) fn run(
     Ok(spent.wall)
 }
 
-/// Returns the first error that is not due to termination. If there is none, returns the first error, if any.
+/// Returns the first error other than [`Error::Interrupted`]. If there is none, returns `Interrupted` if a script
+/// was interrupted, and otherwise `None`.
 fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
     let (own, ended): (Vec<_>, Vec<_>) = ends
         .into_iter()
@@ -98,8 +99,8 @@ fn run_script(user: u32, home: &Path, steps: &[Step], processes: &Processes) -> 
     Ok(())
 }
 
-/// Returns a command that runs `program` with the input, output and environment of `step`. The caller adds the
-/// arguments.
+/// Returns a command that runs `program` in `home` with the input and output of `step`. Of the variables of this
+/// process, the command gets only `PATH`. The caller adds the arguments.
 pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Command, Error> {
     let open = |path: Option<&str>, how: fn(&Path) -> io::Result<File>| match path {
         None => Ok(Stdio::null()),

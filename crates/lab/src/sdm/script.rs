@@ -180,8 +180,15 @@ fn outcomes(program: &Program, texts: &Texts) -> Vec<Outcome> {
         expected,
     };
     let names = program.modules().chain(["main".to_owned()]);
-    let objects = names.map(|name| format!("{name}.o")).collect();
-    vec![
+    let objects: Vec<String> = names.map(|name| format!("{name}.o")).collect();
+    let removed = objects.iter();
+    let removed = removed.map(|name| outcome(&format!("objects/{name}"), Expected::Nothing));
+    let removed: Vec<Outcome> = removed.collect();
+    let copies = texts.files().into_iter().filter_map(|(path, text)| {
+        let name = path.strip_prefix("letters/")?;
+        Some(outcome(&format!("backup/{name}"), Expected::Text(text)))
+    });
+    let mut outcomes = vec![
         outcome("backup/main.c", Expected::Text(program.main_file(0))),
         outcome("main.c", Expected::Text(program.main_file(2))),
         outcome("results/first", Expected::Text(program.output(1))),
@@ -193,6 +200,7 @@ fn outcomes(program: &Program, texts: &Texts) -> Vec<Outcome> {
             Expected::WordsOfAnyOrder(texts.misspelt().to_vec()),
         ),
         outcome("results/manual", Expected::Nothing),
-        outcome("objects/main.o", Expected::Nothing),
-    ]
+    ];
+    outcomes.extend(removed.into_iter().chain(copies));
+    outcomes
 }

@@ -9,7 +9,7 @@
 //! ```text
 //!   unmapped blocks  -> claims          no bitmap changes
 //!   dirty blocks     -> pinned pages    a pinned page cannot change
-//!   content          -> device          with data=journal: -> journal, by the same handle
+//!   content          -> device          with data=journal: -> journal, by the handle that maps the claims
 //!   claims           -> mapping, size   one handle for many files
 //!   pages            -> clean
 //! ```
@@ -49,7 +49,7 @@ const BATCH_PAGES: u32 = 1024;
 /// to these files.
 const BATCH_FILES: usize = 64;
 
-/// The maximum number of bytes in one device write.
+/// Contiguous pieces are joined up to this number of bytes. One piece alone may be longer.
 const WRITE_BYTES: usize = 4 << 20;
 
 /// Writes back dirty pages, and limits the number of dirty blocks. Write-back changes no page
@@ -208,7 +208,8 @@ impl WriteBack {
     /// Writes back the present content of all files, in the order of their inode numbers.
     ///
     /// # Errors
-    /// Returns the first error. The other files are still written.
+    /// Returns the first error. The other files are still written, unless the file system cannot be
+    /// written any more.
     pub(crate) fn write_all(&self) -> Result<()> {
         let mut result = Ok(());
         for group in self.inodes.dirty_files.files().chunks(BATCH_FILES) {
@@ -539,7 +540,7 @@ fn first_pages(
 ) -> (Vec<Range<u64>>, Option<u64>) {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut left = room;
-    // Pages before this one are already counted, because two runs can be in the same page.
+    // The first page that is not counted yet. Two runs can share a page, which must be counted only once.
     let mut counted = 0;
     for run in dirty.runs_in(blocks) {
         let first = (run.start / per_page).max(counted);

@@ -25,7 +25,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 enum Message {
     Input(io::Result<Event>),
-    Answer(Box<Result<Sample, Error>>),
+    /// The reply of the server. `ends_interval` is false if a key press caused the query.
+    Answer {
+        reply: Box<Result<Sample, Error>>,
+        ends_interval: bool,
+    },
     Signal(i32),
 }
 
@@ -38,7 +42,8 @@ enum Action {
     Choose(usize),
 }
 
-/// Shows the view until the user leaves it, a signal arrives, or `--count` refreshes were shown.
+/// Shows the view until the user leaves it, a signal arrives, or `--count` refreshes were shown for an interval
+/// each.
 pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitCode> {
     let (sender, receiver) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
@@ -53,12 +58,17 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
     let (choose, chosen) = mpsc::channel();
     let (cache, interval) = (args.cache.into(), args.interval);
     start("larder-poller", &sender, move |send| {
-        poll_server(poller, cache, &chosen, interval, |answer| {
-            send(Message::Answer(Box::new(answer)))
+        poll_server(poller, cache, &chosen, interval, |reply, ends_interval| {
+            let reply = Box::new(reply);
+            send(Message::Answer {
+                reply,
+                ends_interval,
+            })
         });
     })?;
     let mut view = View::new(args, first);
-    while args.count.is_none_or(|count| view.refreshes < count) {
+    let mut intervals = 0;
+    while args.count.is_none_or(|count| intervals < count) {
         terminal.draw(|frame| view.draw(frame))?;
         match receiver.recv() {
             Ok(Message::Input(event)) => match event?.as_key_press_event().and_then(action) {
@@ -72,7 +82,13 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
                 }
                 None => {}
             },
-            Ok(Message::Answer(answer)) => view.update(*answer),
+            Ok(Message::Answer {
+                reply,
+                ends_interval,
+            }) => {
+                intervals += u64::from(ends_interval);
+                view.update(*reply);
+            }
             Ok(Message::Signal(signal)) => {
                 return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
             }
@@ -108,22 +124,24 @@ fn start(
         .map(drop)
 }
 
-/// Queries the server once in each interval, and immediately when another cache is chosen.
+/// Queries the server at the end of each interval, and immediately when another cache is chosen. Calls `send`
+/// with each reply, and with true if the query was at the end of an interval.
 fn poll_server(
     mut poller: Poller,
     mut cache: CacheKind,
     chosen: &Receiver<CacheKind>,
     interval: Duration,
-    send: impl Fn(Result<Sample, Error>) -> bool,
+    send: impl Fn(Result<Sample, Error>, bool) -> bool,
 ) {
     let mut next = Instant::now() + interval;
     loop {
-        match chosen.recv_timeout(next.saturating_duration_since(Instant::now())) {
+        let choice = chosen.recv_timeout(next.saturating_duration_since(Instant::now()));
+        match choice {
             Ok(kind) => cache = chosen.try_iter().last().unwrap_or(kind),
             Err(RecvTimeoutError::Timeout) => next = Instant::now() + interval,
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if !send(poller.query(cache)) {
+        if !send(poller.query(cache), choice.is_err()) {
             return;
         }
     }
@@ -156,7 +174,6 @@ struct View<'a> {
     /// The earlier reply with which `now` is compared.
     before: Option<Sample>,
     now: Sample,
-    refreshes: u64,
     chosen: CacheKind,
     /// The error of the last query, if it failed.
     last_error: Option<Error>,
@@ -170,7 +187,6 @@ impl<'a> View<'a> {
             args,
             before: None,
             now: first,
-            refreshes: 0,
             chosen: args.cache.into(),
             last_error: None,
             shows_help: false,
@@ -179,7 +195,6 @@ impl<'a> View<'a> {
     }
 
     fn update(&mut self, answer: Result<Sample, Error>) {
-        self.refreshes += 1;
         match answer {
             Ok(sample) => {
                 let last = std::mem::replace(&mut self.now, sample);
@@ -229,6 +244,28 @@ impl<'a> View<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn query_after_key_press_does_not_end_interval() {
+        for (is_key, interval) in [(true, Duration::from_hours(1)), (false, Duration::ZERO)] {
+            let (choose, chosen) = mpsc::channel();
+            if is_key {
+                choose.send(CacheKind::Inode).unwrap();
+            }
+            let poller = Poller::new(Path::new("/absent"));
+            poll_server(
+                poller,
+                CacheKind::Page,
+                &chosen,
+                interval,
+                |_, ends_interval| {
+                    assert_eq!(ends_interval, !is_key);
+                    false
+                },
+            );
+        }
+    }
 
     #[test]
     fn arrow_keys_cycle_through_caches() {
