@@ -421,7 +421,7 @@ fn replay_of_threads_differs_only_by_reordered_lookups() {
 fn record_and_replay(seed: Seed, threads: u64, check: impl Fn(&Report, Counts, Survey)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.parquet");
-    let tables = "larder+page=offset/7+dentry=mult-11/6+inode=modified/8";
+    let tables = "larder+page=offset/7+dentry=mult-11/6+inode=modified/8+iget=all";
     let config = BudgetConfig {
         tables: tables.parse().unwrap(),
         ..BudgetConfig::new(1 << 20, 4096)
