@@ -8,12 +8,16 @@
 //! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a
 //! table execute the same number of passes.
 //!
-//! A *round* executes one run on each kernel. The kernels take turns within the round, in alternating order, so
-//! that changes in the machine's speed affect all of them alike. Therefore the runs of one round can be compared
-//! in pairs. Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can
-//! resume. Before the first round, and before the first round after an interruption, the caches of the volumes are
-//! empty. Passes that are not measured fill them: one after an interruption; before the first round, all those that
-//! determine the number of passes of a turn.
+//! A *round* executes one run on each kernel. The kernels take short turns within the round, because the speed of a
+//! shared machine changes within seconds: so all kernels of a round meet the same speeds, and their runs can be
+//! compared in pairs. Each turn of the round begins with the next kernel, so that no kernel is always the first or the
+//! last. The processors' caches then contain the memory of another kernel when a turn begins; this is the same for all
+//! kernels, whose predecessor is nearly always the same.
+//!
+//! Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can resume. Before the
+//! first round, and before the first round after an interruption, the caches of the volumes are empty. Passes that are
+//! not measured fill them: one after an interruption; before the first round, all those that determine the
+//! [plan](Plan).
 //!
 //! No thread writes back in the background, because it would disturb the kernel that runs at that time. The
 //! homes are synced before the users start.
@@ -31,19 +35,20 @@ use crate::run_report::quotient;
 use larder::{CacheKind, Volume};
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// To determine the number of passes of a turn, passes are timed for at least this share of the turn's planned
-/// duration.
-const TIMED_SHARE: f64 = 0.5;
+/// The minimum duration of a turn of the fastest kernel, in seconds. In shorter turns, the processors' caches would
+/// mostly be filled again.
+const TURN_S: f64 = 0.25;
 
-/// The planned duration of a run, as a multiple of its minimum duration. The difference is a margin for passes that
-/// are faster than the timed ones.
+/// The planned processor time of a run, as a multiple of its minimum. The difference is a margin for passes that are
+/// faster than those that determined the plan.
 const MARGIN: f64 = 1.05;
 
-/// Number of turns with the estimated number of passes that are executed on each volume before the last of them
-/// corrects the estimate. Until the caches are full, passes become slower.
-const WARMING_TURNS: u32 = 2;
+/// The share of a run that is executed on each volume to correct the plan, and how often. Until the caches are full,
+/// passes become slower.
+const WARMING_SHARE: f64 = 0.3;
+const WARMINGS: u32 = 2;
 
 /// A row of a measured table.
 #[derive(Clone, Debug, Serialize)]
@@ -182,8 +187,8 @@ impl Image {
     ) -> Result<(), Error> {
         let rounds = size.runs(table);
         let mut finished = state.rounds(table.number, users);
-        let turn_passes = finished.next().map(|round| round.turn_passes);
-        let stored = usize::from(turn_passes.is_some()) + finished.count();
+        let plan = finished.next().map(|round| round.plan);
+        let stored = usize::from(plan.is_some()) + finished.count();
         if stored >= rounds as usize {
             return Ok(());
         }
@@ -202,21 +207,17 @@ impl Image {
         for volume in &volumes {
             load.pass(volume, Pass::Other)?;
         }
-        let turn_passes = match turn_passes {
-            Some(passes) => passes,
-            None => load.turn_passes(&volumes, size)?,
+        let plan = match plan {
+            Some(plan) => plan,
+            None => load.plan(&volumes, size)?,
         };
         for number in stored + 1..=rounds as usize {
-            let round = Round {
-                turns: size.turns(),
-                turn_passes,
-                is_last: number == rounds as usize,
-            };
-            let runs = load.round(&volumes, round, run_done)?;
+            let is_last = number == rounds as usize;
+            let runs = load.round(&volumes, plan, is_last, run_done)?;
             let finished = FinishedRound {
                 table: table.number,
                 users,
-                turn_passes,
+                plan,
                 runs,
             };
             state.add(finished).map_err(Error::State)?;
@@ -226,15 +227,13 @@ impl Image {
     }
 }
 
-/// The plan of a round.
-#[derive(Clone, Copy)]
-struct Round {
-    /// Number of turns of each kernel.
-    turns: u32,
+/// The plan of the rounds of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Number of turns of each kernel in a round.
+    pub(super) turns: u32,
     /// Number of passes of a turn.
-    turn_passes: u32,
-    /// Whether it is the last round of the load.
-    is_last: bool,
+    pub(super) turn_passes: u32,
 }
 
 /// The work of a pass.
@@ -249,58 +248,62 @@ struct Workload<'i> {
 }
 
 impl Workload<'_> {
-    /// Returns the number of passes of a turn, so that a run of the fastest kernel lasts for its minimum duration.
-    /// Times turns on all volumes, because passes take longer when the kernels displace each other's memory from the
-    /// processors' caches.
-    fn turn_passes(&self, volumes: &[Volume], size: &Size) -> Result<u32, Error> {
+    /// Returns a plan with which a run of the fastest kernel takes its minimum processor time. Times rounds on all
+    /// volumes, because passes take longer when the kernels displace each other's memory from the processors' caches.
+    fn plan(&self, volumes: &[Volume], size: &Size) -> Result<Plan, Error> {
+        let mut plan = Plan {
+            turns: 1,
+            turn_passes: 1,
+        };
         if size.run_s == 0 {
-            return Ok(1);
+            return Ok(plan);
         }
-        let planned_s = MARGIN * f64::from(size.run_s) / f64::from(size.turns());
-        let mut passes = 1;
-        let mut fastest_s = self.fastest_turn(volumes, passes)?;
-        while fastest_s < TIMED_SHARE * planned_s {
-            passes *= 2;
-            fastest_s = self.fastest_turn(volumes, passes)?;
+        let mut fastest = self.fastest(volumes, plan)?;
+        while fastest.elapsed_s < TURN_S {
+            plan.turn_passes *= 2;
+            fastest = self.fastest(volumes, plan)?;
         }
-        for _ in 0..WARMING_TURNS {
-            passes = whole(planned_s * f64::from(passes) / fastest_s);
-            fastest_s = self.fastest_turn(volumes, passes)?;
+        let planned_s = MARGIN * f64::from(size.run_s);
+        let turns =
+            |plan: Plan, run: &KernelRun| planned_s * f64::from(plan.turns) / run.processor_s;
+        for _ in 0..WARMINGS {
+            plan.turns = whole(WARMING_SHARE * turns(plan, &fastest));
+            fastest = self.fastest(volumes, plan)?;
         }
-        Ok(whole(planned_s * f64::from(passes) / fastest_s))
+        plan.turns = whole(turns(plan, &fastest));
+        Ok(plan)
     }
 
-    /// Executes a turn on each volume, and returns the duration of the shortest turn in seconds.
-    fn fastest_turn(&self, volumes: &[Volume], passes: u32) -> Result<f64, Error> {
-        let mut fastest_s = f64::INFINITY;
-        for volume in volumes {
-            let mut turn_s = 0.0;
-            for _ in 0..passes {
-                turn_s += self.pass(volume, Pass::Other)?.elapsed_s;
-            }
-            fastest_s = fastest_s.min(turn_s);
-        }
-        Ok(fastest_s)
+    /// Executes a round, and returns the run with the least processor time.
+    fn fastest(&self, volumes: &[Volume], plan: Plan) -> Result<KernelRun, Error> {
+        let runs = self.round(volumes, plan, false, &mut || ())?;
+        let fastest = runs
+            .into_iter()
+            .min_by(|a, b| a.processor_s.total_cmp(&b.processor_s));
+        Ok(fastest.expect("each table has kernels"))
     }
 
-    /// Executes one run on each volume.
+    /// Executes one run on each volume. `is_last` tells whether this is the last round of the load.
     fn round(
         &self,
         volumes: &[Volume],
-        round: Round,
+        plan: Plan,
+        is_last: bool,
         run_done: &mut dyn FnMut(),
     ) -> Result<Vec<KernelRun>, Error> {
         let mut runs: Vec<Option<KernelRun>> = volumes.iter().map(|_| None).collect();
-        for turn in 1..=round.turns {
+        for turn in 1..=plan.turns {
+            let is_last_turn = turn == plan.turns;
             let mut order: Vec<_> = volumes.iter().zip(&mut runs).collect();
-            if turn % 2 == 0 {
-                order.reverse();
-            }
-            let is_last_turn = turn == round.turns;
+            order.rotate_left(turn as usize % volumes.len());
             for (volume, run) in order {
-                for number in 1..=round.turn_passes {
-                    let is_last = round.is_last && is_last_turn && number == round.turn_passes;
-                    let kind = if is_last { Pass::Last } else { Pass::Other };
+                for number in 1..=plan.turn_passes {
+                    let is_last_pass = is_last && is_last_turn && number == plan.turn_passes;
+                    let kind = if is_last_pass {
+                        Pass::Last
+                    } else {
+                        Pass::Other
+                    };
                     let pass = self.pass(volume, kind)?;
                     match run {
                         None => *run = Some(pass),

@@ -3,15 +3,12 @@
 use super::kernels::{Machine, PublishedTable, TABLES};
 use serde::{Deserialize, Serialize};
 
-/// Number of turns of each kernel in a round, if runs have a minimum duration.
-const TURNS: u32 = 5;
-
 /// The size of a reproduction, and the seed of its random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     /// Number of runs of each kernel under each load; `None` for the numbers in the document.
     pub runs: Option<u32>,
-    /// Minimum duration of a run in seconds. The scripts are repeated until the run lasts that long.
+    /// Minimum processor time of a run in seconds. The scripts are repeated until the run has taken that long.
     pub run_s: u32,
     /// Divisor of the numbers of concurrent scripts and of the memory.
     pub divisor: u32,
@@ -68,11 +65,6 @@ impl Size {
     /// Returns the number of runs of each kernel of `table` under each load.
     pub(super) fn runs(&self, table: &PublishedTable) -> u32 {
         self.runs.unwrap_or(table.runs)
-    }
-
-    /// Returns the number of turns of a kernel in a round.
-    pub(super) fn turns(&self) -> u32 {
-        if self.run_s == 0 { 1 } else { TURNS }
     }
 
     /// Returns the number of runs of all kernels under all loads.

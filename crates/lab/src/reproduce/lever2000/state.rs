@@ -1,6 +1,7 @@
 //! The finished rounds of a reproduction, with which it resumes.
 
 use super::kernel_run::KernelRun;
+use super::measure::Plan;
 use super::size::Size;
 use crate::reproduce::state;
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,8 @@ pub type State = state::State<Size, FinishedRound>;
 pub struct FinishedRound {
     pub(super) table: u32,
     pub(super) users: u32,
-    /// Number of passes of a turn, which all rounds of a load share.
-    pub(super) turn_passes: u32,
+    /// The plan, which all rounds of a load share.
+    pub(super) plan: Plan,
     pub(super) runs: Vec<KernelRun>,
 }
 
@@ -50,14 +51,17 @@ impl State {
 mod tests {
     use super::*;
 
-    fn round(table: u32, users: u32, turn_passes: u32) -> FinishedRound {
+    fn round(table: u32, users: u32, turns: u32) -> FinishedRound {
         let text =
             r#"{"scripts":1,"elapsed_s":0.1,"processor_s":0.3,"device_reads":2,"caches":[]}"#;
         let run = || serde_json::from_str(text).unwrap();
         FinishedRound {
             table,
             users,
-            turn_passes,
+            plan: Plan {
+                turns,
+                turn_passes: 2,
+            },
             runs: vec![run(), run()],
         }
     }
@@ -67,15 +71,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         let (mut state, _) = State::open(Size::full(1), &path).unwrap();
-        for (users, turn_passes) in [(16, 7), (16, 7), (32, 5)] {
-            state.add(round(1, users, turn_passes)).unwrap();
+        for (users, turns) in [(16, 7), (16, 7), (32, 5)] {
+            state.add(round(1, users, turns)).unwrap();
         }
         let (state, found) = State::open(Size::full(1), &path).unwrap();
         assert_eq!((found, state.resumed()), (state::Found::Parts, 1));
         assert_eq!(state.finished_runs(), 6);
         assert_eq!(state.rounds(1, 16).count(), 2);
         let other = state.rounds(1, 32).next().unwrap();
-        assert_eq!(other.turn_passes, 5);
+        assert_eq!(other.plan.turns, 5);
         assert_eq!(state.rounds(2, 16).count(), 0);
         let stored = state.rounds(1, 16).nth(1).unwrap();
         assert_eq!(

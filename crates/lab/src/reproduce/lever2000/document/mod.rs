@@ -96,9 +96,10 @@ impl Lever2000 {
             "## Method\n\n\
              Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. There are as many \
              runs of each kernel as in the document: seven in Table 1, of which the middle five are averaged; \
-             ten in Table 6; and five in the other tables{}. A run repeats the scripts until it lasts \
-             at least {} seconds, with the same number of scripts for all kernels of a table. The kernels take \
-             turns, several times within a run, so that changes in the machine's speed affect all of them alike. \
+             ten in Table 6; and five in the other tables{}. A run repeats the scripts until it has taken \
+             at least {} seconds of processor time, with the same number of scripts for all kernels of a table. Within \
+             a run, the kernels take turns of about a quarter of a second, so that changes in the machine's speed \
+             affect all of them alike. \
              The measurement was interrupted and resumed {} times. `s` is the standard deviation. All figures \
              are in [lever2000.csv](lever2000.csv) and [lever2000.json](lever2000.json).\n\n",
             if self.size.is_full() { "" } else { " --quick" },
