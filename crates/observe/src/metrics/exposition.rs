@@ -47,6 +47,7 @@ const CACHES: &[Metric<CacheStats>] = metrics! { "larder_cache_"
     gauge capacity, "Maximum number of objects.";
     counter lookups, "Lookups.";
     counter hits, "Lookups that found the object.";
+    counter by_reference, "Hits that found their object by a reference, without the table.";
     counter links_on_hits, "Links walked by lookups that hit.";
     counter links_on_misses, "Links walked by lookups that missed.";
     gauge longest_chain, "Objects in the longest chain, or on the path to the deepest page of trees.";
