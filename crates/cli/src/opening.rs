@@ -107,7 +107,7 @@ pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
     open(args.into(), &read_options(args))
 }
 
-/// Opens an image read-only like [`open_image`], but it is no failure if the image has no ext file system.
+/// Opens an image read-only like [`open_image`], but succeeds if the image has no ext file system.
 pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
     let options = read_options(args);
     open_source(args.into(), &options).map_err(|error| error.describe(&args.image, &options))

@@ -238,7 +238,7 @@ fn formats_are_recognized_by_their_first_bytes() {
 }
 
 #[test]
-fn short_empty_and_unknown_files_are_told_apart() {
+fn short_empty_and_unknown_files_are_distinguished() {
     assert_eq!(contents(Vec::new()), Contents::Empty);
     assert_eq!(contents(vec![0; 10]), Contents::Empty);
     assert_eq!(contents(vec![7; 10]), Contents::Unknown);

@@ -26,6 +26,7 @@ use super::error::Error;
 use super::image::Image;
 use super::kernel_run::{CacheRun, Chains, KernelRun};
 use super::kernels::{Kernel, Machine, PublishedTable};
+use super::plan::Plan;
 use super::runs::Runs;
 use super::size::Size;
 use super::state::{FinishedRound, State};
@@ -35,7 +36,7 @@ use crate::run_report::quotient;
 use larder::{CacheKind, Volume};
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The minimum duration of a turn of the fastest kernel, in seconds. In shorter turns, the processors' caches would
 /// mostly be filled again.
@@ -227,15 +228,6 @@ impl Image {
     }
 }
 
-/// The plan of the rounds of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Plan {
-    /// Number of turns of each kernel in a round.
-    pub(super) turns: u32,
-    /// Number of passes of a turn.
-    pub(super) turn_passes: u32,
-}
-
 /// The work of a pass.
 struct Workload<'i> {
     image: &'i Image,
@@ -283,7 +275,7 @@ impl Workload<'_> {
         Ok(fastest.expect("each table has kernels"))
     }
 
-    /// Executes one run on each volume. `is_last` tells whether this is the last round of the load.
+    /// Executes one run on each volume. `is_last` is true for the last round of the load.
     fn round(
         &self,
         volumes: &[Volume],

@@ -17,6 +17,7 @@ mod kernel_run;
 mod kernels;
 mod measure;
 mod misses;
+mod plan;
 mod plots;
 mod programs;
 mod recorded;

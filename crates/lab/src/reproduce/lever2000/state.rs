@@ -1,7 +1,7 @@
 //! The finished rounds of a reproduction, with which it resumes.
 
 use super::kernel_run::KernelRun;
-use super::measure::Plan;
+use super::plan::Plan;
 use super::size::Size;
 use crate::reproduce::state;
 use serde::{Deserialize, Serialize};
