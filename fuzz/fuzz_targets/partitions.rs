@@ -4,14 +4,14 @@
 
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_fuzz::gpt_with_checksums;
-use larder_image::{Contents, MAX_PARTITIONS, examine};
+use larder_image::{MAX_PARTITIONS, examine};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     for bytes in [data.to_vec(), gpt_with_checksums(data)] {
         let device = MemoryDevice::new(bytes);
-        let contents = examine(&device).expect("memory can be read");
-        let Contents::Partitions(table) = contents else {
+        let contents = examine(&device, None).expect("memory can be read");
+        let Some(table) = contents.table() else {
             continue;
         };
         assert!(table.partitions.len() <= MAX_PARTITIONS);

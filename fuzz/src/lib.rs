@@ -102,6 +102,7 @@ pub fn gpt_with_checksums(bytes: &[u8]) -> Vec<u8> {
     header[..8].copy_from_slice(b"EFI PART");
     header[12..16].copy_from_slice(&92_u32.to_le_bytes());
     header[16..20].fill(0);
+    header[24..32].copy_from_slice(&1_u64.to_le_bytes());
     header[88..92].copy_from_slice(&array.to_le_bytes());
     let checksum = crc32fast::hash(header);
     header[16..20].copy_from_slice(&checksum.to_le_bytes());

@@ -127,14 +127,15 @@ impl<const W: usize> InodeCache<W> {
         let Some(references) = &self.references else {
             return self.table.copy(&ino, words);
         };
-        if let Some(index) = references.get(ino)
+        let seen = references.get(ino);
+        if let Some(index) = seen.slot()
             && let Some(words) = self.table.copy_at(index, &ino, words)
         {
             references.count_hit();
             return Some(words);
         }
         let (index, words) = self.table.copy_with_index(&ino, words)?;
-        references.set(ino, index);
+        references.set_unless_changed(ino, seen, index);
         Some(words)
     }
 

@@ -1,5 +1,6 @@
 //! Selects a partition of an image, and explains what an image contains if that is not an ext file system.
 
+use crate::remote;
 use larder_console::{Failure, Result, name, size};
 use larder_image::{Contents, NotSelected, Partition, PartitionTable};
 use std::path::Path;
@@ -13,16 +14,12 @@ pub(crate) fn partition<'c>(
     contents: &'c Contents,
     number: u32,
 ) -> Result<&'c Partition> {
-    let Contents::Partitions(table) = contents else {
+    let Some(table) = contents.table() else {
         return Err(match contents {
-            Contents::Ext => Failure::with_hint(
-                format!("{} has a file system, and no partitions", image.display()),
-                "omit the partition",
-            ),
-            _ => Failure::with_hint(
-                format!("{} has no partition table", image.display()),
-                "larder info IMAGE shows what an image contains",
-            ),
+            Contents::Ext | Contents::Empty | Contents::Unknown => {
+                Failure::new(format!("{} has no partition table", image.display()))
+            }
+            _ => not_ext(image, contents),
         });
     };
     let partition = table
@@ -60,15 +57,32 @@ pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
                 format!("give --partition {}", partition.number),
             ),
         },
+        Contents::ExtAndPartitions(table) => Failure::with_hint(
+            format!(
+                "{path} has both an ext file system and partitions with ext file systems: one of them is a \
+                 remainder of an earlier use"
+            ),
+            format!(
+                "--partition 0 selects the file system of the whole image; {}",
+                listed(table)
+            ),
+        ),
+        Contents::DamagedGpt => Failure::with_hint(
+            format!("{path}: both copies of its GPT are damaged"),
+            "repair the GPT of a copy of the image with gdisk, or give --offset BYTES",
+        ),
         Contents::Other(format) => Failure::with_hint(
             format!("{path} is {}", format.description()),
-            format.hint(&path.to_string()),
+            if remote::is_remote(image) {
+                "copy the image to a local file; larder info then names a command that helps"
+                    .to_owned()
+            } else {
+                format.hint(&path.to_string())
+            },
         ),
         Contents::Empty => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image: it begins with zeros"),
-            format!(
-                "mke2fs -t ext4 {path} makes a file system in it; --offset BYTES selects another place"
-            ),
+            "if the file system begins at another place, give --offset BYTES",
         ),
         Contents::Ext | Contents::Unknown => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image"),
@@ -91,6 +105,9 @@ fn not_selected(image: &Path, table: &PartitionTable, error: &NotSelected) -> Fa
 
 /// Lists the partitions of `table` for a hint.
 fn listed(table: &PartitionTable) -> String {
+    if table.partitions.is_empty() {
+        return format!("its {} has no partitions", table.kind.as_str());
+    }
     let all: Vec<String> = table.partitions.iter().map(described).collect();
     format!("its partitions are {}", all.join(", "))
 }

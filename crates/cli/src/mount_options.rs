@@ -145,7 +145,14 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
-        options.partition = args.volume.partition.or(options.partition);
+        // As a flag, each of the two replaces the other.
+        if args.volume.offset.is_some() {
+            options.partition = None;
+        }
+        if args.volume.partition.is_some() {
+            options.partition = args.volume.partition;
+            options.volume.offset_bytes = 0;
+        }
         apply_remote(&mut options.remote, &args.volume.remote);
         let policy = args.readahead.map(|policy| policy.to_string());
         replace(&mut options.volume.readahead, policy);

@@ -164,84 +164,108 @@ fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error>
 
 /// Opens the image of `source`.
 fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
-    let image = source.image;
-    check_profile(image, source.remote)?;
-    if source.partition.is_some() && options.offset_bytes > 0 {
-        return Err(Failure::usage("an offset and a partition cannot be used together").into());
-    }
+    let Source {
+        image,
+        partition,
+        remote,
+    } = source;
+    check_profile(image, remote)?;
     if remote::is_remote(image) {
-        if options.read_write {
-            let hint = "copy the image to a local file first";
-            let message = format!(
-                "image {} is not local, and cannot be written",
-                image.display()
-            );
-            return Err(Failure::with_hint(message, hint).into());
-        }
-        return open_found(
-            source,
-            options,
-            |options| open_remote_volume(image, options, source.remote),
-            || {
-                // Only the start and the partition table are read.
-                let args = RemoteArgs {
-                    profile: None,
-                    profile_record: None,
-                    sha256: None,
-                    ..source.remote.clone()
-                };
-                let whole = OpenOptions::default();
-                remote_device(image, &whole, &args, memory_bytes(&whole, &args))
-            },
-        );
+        return open_remote(source, options);
     }
-    open_found(
-        source,
-        options,
-        |options| Ok(when_free(image, || Volume::open(image, options))?),
-        || {
-            let open = || Ok(FileDevice::open(image, FileRange::default())?);
-            Ok(Arc::new(when_free(image, open)?))
-        },
-    )
+    if partition.is_none_or(|number| number > 0) && options.offset_bytes == 0 {
+        let open = || Ok(FileDevice::open(image, FileRange::default())?);
+        let device = when_free(image, open)?;
+        // The start may be damaged, and a backup of the superblock may be intact.
+        let contents = examine(&device, partition).unwrap_or(Contents::Unknown);
+        // The device has a lock.
+        drop(device);
+        if let Some(found) = part_of(source, &contents)? {
+            let opened = when_free(image, || Volume::open(image, &within(options, found)))?;
+            return Ok(found_by_itself(partition, found, opened));
+        }
+        if !may_be_ext(&contents) {
+            return Ok(Opened::Other(contents));
+        }
+        return or_contents(when_free(image, || Volume::open(image, options)), contents);
+    }
+    let volume = when_free(image, || Volume::open(image, options))?;
+    Ok(Opened::Volume(Box::new(volume)))
 }
 
-/// Finds the file system in the image of `source`, and opens it. `open` opens the part that the options select, and
-/// `whole` opens all of the image.
-fn open_found(
-    source: Source<'_>,
-    options: &OpenOptions,
-    open: impl Fn(&OpenOptions) -> Result<Volume, Error>,
-    whole: impl Fn() -> Result<Arc<dyn BlockDevice>, Error>,
-) -> Result<Opened, Error> {
-    let contents = || Ok::<_, Error>(examine(whole()?.as_ref())?);
-    if let Some(number) = source.partition {
-        let contents = contents()?;
-        let partition = contents::partition(source.image, &contents, number)?;
-        let volume = open(&within(options, partition))?;
-        return Ok(Opened::Volume(Box::new(volume)));
+/// Opens the image of `source` at a URL.
+fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
+    let Source {
+        image,
+        partition,
+        remote,
+    } = source;
+    if options.read_write {
+        let hint = "copy the image to a local file first";
+        let message = format!(
+            "image {} is not local, and cannot be written",
+            image.display()
+        );
+        return Err(Failure::with_hint(message, hint).into());
     }
-    let error = match open(options) {
-        Ok(volume) => return Ok(Opened::Volume(Box::new(volume))),
-        Err(error) => error,
-    };
-    let is_not_ext = matches!(
-        &error,
-        Error::Volume(larder::Error::Ext4(Ext4Error::NotExt))
-    );
-    if !is_not_ext || options.offset_bytes > 0 {
-        return Err(error);
+    let memory_bytes = memory_bytes(options, remote);
+    let mut volume_options = options.clone();
+    volume_options.cache_size_bytes -= memory_bytes;
+    let open = |device| Volume::open_device(device, &volume_options);
+    let device = remote_device(image, options, remote, memory_bytes)?;
+    if partition == Some(0) || options.offset_bytes > 0 {
+        return Ok(Opened::Volume(Box::new(open(device)?)));
     }
-    let contents = contents()?;
-    let Some(partition) = contents::only_ext(&contents) else {
+    let contents = examine(device.as_ref(), partition).unwrap_or(Contents::Unknown);
+    if let Some(found) = part_of(source, &contents)? {
+        drop(device);
+        let part = remote_device(image, &within(options, found), remote, memory_bytes)?;
+        return Ok(found_by_itself(partition, found, open(part)?));
+    }
+    if !may_be_ext(&contents) {
         return Ok(Opened::Other(contents));
-    };
-    print_note(&format!(
-        "using partition {}, the only one with an ext file system",
-        contents::described(partition)
-    ));
-    let volume = open(&within(options, partition))?;
-    Ok(Opened::Volume(Box::new(volume)))
+    }
+    or_contents(open(device), contents)
+}
+
+/// Returns the partition of an image with these `contents` that must be opened, or `None` if there is none, or if the
+/// file system is not in a partition.
+fn part_of<'c>(source: Source<'_>, contents: &'c Contents) -> Result<Option<&'c Partition>> {
+    match source.partition {
+        Some(number) => contents::partition(source.image, contents, number).map(Some),
+        None => Ok(contents::only_ext(contents)),
+    }
+}
+
+/// Returns whether an image with these `contents` may have an ext file system that begins with the image. If its
+/// superblock is damaged, the content is unknown.
+fn may_be_ext(contents: &Contents) -> bool {
+    match contents {
+        Contents::Ext | Contents::Empty | Contents::Unknown => true,
+        // The table is a remainder, unless one of its partitions has a file system.
+        Contents::ExtAndPartitions(table) => table.partitions.iter().all(|one| !one.is_ext),
+        _ => false,
+    }
+}
+
+/// Returns the volume in `opened`. If there is no ext file system, returns `contents`.
+fn or_contents(opened: larder::Result<Volume>, contents: Contents) -> Result<Opened, Error> {
+    match opened {
+        Ok(volume) => Ok(Opened::Volume(Box::new(volume))),
+        Err(larder::Error::Ext4(Ext4Error::NotExt)) => Ok(Opened::Other(contents)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns `volume`. Reports that it is in partition `found`, unless the user has requested this partition.
+fn found_by_itself(requested: Option<u32>, found: &Partition, volume: Volume) -> Opened {
+    if requested.is_none() {
+        print_note(&format!(
+            "using partition {}, the only one with an ext file system",
+            contents::described(found)
+        ));
+    }
+    Opened::Volume(Box::new(volume))
 }
 
 /// Returns `options` for the file system in `partition`.
@@ -250,19 +274,6 @@ fn within(options: &OpenOptions, partition: &Partition) -> OpenOptions {
     options.offset_bytes = partition.offset_bytes;
     options.size_bytes = Some(partition.size_bytes);
     options
-}
-
-/// Opens the image at the URL with the label `image`.
-fn open_remote_volume(
-    image: &Path,
-    options: &OpenOptions,
-    args: &RemoteArgs,
-) -> Result<Volume, Error> {
-    let memory_bytes = memory_bytes(options, args);
-    let device = remote_device(image, options, args, memory_bytes)?;
-    let mut options = options.clone();
-    options.cache_size_bytes -= memory_bytes;
-    Ok(Volume::open_device(device, &options)?)
 }
 
 /// Returns the part of the memory for all caches that holds parts of an image at a URL, in bytes.

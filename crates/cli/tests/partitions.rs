@@ -47,7 +47,7 @@ start=24MiB, size=8MiB, type=linux
     path
 }
 
-fn label(args: &[&str]) -> String {
+fn label_of(args: &[&str]) -> String {
     let json: serde_json::Value = serde_json::from_str(&larder_ok(args)).unwrap();
     json["label"].as_str().unwrap().to_owned()
 }
@@ -67,7 +67,7 @@ fn only_partition_with_ext_is_used() {
         text(&output.stderr)
     );
     let disk = disk.to_str().unwrap();
-    assert_eq!(label(&["info", "--json", disk]), "p2");
+    assert_eq!(label_of(&["info", "--json", disk]), "p2");
     // A requested partition is not reported.
     let output = larder(["ls", "--partition", "2", disk]);
     assert_eq!(text(&output.stderr), "");
@@ -102,7 +102,7 @@ fn one_of_several_partitions_must_be_chosen() {
         &["partitions 2 and 3 have ext file systems", "--partition N"],
     );
     for number in ["2", "3"] {
-        let label = label(&["info", "--json", "--partition", number, disk]);
+        let label = label_of(&["info", "--json", "--partition", number, disk]);
         assert_eq!(label, format!("p{number}"));
     }
     let shown = larder_ok(["info", disk]);
@@ -140,6 +140,53 @@ fn change_of_a_partition_leaves_the_others_as_they_were() {
         .output()
         .unwrap();
     assert!(e2fsck.status.success(), "{}", text(&e2fsck.stdout));
+}
+
+#[test]
+fn remainder_of_an_earlier_file_system_is_not_used() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    // The backups of this file system's superblock remain, and so does an ext magic number in front of an MBR.
+    make_image(&path, "-q -t ext4 -b 1024 -L old", "33M").unwrap();
+    for (label, old_is_whole) in [("gpt", false), ("dos", true)] {
+        let mut sfdisk = Command::new("sfdisk")
+            .args(["--quiet", "--wipe=never", "--wipe-partitions=never"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let script = format!("label: {label}\nstart=1MiB, size=8MiB, type=linux\n");
+        sfdisk
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(script.as_bytes())
+            .unwrap();
+        assert!(sfdisk.wait().unwrap().success());
+        let image = dir.path().join("image");
+        make_image(&image, "-q -t ext4 -L new", "8M").unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&fs::read(&image).unwrap(), MIB).unwrap();
+        let disk = path.to_str().unwrap();
+        assert_eq!(
+            label_of(&["info", "--json", "--partition", "1", disk]),
+            "new"
+        );
+        if old_is_whole {
+            assert_fails(&larder(["ls", disk]), 1, &["remainder", "--partition 0"]);
+            assert_eq!(
+                label_of(&["info", "--json", "--partition", "0", disk]),
+                "old"
+            );
+        } else {
+            assert_eq!(label_of(&["info", "--json", disk]), "new");
+        }
+        // The next table is written in front of the old file system again.
+        make_image(&path, "-q -t ext4 -b 1024 -L old", "33M").unwrap();
+    }
 }
 
 #[test]
@@ -195,6 +242,6 @@ fn other_formats_are_named_with_a_hint() {
     assert_fails(
         &larder(["ls".as_ref(), path.as_os_str()]),
         1,
-        &["begins with zeros", "mke2fs"],
+        &["begins with zeros", "--offset"],
     );
 }

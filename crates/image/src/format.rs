@@ -228,14 +228,16 @@ impl Format {
     }
 
     /// Returns what a user can do to get at an ext image inside `file`, or at the files of a file system that Larder
-    /// does not read. `file` is the name of the file, for commands.
+    /// does not read. `file` is the name of the file, which is quoted for a shell.
     #[must_use]
     pub fn hint(self, file: &str) -> String {
+        // The output must not be the file itself.
+        let raw = quoted(&format!("{file}.raw"));
+        let file = quoted(file);
         let convert = |from: &str| {
-            format!("convert it to a raw image: qemu-img convert -f {from} -O raw {file} disk.img")
+            format!("convert it to a raw image: qemu-img convert -f {from} -O raw {file} {raw}")
         };
-        let decompress =
-            |command: &str| format!("decompress it first: {command} < {file} > disk.img");
+        let decompress = |command: &str| format!("decompress it first: {command} < {file} > {raw}");
         let kernel = |name: &str| {
             format!(
                 "larder reads ext2, ext3 and ext4; for {name}, use the kernel (mount -o loop, as root) or guestmount"
@@ -253,14 +255,14 @@ impl Format {
             Self::Qcow2 => convert("qcow2"),
             Self::EncryptedQcow2 => format!(
                 "decrypt it with the key: qemu-img convert --object secret,id=key,file=KEYFILE --image-opts \
-                 driver=qcow2,encrypt.key-secret=key,file.filename={file} -O raw disk.img"
+                 driver=qcow2,encrypt.key-secret=key,file.filename={file} -O raw {raw}"
             ),
             Self::Vmdk => convert("vmdk"),
             Self::Vdi => convert("vdi"),
             Self::Vhd => convert("vpc"),
             Self::Vhdx => convert("vhdx"),
             Self::AndroidSparse => {
-                format!("convert it to a raw image: simg2img {file} disk.img")
+                format!("convert it to a raw image: simg2img {file} {raw}")
             }
             Self::Luks => format!(
                 "as root, open it with its key: cryptsetup open {file} NAME; then use /dev/mapper/NAME"
@@ -295,5 +297,38 @@ impl Format {
             Self::ExFat => kernel("exFAT"),
             Self::Fat => kernel("FAT"),
         }
+    }
+}
+
+/// Returns `name` as one word of a shell command that is not an option.
+fn quoted(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+:=@%,-".contains(&byte);
+    let prefix = if name.starts_with('-') { "./" } else { "" };
+    if name.bytes().all(is_plain) {
+        format!("{prefix}{name}")
+    } else {
+        format!("'{prefix}{}'", name.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_hints_are_words_of_a_shell() {
+        for (name, expected) in [
+            ("disk.img", "disk.img"),
+            ("-a", "./-a"),
+            ("my disk", "'my disk'"),
+            ("-it's", r"'./-it'\''s'"),
+        ] {
+            assert_eq!(quoted(name), expected);
+        }
+        assert!(
+            Format::Gzip
+                .hint("disk.img")
+                .ends_with("< disk.img > disk.img.raw")
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! UEFI specification 2.10, section 5.3: the header is in the second sector, and a backup is in the last sector. Each
 //! header names the sectors of an array of entries. The header and the array have checksums.
 
-use crate::table::{MAX_PARTITIONS, Partition, PartitionTable, TableKind};
+use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
 use larder_block::{BlockDevice, Result};
 use uuid::{Uuid, uuid};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -58,7 +58,7 @@ const TYPES: [(Uuid, &str); 16] = [
     (uuid!("21686148-6449-6e6f-744e-656564454649"), "BIOS boot"),
     (uuid!("0657fd6d-a4ab-43c4-84e5-0933c84b4f4f"), "Linux swap"),
     (uuid!("e6d6d379-f507-44c2-a23c-238f2a3df928"), "Linux LVM"),
-    (uuid!("a19d880f-05fc-4d3b-a006-743f0f84911e"), "Linux RAID"),
+    (uuid!("a19d880f-05fc-4d3b-a006-743f0f84911e"), LINUX_RAID),
     (uuid!("933ac7e1-2eb4-4f13-b844-0e14e2aef915"), "Linux home"),
     (
         uuid!("3b8f8425-20e0-4f3b-907f-1a25a76f98e8"),
@@ -102,7 +102,7 @@ const TYPES: [(Uuid, &str); 16] = [
 pub(crate) fn read(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<PartitionTable>> {
     for sector_bytes in SECTOR_BYTES {
         if let Some(sector) = start.get(sector_bytes..2 * sector_bytes)
-            && let Some(table) = read_from(device, sector)?
+            && let Some(table) = read_from(device, sector, 1)?
         {
             return Ok(Some(table));
         }
@@ -119,16 +119,22 @@ pub(crate) fn read_backup(device: &dyn BlockDevice) -> Result<Option<PartitionTa
             continue;
         };
         device.read_at(&mut sector, last * sector_bytes as u64)?;
-        if let Some(table) = read_from(device, &sector)? {
+        if let Some(table) = read_from(device, &sector, last)? {
             return Ok(Some(table));
         }
     }
     Ok(None)
 }
 
-/// Returns the table whose header is in `sector`, or `None` if the header or its array is invalid.
-fn read_from(device: &dyn BlockDevice, sector: &[u8]) -> Result<Option<PartitionTable>> {
-    let Some(header) = valid_header(sector) else {
+/// Returns the table whose header is in `sector`, which is sector `number` of `device`. Returns `None` if the header or
+/// its array is invalid.
+fn read_from(
+    device: &dyn BlockDevice,
+    sector: &[u8],
+    number: u64,
+) -> Result<Option<PartitionTable>> {
+    let header = valid_header(sector).filter(|header| header.own_sector.get() == number);
+    let Some(header) = header else {
         return Ok(None);
     };
     let sector_bytes = sector.len() as u64;

@@ -2,10 +2,11 @@
 //!
 //! # Model
 //! The first sector has four entries: the primary partitions, 1 to 4. One of them can be extended. It then contains a
-//! chain of sectors with tables of their own. The first entry of each is a logical partition, and the second is the
-//! place of the next table. The logical partitions are numbered from 5. Sectors have 512 bytes.
+//! chain of sectors with tables of their own. One entry of each is a logical partition, and another one is the place of
+//! the next table. The logical partitions are numbered from 5. Sectors have 512 bytes. As in the kernel, an entry is a
+//! partition if it has sectors, whatever its type is.
 
-use crate::table::{MAX_PARTITIONS, Partition, PartitionTable, TableKind};
+use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
 use larder_block::{BlockDevice, Result};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -34,6 +35,12 @@ struct Entry {
     sectors: U32,
 }
 
+impl Entry {
+    fn is_extended(&self) -> bool {
+        EXTENDED.contains(&self.kind) && self.sectors.get() > 0
+    }
+}
+
 /// Returns the table of `device`, or `None` if it has no valid table. `start` has the first bytes of the device.
 pub(crate) fn read(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<PartitionTable>> {
     let Some(entries) = start.get(..SECTOR_LEN).and_then(entries_of) else {
@@ -48,14 +55,12 @@ pub(crate) fn read(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<Part
     }
     let device_bytes = device.size_bytes();
     let primary = (1..).zip(&entries).filter_map(|(number, entry)| {
-        let is_extended = EXTENDED.contains(&entry.kind);
-        (!is_extended).then(|| partition(number, entry, 0, device_bytes))?
+        (!entry.is_extended()).then(|| partition(number, entry, 0, device_bytes))?
     });
     let mut partitions: Vec<Partition> = primary.collect();
-    let extended = entries.iter().find(|entry| EXTENDED.contains(&entry.kind));
-    if let Some(extended) = extended {
-        let first = u64::from(extended.first_sector.get());
-        read_logical(device, first, &mut partitions)?;
+    let mut number = FIRST_LOGICAL;
+    for extended in entries.iter().filter(|entry| entry.is_extended()) {
+        read_logical(device, extended, &mut number, &mut partitions)?;
     }
     Ok((!partitions.is_empty()).then_some(PartitionTable {
         kind: TableKind::Mbr,
@@ -69,14 +74,15 @@ pub(crate) fn is_protective(start: &[u8]) -> bool {
     entries.is_some_and(|entries| entries.iter().any(|entry| entry.kind == PROTECTIVE))
 }
 
-/// Adds the logical partitions of the extended partition that begins at sector `first`.
+/// Adds the logical partitions of the extended partition of `extended`. The next logical partition has `number`.
 fn read_logical(
     device: &dyn BlockDevice,
-    first: u64,
+    extended: &Entry,
+    number: &mut u32,
     partitions: &mut Vec<Partition>,
 ) -> Result<()> {
+    let first = u64::from(extended.first_sector.get());
     let mut at = first;
-    let mut number = FIRST_LOGICAL;
     // The limit also ends a chain that forms a loop.
     for _ in partitions.len()..MAX_PARTITIONS {
         let offset_bytes = at * SECTOR_BYTES;
@@ -85,19 +91,21 @@ fn read_logical(
         }
         let mut sector = [0; SECTOR_LEN];
         device.read_at(&mut sector, offset_bytes)?;
-        let Some([logical, next, ..]) = entries_of(&sector) else {
+        let Some(entries) = entries_of(&sector) else {
             break;
         };
-        // A table without a logical partition uses no number, as in the kernel.
-        if logical.kind != 0 && logical.sectors.get() > 0 {
-            partitions.extend(partition(number, &logical, at, device.size_bytes()));
-            number += 1;
+        // Usual tables have one logical partition, and then the place of the next table.
+        for logical in &entries[..2] {
+            if !logical.is_extended() && logical.sectors.get() > 0 {
+                partitions.extend(partition(*number, logical, at, device.size_bytes()));
+                *number += 1;
+            }
         }
-        let distance = u64::from(next.first_sector.get());
-        if !EXTENDED.contains(&next.kind) || distance == 0 {
-            break;
+        let next = entries.iter().find(|entry| entry.is_extended());
+        match next.map(|next| u64::from(next.first_sector.get())) {
+            Some(distance) if distance > 0 => at = first + distance,
+            _ => break,
         }
-        at = first + distance;
     }
     Ok(())
 }
@@ -114,7 +122,7 @@ fn entries_of(sector: &[u8]) -> Option<[Entry; 4]> {
 /// unused or begins outside the device.
 fn partition(number: u32, entry: &Entry, origin: u64, device_bytes: u64) -> Option<Partition> {
     let (first, sectors) = (entry.first_sector.get(), entry.sectors.get());
-    if entry.kind == 0 || first == 0 || sectors == 0 {
+    if sectors == 0 {
         return None;
     }
     let offset_bytes = (origin + u64::from(first)) * SECTOR_BYTES;
@@ -142,7 +150,7 @@ fn type_name(kind: u8) -> String {
         0x8E => "Linux LVM",
         PROTECTIVE => "GPT",
         0xEF => "EFI System",
-        0xFD => "Linux RAID",
+        0xFD => LINUX_RAID,
         _ => return format!("type {kind:#04x}"),
     };
     name.to_owned()

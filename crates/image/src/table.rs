@@ -6,6 +6,9 @@ use std::fmt;
 /// The largest number of partitions that are read from a table. Tables of usual tools have at most 128.
 pub const MAX_PARTITIONS: usize = 256;
 
+/// The name of the type of members of a Linux software RAID.
+pub(crate) const LINUX_RAID: &str = "Linux RAID";
+
 /// The kind of a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
@@ -95,7 +98,9 @@ impl PartitionTable {
             let found = self.partitions.iter().find(|one| one.number == number);
             return found.ok_or(NotSelected::NoSuchNumber(number));
         }
-        let ext: Vec<&Partition> = self.partitions.iter().filter(|one| one.is_ext).collect();
+        // A member of a RAID must not be used without the other members.
+        let is_usable = |one: &&Partition| one.is_ext && one.type_name != LINUX_RAID;
+        let ext: Vec<&Partition> = self.partitions.iter().filter(is_usable).collect();
         match ext[..] {
             [] => Err(NotSelected::NoExt),
             [only] => Ok(only),

@@ -2,10 +2,12 @@
 
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
+use larder_instruments::FaultyDevice;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 const SFDISK: &[Requirement] = &[Requirement::Tool("sfdisk")];
@@ -38,8 +40,17 @@ fn put(disk: &mut [u8], offset_bytes: u64, bytes: &[u8]) {
     disk[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
+/// Writes the entry `number`, from 0, of an MBR.
+fn put_entry(disk: &mut [u8], number: usize, kind: u8, first: u32, sectors: u32) {
+    let entry = &mut disk[446 + 16 * number..][..16];
+    entry[4] = kind;
+    entry[8..12].copy_from_slice(&first.to_le_bytes());
+    entry[12..].copy_from_slice(&sectors.to_le_bytes());
+    disk[510..512].copy_from_slice(&[0x55, 0xAA]);
+}
+
 fn contents(disk: Vec<u8>) -> Contents {
-    examine(&MemoryDevice::new(disk)).unwrap()
+    examine(&MemoryDevice::new(disk), None).unwrap()
 }
 
 #[track_caller]
@@ -112,10 +123,7 @@ fn backup_replaces_a_damaged_header() {
     // Without both headers, only the protective entry is left.
     let last = damaged.len() - 512;
     damaged[last] ^= 1;
-    let left = table(damaged);
-    assert_eq!(left.kind, TableKind::Mbr);
-    assert_eq!(left.partitions[0].type_name, "GPT");
-    assert_eq!(left.select(None), Err(NotSelected::NoExt));
+    assert_eq!(contents(damaged), Contents::DamagedGpt);
 }
 
 #[test]
@@ -132,11 +140,12 @@ fn gpt_with_sectors_of_4096_bytes_is_found() {
     let array = crc32fast::hash(entry);
     let header = &mut disk[SECTOR..][..92];
     header[..8].copy_from_slice(b"EFI PART");
-    for (at, number) in [(12, 92), (72, 2), (80, 1), (84, 128), (88, array)] {
+    for (at, number) in [(12, 92), (24, 1), (72, 2), (80, 1), (84, 128), (88, array)] {
         header[at..at + 4].copy_from_slice(&u32::to_le_bytes(number));
     }
     let checksum = crc32fast::hash(header);
     header[16..20].copy_from_slice(&checksum.to_le_bytes());
+    put_entry(&mut disk, 0, 0xEE, 1, 2047);
     assert_eq!(rows(&table(disk)), [(1, 1, 2, "Linux filesystem")]);
 }
 
@@ -195,6 +204,67 @@ fn chain_of_logical_partitions_that_forms_a_loop_ends() {
     let first_sector = disk[extended..extended + 512].to_vec();
     disk[second..second + 512].copy_from_slice(&first_sector);
     assert!(table(disk).partitions.len() <= larder_image::MAX_PARTITIONS);
+}
+
+#[test]
+fn remainders_of_an_earlier_content_do_not_hide_the_present_one() {
+    // A partition table was written to a disk with an ext file system.
+    let mut with_mbr = vec![0; 4 << 20];
+    put_entry(&mut with_mbr, 0, 0x83, 2048, 2048);
+    put_ext(&mut with_mbr, MIB);
+    put_ext(&mut with_mbr, 0);
+    let examined = contents(with_mbr.clone());
+    assert!(matches!(examined, Contents::ExtAndPartitions(_)));
+    assert!(examined.table().unwrap().select(Some(1)).unwrap().is_ext);
+    // The same, and the boot record is also that of a FAT file system.
+    let mut of_fat = with_mbr;
+    of_fat[1024 + 56] = 0;
+    put(&mut of_fat, 82, b"FAT32   ");
+    assert_eq!(table(of_fat.clone()).partitions.len(), 1);
+    // A FAT file system, in whose boot record the table has no partition with known content.
+    of_fat[(1 << 20) + 1024 + 56] = 0;
+    assert_eq!(contents(of_fat), Contents::Other(Format::Fat));
+    // A file system for booting from a disk too.
+    let mut iso = vec![0; 4 << 20];
+    put_entry(&mut iso, 0, 0, 0, 8192);
+    put_entry(&mut iso, 1, 0xEF, 64, 64);
+    put(&mut iso, (32 << 10) + 1, b"CD001");
+    assert_eq!(contents(iso.clone()), Contents::Other(Format::Iso9660));
+    // A partition for files was added to it. The first entry has a number, too.
+    put_entry(&mut iso, 2, 0x83, 4096, 2048);
+    put_ext(&mut iso, 4096 * 512);
+    assert_eq!(table(iso).select(None).unwrap().number, 3);
+    // A GPT without a protective entry is a remainder, too.
+    if !skip(SFDISK) {
+        let mut unprotected = disk(8, GPT);
+        unprotected[446 + 4] = 0x83;
+        assert_eq!(table(unprotected).kind, TableKind::Mbr);
+    }
+}
+
+#[test]
+fn member_of_a_raid_is_used_only_on_request() {
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0xFD, 2048, 2048);
+    put_ext(&mut disk, MIB);
+    let table = table(disk);
+    assert_eq!(table.select(None), Err(NotSelected::NoExt));
+    assert!(table.select(Some(1)).unwrap().is_ext);
+}
+
+#[test]
+fn partition_that_cannot_be_read_has_unknown_content() {
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x83, 2048, 2048);
+    put_entry(&mut disk, 1, 0x83, 4096, 2048);
+    put_ext(&mut disk, MIB);
+    put_ext(&mut disk, 2 * MIB);
+    let device = Arc::new(MemoryDevice::new(disk));
+    let device = FaultyDevice::new(device).fail_range(MIB..MIB + 512);
+    let Contents::Partitions(table) = examine(&device, None).unwrap() else {
+        panic!("partitions")
+    };
+    assert_eq!(table.select(None).unwrap().number, 2);
 }
 
 #[test]
@@ -271,7 +341,7 @@ proptest! {
         }
         bytes.truncate(bytes.len() - len);
         let device = MemoryDevice::new(bytes);
-        if let Contents::Partitions(table) = examine(&device).unwrap() {
+        if let Contents::Partitions(table) = examine(&device, None).unwrap() {
             for one in &table.partitions {
                 prop_assert!(one.offset_bytes + one.size_bytes <= device.size_bytes());
             }

@@ -28,10 +28,21 @@ pub(crate) fn references_bytes(slots: u32) -> u64 {
     u64::from(length(slots)) * size_of::<AtomicU32>() as u64
 }
 
+/// The content of an element: the number of a slot plus 1, or 0 if there is no reference.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference(u32);
+
+impl Reference {
+    /// Returns the number of the slot, or `None` if there is no reference. The slot may have another inode.
+    pub(super) fn slot(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
+
 /// References to inodes, indexed by inode number.
 #[derive(Debug)]
 pub(super) struct References {
-    /// Each element is the number of a slot plus 1, or 0 if there is no reference. The length is a power of two.
+    /// The elements ([`Reference`]). The length is a power of two.
     slots: Array<AtomicU32>,
     counters: Counters,
 }
@@ -64,20 +75,29 @@ impl References {
         self.counters.sum().hits
     }
 
+    /// Returns the element of inode `ino`. The inodes of a block group, usually 8192, are in consecutive elements. The
+    /// groups begin at scattered elements, because the first inodes of each group are used most.
     fn element(&self, ino: u32) -> &AtomicU32 {
-        &self.slots[ino as usize & (self.slots.len() - 1)]
+        let place = ino.wrapping_add((ino >> 13).wrapping_mul(0x9E37_79B1));
+        &self.slots[place as usize & (self.slots.len() - 1)]
     }
 
-    /// Returns the slot number in the element of inode `ino`, or `None` if the element has no reference. The
-    /// slot may have another inode.
+    /// Returns the reference in the element of inode `ino`.
     #[inline]
-    pub(super) fn get(&self, ino: u32) -> Option<u32> {
-        self.element(ino).load(Relaxed).checked_sub(1)
+    pub(super) fn get(&self, ino: u32) -> Reference {
+        Reference(self.element(ino).load(Relaxed))
     }
 
     /// Sets the element of inode `ino` to a reference to slot `index`.
     pub(super) fn set(&self, ino: u32, index: u32) {
         self.element(ino).store(index + 1, Relaxed);
+    }
+
+    /// Sets the element of inode `ino` to a reference to slot `index`, unless the element has changed since it was `seen`.
+    /// So a slow reader does not replace a newer reference.
+    pub(super) fn set_unless_changed(&self, ino: u32, seen: Reference, index: u32) {
+        let element = self.element(ino);
+        let _ = element.compare_exchange(seen.0, index + 1, Relaxed, Relaxed);
     }
 
     /// Removes the reference in the element of inode `ino`.

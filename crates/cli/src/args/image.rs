@@ -14,7 +14,8 @@ pub(crate) struct VolumeArgs {
     pub offset: Option<u64>,
     /// Number of the partition with the file system; the first is 1 [default: the only one with ext2, ext3 or ext4]
     ///
-    /// The number is that of the kernel: for example, 2 for the device sda2.
+    /// The number is that of the kernel: for example, 2 for the device sda2. With 0, the file system of
+    /// the whole image is used, even if there is a partition table.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
     /// Total memory of all caches [default: 256M]

@@ -29,11 +29,13 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
 /// Shows the `contents` of `image`, which are not one ext file system.
 fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<ExitCode> {
     match contents {
-        Contents::Partitions(table) if is_json => write_json(&json::Partitions::new(table))?,
+        Contents::Partitions(table) | Contents::ExtAndPartitions(table) if is_json => {
+            write_json(&json::Partitions::new(table))?
+        }
         Contents::Other(format) if is_json => write_json(&json::OtherFormat {
             kind: format.as_str(),
         })?,
-        Contents::Partitions(table) => print_partitions(table)?,
+        Contents::Partitions(table) | Contents::ExtAndPartitions(table) => print_partitions(table)?,
         Contents::Other(format) => {
             let mut out = io::stdout().lock();
             writeln!(out, "{:<14} {}", "Type", format.description())?;
@@ -45,7 +47,7 @@ fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<Exi
             )?;
             out.flush()?;
         }
-        Contents::Ext | Contents::Empty | Contents::Unknown => {
+        Contents::Ext | Contents::DamagedGpt | Contents::Empty | Contents::Unknown => {
             return Err(contents::not_ext(image, contents));
         }
     }
