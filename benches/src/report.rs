@@ -163,10 +163,13 @@ const OVERVIEW: [(Measure, &str); 7] = [
     (Measure::WarmTar, "warm `tar`"),
     (Measure::ColdFind, "cold `find`"),
     (Measure::ColdTar, "cold `tar`"),
-    (Measure::Sequential, "cold sequential read, as root"),
+    (
+        Measure::Sequential,
+        "cold sequential read, server and reader as root",
+    ),
     (
         Measure::SequentialUnprivileged,
-        "cold sequential read, without root",
+        "cold sequential read, server and reader as `nobody`",
     ),
     (Measure::Random, "cold random reads of 4 KiB, by 4 threads"),
 ];

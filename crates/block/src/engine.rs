@@ -13,7 +13,8 @@
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
 //! keep their buffers until they complete. A ring with requests in flight is passed to a separate thread, which
-//! ends when the requests are complete. If the device never answers, this thread never ends.
+//! ends when the requests are complete. If the device never answers, this thread never ends. Writes that only
+//! copy to the kernel's page cache are blocking calls without a timeout.
 //!
 //! A dropped engine waits at most [`CLOSE_TIMEOUT`] for its threads. Requests that are still in flight after
 //! this time keep the file open and locked.
@@ -155,12 +156,12 @@ impl<C: Calls> Engine<C> {
 
     /// Performs `requests` and waits for them. The caller has checked their ranges.
     ///
-    /// Some requests are performed by a blocking call: writes that only copy to the kernel's page cache, and
-    /// a single request without a timeout.
+    /// Some requests are performed by a blocking call: writes that only copy to the kernel's page cache,
+    /// whatever `timeout` is, and a single request without a timeout.
     ///
     /// # Errors
-    /// - [`Error::Deadline`] if no request completes for the duration of `timeout`. Requests in flight
-    ///   complete later, or never. The other requests are cancelled.
+    /// - [`Error::Deadline`] if none of the other requests completes for the duration of `timeout`. Requests in
+    ///   flight complete later, or never. Requests that have not been started are cancelled.
     /// - [`Error::Wait`] if the system call that waits for completions fails. Requests in flight complete
     ///   later, or never. The other requests fail or are cancelled.
     pub(crate) fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
@@ -221,7 +222,7 @@ impl<C: Calls> Engine<C> {
         Ok(())
     }
 
-    /// Performs `requests` without `io_uring`.
+    /// Passes `requests` to the threads of the engine, and waits for them.
     fn perform_by_calls(
         &self,
         mut requests: Vec<Request>,

@@ -53,7 +53,8 @@ impl From<Hashed> for HashKey {
     }
 }
 
-/// The layout of a slot: the inode number is in the half word, and the raw inode is in the words.
+/// The layout of a slot: the inode number is in the slot's half word ([`Slot::aux`], 32 bits next to the link),
+/// and the raw inode is in the words.
 #[derive(Debug)]
 struct InodeLayout;
 

@@ -16,7 +16,7 @@
 //! | `FUNCTION` | a [`Function`] of the cache, with or without the name of the cache; `larder`, the default function; or `rbtree` for pages |
 //! | `SIZE` | the log2 of the number of buckets, or a `RULE`; without `/SIZE`, the size of the set is used |
 //! | `RULE` | a rule for the number of buckets, described in [`TableSize`]: `larder`, `2.2.16` or `today` |
-//! | `iget` | the lookups of inodes that use their table: the first one after each miss in the dentry cache (`misses`), or `all` of them ([`InodeLookups`]) |
+//! | `iget` | the lookups of inodes that use their table: those without a valid reference, such as the first one after each miss in the dentry cache (`misses`), or `all` of them ([`InodeLookups`]) |
 //! | `shrink` | when dentries are scanned for eviction, and how many of them: `normal` or `eager` ([`Shrinking`]) |
 //!
 //! ```

@@ -99,13 +99,15 @@ wins. If a flag contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as in the Linux version
-        that it models. By default, larder differs in two ways: the
-        windows of all readers together must fit into the cache; and
-        with legacy and ondemand, concurrent reads of one open file
-        share its readahead state. With this option, only
+        that it models. By default, larder differs as follows: the
+        windows of all readers together must fit into the cache; with
+        legacy and ondemand, concurrent reads of one open file share
+        its readahead state; and for an image at a URL, the speed of
+        the connection also limits windows, and with ondemand and
+        modern, the first window can be longer. With this option, only
         readahead_max= limits a window, and with legacy and ondemand,
-        each read works on a copy of the state. Use this option with
-        direct_io.
+        each read works on a copy of the state, and stores the copy
+        when the read ends. Use this option with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -164,8 +166,9 @@ wins. If a flag contradicts a mount option, the flag wins.
         the writes and sync is not set, otherwise nowriteback_cache;
         with direct_io, always nowriteback_cache]
         To set aside space, larder needs Linux 6.2 or later and enough
-        available space in the image: at least 64 MiB if root mounts;
-        for other users, it depends on the memory of the machine.
+        available space in the image: at least 64 MiB if root mounts
+        (more without extents or with bigalloc); for other users, it
+        depends on the memory of the machine.
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything
@@ -226,7 +229,8 @@ larder+page=rbtree.
                            [default: misses]
     misses     as in the kernel: if a name is not in the dentry cache,
                the lookup of its inode uses the hash table; all other
-               lookups use a reference to the inode
+               lookups use a reference to the inode, or the table if
+               there is no valid reference
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -472,8 +476,11 @@ pub(crate) struct CatArgs {
 
 /// Copy files out of an image, or into one
 ///
-/// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A
-/// copy into an image also keeps owners and device files. A copy out of an image keeps them only if
+/// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A copy out
+/// of an image keeps hard links only between files that are copied by the same PATH. A copy into an
+/// image keeps them between all copied files.
+///
+/// A copy into an image also keeps owners and device files. A copy out of an image keeps them only if
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
@@ -540,16 +547,16 @@ Examples:
   larder info --partition 2 disk.img
   larder info --json disk.img | jq -r .uuid
 
-JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
-cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
-clean, missing_bytes (at the end of a truncated image), superblock_repair (the
-damage of the primary superblock, and the backup that was used instead; null if
-it is not damaged), journal {state (none, clean, external, recovered or
-ignored); if recovered, also transactions, blocks and fast_commits}. If the
-image is mounted: mounts [{mountpoint, transport (if known)}]. For a list of
-partitions: kind (partitions), table (GPT or MBR), partitions [{number,
-offset_bytes, size_bytes, type, name, content (ext, another format, or null)}].
-For another format: kind.")]
+JSON: kind, label, uuid, last_mounted (the last mount point), features,
+block_size_bytes, cluster_size_bytes, inode_size_bytes, blocks, blocks_free,
+inodes, inodes_free, clean, missing_bytes (at the end of a truncated image),
+superblock_repair (the damage of the primary superblock, and the backup that was
+used instead; null if it is not damaged), journal {state (none, clean, external,
+recovered or ignored); if recovered, also transactions, blocks and
+fast_commits}. If the image is mounted: mounts [{mountpoint, transport (if
+known)}]. For a list of partitions: kind (partitions), table (GPT or MBR),
+partitions [{number, offset_bytes, size_bytes, type, name, content (ext, another
+format, or null)}]. For another format: kind.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -594,9 +601,10 @@ JSON:
     they were listed), directories_used}
   device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
     written_bytes, flushes}
-  server, only for an image at a URL {requests, repeated, failed, fetched_bytes,
-    ahead_bytes (the part of fetched_bytes that no program waited for),
-    profile_bytes (fetched for a profile or read from a pack; not in
+  server, only for an image at a URL {requests, repeated (requests that repeat a
+    failed one), failed (reads for which no attempt succeeded in time),
+    fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
+    for), profile_bytes (fetched for a profile or read from a pack; not in
     ahead_bytes), profile_used_bytes (the part of profile_bytes that was read),
     memory_bytes and disk_bytes (read from memory and from the disk cache,
     instead of the server), busy_ns (time in which requests were in flight),

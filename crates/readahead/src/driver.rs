@@ -56,7 +56,8 @@
 //! The implementation decides which pages the reader reads itself, and which are queued for other
 //! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
 //! In a volume, the reader itself reads the missing page and the pages that follow it, up to the next
-//! cached page, the end of the window, or a maximum number of pages. It queues the other pages of the
+//! cached page, the end of the window, or a maximum number of pages. If the request extends into the
+//! second window, the reader continues up to the end of the request. It queues the other pages of the
 //! windows. There is one exception: if a window for a miss has no asynchronous part, the pages after
 //! those that the reader reads are left for the next miss.
 
@@ -177,8 +178,9 @@ pub trait CachedFile {
 
     /// Claims a page that the lookup did not find, so that only one reader reads it. After
     /// [`Claim::Missing`], the driver starts the windows of the policy, and then calls
-    /// [`CachedFile::fill_page`] and [`CachedFile::wait`]. After [`Claim::InFlight`], the driver
-    /// calls only [`CachedFile::wait`].
+    /// [`CachedFile::fill_page`]. After [`Claim::Missing`] or [`Claim::InFlight`], if the page carried
+    /// the marker, the driver starts the windows for [`Trigger::Marker`]. Then it calls
+    /// [`CachedFile::wait`].
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page>;
 
     /// Starts the read of the claimed page, unless a window contained the page. An implementation in

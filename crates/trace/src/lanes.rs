@@ -1,5 +1,5 @@
-//! Lanes: buffers to which the threads that use the caches add events, and from which one thread collects
-//! the events.
+//! Lanes: buffers to which the threads that use the caches add events, and from which one thread (the writer)
+//! collects the events.
 //!
 //! # Model
 //! The per-CPU buffers of `perf` and ftrace. The number of a thread selects its lane, so up to [`LANES`]
@@ -52,7 +52,8 @@ const LATEST_EVENTS: usize = 64;
 /// The largest number of consecutive lookups that have the same time.
 const LOOKUPS: u32 = 16;
 
-/// The action of a thread that reports an event when its lane is full, because the writer is too slow.
+/// The action of a thread that reports an event when its lane is full, because the thread that collects the
+/// events and writes the trace is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
     /// The thread drops the event and counts it as lost.

@@ -1,5 +1,5 @@
-//! The hash table of all caches: each bucket has a chain of entries, and each entry is stored in a slot
-//! of an [`Arena`].
+//! The hash table on which the page, buffer, dentry and inode caches are built. Each cache has tables of its
+//! own. Each bucket has a chain of entries, and each entry is stored in a slot of an [`Arena`].
 //!
 //! # Model
 //! The kernel's hash tables whose readers use RCU (`inode_hashtable`, `dentry_hashtable`), with slot numbers
@@ -11,8 +11,9 @@
 //! # States of an entry
 //! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
 //! fills or changes it, and *pinned* while threads read it in place. An entry is *evictable* if it is live,
-//! and not busy, pinned or dirty. To *claim* an evictable entry is to gain the sole right to unlink the
-//! entry and to reuse its slot.
+//! and not busy, pinned or dirty. To *claim* an evictable entry is to make it no longer live, and to gain the
+//! sole right to reuse its slot. The claiming thread unlinks the entry, unless an insertion of the same key
+//! has already done so.
 //!
 //! # Correctness of readers without a lock
 //! While a reader examines a slot, another thread may evict its entry and reuse the slot. The reader can
@@ -51,9 +52,9 @@
 //! another bucket. A thread never holds the locks of two buckets.
 //!
 //! # Cost
-//! A hit reads the bucket head, and all slots of the chain up to the entry: one cache line each. A pin
-//! writes the line of the entry's slot. A copy writes this line only if the entry was not marked as
-//! referenced. A bucket takes 4 bytes.
+//! A hit reads the bucket head, and all slots of the chain up to the entry: at least one cache line for each
+//! slot, and only one for pages and short names. A pin writes the first line of the entry's slot. A copy
+//! writes this line only if the entry was not marked as referenced. A bucket takes 4 bytes.
 
 mod arena;
 mod arena_config;
@@ -395,8 +396,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
     /// reader finds the old entry or the new one. Returns the number of the slot.
     ///
-    /// The entries of the table must never be pinned or busy: an old entry that is pinned or busy would stay
-    /// in the chain, after the new one.
+    /// The entries of the table must never be pinned, busy or dirty: such an old entry would stay in the chain,
+    /// after the new one.
     pub fn replace(
         &self,
         key: &L::Key<'_>,

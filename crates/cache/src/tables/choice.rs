@@ -74,7 +74,7 @@ pub enum InodeLookups {
     /// All lookups.
     All,
     /// The first lookup of an inode after a miss in the dentry cache, as in the kernel. Other lookups find
-    /// the inode by a reference from its number to its slot.
+    /// the inode by a reference from its number to its slot, or by the table if there is no valid reference.
     #[default]
     AfterDentryMisses,
 }

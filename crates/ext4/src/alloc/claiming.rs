@@ -149,7 +149,7 @@ impl Filesystem {
             if preallocated.is_some() {
                 return preallocated;
             }
-            // The file grows at another location than before.
+            // Clusters that are preallocated for the file, if any, are not at the goal.
             space.release_window(goal.ino);
         }
         let continues = goal.file_blocks > 0;

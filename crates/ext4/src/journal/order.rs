@@ -1,11 +1,15 @@
 //! The order in which a commit writes a transaction's blocks if there is no journal.
 //!
 //! # Model
-//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class. A
-//! durable block therefore never refers to a block that is not written yet. An entry that moves to
-//! another block is durable and reachable there before it is removed from the old block. There are two
-//! exceptions, in which both blocks are in the same class: a rename from one directory to another, and a
-//! split of an index node whose parent is not the root (feature `large_dir`).
+//! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class.
+//! Therefore a block that can be reached after a power cut refers only to durable blocks. There is one
+//! exception: an inode can refer to an inode in another block of class 1, for example if the name of a new
+//! file is in a new block of its directory.
+//!
+//! An entry that moves to another block is durable and reachable there before it is removed from the old
+//! block. There are two exceptions, in which the old block can be written first: a rename whose old and new
+//! names are in different blocks, and a split of an index node whose parent is not the root (feature
+//! `large_dir`).
 //!
 //! | class | blocks | reason |
 //! |---|---|---|
@@ -14,14 +18,16 @@
 //! | 2 to 7 | nodes of extent trees, nodes nearer to the root first | a split moves entries to a new node; the upper node must refer to it before the lower node loses them |
 //! | 8 | roots of directory indexes | as for extent trees |
 //! | 9 | nodes of directory indexes | as for extent trees, with leaves as the lower nodes |
-//! | 10 | all other blocks: names, attributes, bitmaps and descriptors | names refer to inodes; e2fsck can rebuild bitmaps and descriptors |
+//! | 10 | all other blocks: names, attributes, indirect blocks, bitmaps and descriptors | names refer to inodes; indirect blocks refer to blocks of class 0; e2fsck can rebuild bitmaps and descriptors |
 //!
 //! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than the
-//! table says. A block that only resembles a node may get an earlier class. It is then written earlier, which
-//! may cost a flush, but has no other effect.
+//! table says. A block that only resembles a node may get an earlier class. For example, without
+//! `metadata_csum`, a leaf whose only entry was removed gets class 9. The block is then written earlier. This
+//! may cost a flush, and a rename may remove the old name first.
 //!
-//! Until a transaction is durable, the allocator does not reuse the blocks that the transaction
-//! freed. It prefers all other free inode numbers to those that the running transaction freed.
+//! Until a transaction is durable, the allocator does not reuse the blocks that the transaction freed. In each
+//! group, it skips all inode numbers up to the last one that the running transaction freed. It uses them only
+//! if no group has another free number.
 //!
 //! # Cost
 //! Each class that has blocks costs a flush: most transactions need two or three flushes.

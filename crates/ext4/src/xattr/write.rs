@@ -2,7 +2,8 @@
 //! inodes.
 //!
 //! If a function of this module fails, it may already have made changes. The caller must then drop
-//! the handle, which undoes the changes.
+//! the handle, which undoes the changes of blocks, and discard `inode`, which may have been changed
+//! in memory.
 
 use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
@@ -57,8 +58,8 @@ const MAX_NAME_BYTES: usize = 255;
 const CREDITS: u32 = 8;
 
 /// The number of blocks that creating or deleting a value inode modifies, without its content.
-/// These are the inode, the nodes of its mapping, and the bitmaps and group descriptors of its
-/// number and of its blocks.
+/// These are the inode, the nodes of its mapping, the inode bitmap and the group descriptor of its
+/// inode number, and the block bitmaps and the group descriptors of its blocks.
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {
@@ -265,8 +266,8 @@ impl Filesystem {
     /// Removes the attribute `name` of `inode`, and writes the inode.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::NotSupported`], [`Error::Invalid`] for a name that is too long, or
-    /// the error for a damaged image.
+    /// [`Error::NoAttribute`], [`Error::NotSupported`], [`Error::Invalid`] for a name that is too long,
+    /// [`Error::NoSpace`], or the error for a damaged image.
     pub fn remove_xattr(
         &self,
         handle: &mut Handle<'_>,

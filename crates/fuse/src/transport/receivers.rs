@@ -3,8 +3,8 @@
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait for the
 //! device is [passed](super::passing) to a worker, with these exceptions, in which the receiver itself waits:
 //!
-//! - The mount is writable, the request is large, and enough other receivers stay free. Passing the request would copy
-//!   its data.
+//! - The request is large, which usually only writes are, and enough other receivers stay free. Passing the request
+//!   would copy its data.
 //! - The request is not small, and with a copy of it, the copies of passed requests would take more than
 //!   [`MAX_PASSED_BYTES`].
 //! - The mount is read-only, another receiver is idle, and the request does not end when its program is killed
@@ -17,8 +17,8 @@
 //!    so this receiver must not wait: if its request would wait, it passes the request to a worker.
 //! 2. On a writable mount with several receivers, at least one receiver other than the [follower](Role::Follower) does
 //!    not wait for the device, unless no further copy of a request fits into [`MAX_PASSED_BYTES`]. `waiting` counts
-//!    those that may wait. The follower alone does not suffice, because it shares the processor of the program that
-//!    sends requests.
+//!    those that may wait, including the follower. The follower alone does not suffice, because it shares the processor
+//!    of the program that sends requests.
 //!
 //! # Memory
 //! If no further copy of a request fits into [`MAX_PASSED_BYTES`], all receivers may wait. Further requests then stay
@@ -41,8 +41,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// A receiver may itself wait for a request whose argument has at least this length, in bytes, if [`Receivers::permit`]
-/// permits it.
+/// A receiver may itself wait for the device while it answers a request whose argument has at least this length, in
+/// bytes, if [`Receivers::permit`] permits it.
 const LARGE_BYTES: usize = 256 << 10;
 /// The maximum memory for the copies of passed requests, in bytes, not counting [small](SMALL_BYTES) requests. It has
 /// room for about one request of the maximum size for each of 16 workers, the default of `threads=`.
@@ -62,15 +62,15 @@ pub(super) struct Receivers {
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
-    /// The maximum of `waiting`, not counting the follower.
+    /// The value of `waiting` at which only the follower gets a further permission to wait.
     pub(super) most_waiting: usize,
-    /// The number of receivers of a writable mount that may wait for the device now.
+    /// The number of receivers, including the follower, that have a permission to wait for the device now.
     pub(super) waiting: AtomicUsize,
     /// The memory for copies of passed requests, in bytes. Small requests are not counted.
     pub(super) passed_bytes: Arc<AtomicUsize>,
 }
 
-/// The permission of one receiver of a writable mount to wait for the device, counted in [`Receivers::waiting`].
+/// The permission of one receiver to wait for the device, counted in [`Receivers::waiting`].
 struct Permission<'a>(&'a AtomicUsize);
 
 impl Drop for Permission<'_> {
@@ -137,8 +137,9 @@ impl Receivers {
     }
 
     /// Permits the calling receiver to wait for the device while it answers a request whose argument has
-    /// `argument_bytes`. Returns `None` if the argument is shorter than [`LARGE_BYTES`], or if no receiver other than
-    /// the follower would be left.
+    /// `argument_bytes`. Returns `None` if the argument is shorter than [`LARGE_BYTES`]. A receiver that is not the
+    /// follower also gets `None` if `waiting` has reached `most_waiting`, so that another one is left besides the
+    /// follower. `waiting` includes the follower, so one receiver fewer is permitted to wait while the follower waits.
     ///
     /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
     /// long, the watcher of `parking` wakes another receiver for the next requests.

@@ -33,7 +33,8 @@ Columns:
            random: +5% means 5% more links, and -5% means 5% fewer links
   longest  length of the longest chain
   p        probability that keys distributed at random give chains at least as uneven as these
-           (a chi-square test)
+           (a chi-square test). longest and p describe the table at the time when it contains the
+           most objects.
   ns       time of a lookup on one processor, in nanoseconds: the median of seven runs, and their
            median absolute deviation (MAD). An asterisk marks each row that no other row beats by
            more than the noise. The noise between two rows with MADs a and b is 3% of the slower
@@ -81,10 +82,11 @@ JSON:
   caches            [{cache, survey (properties of the trace that do not depend on a hash function),
                     rows}]
   caches[].rows     [{function, bits, lookups, hits, links_on_hits, links_on_misses (totals),
-                    links {hit, miss, lookup} (means), objects, over_chance (excess, as a fraction),
-                    longest_chain, empty_buckets, share_in_mean_chains (share of the objects in
-                    chains of at most ceil(objects / buckets) entries), chi_square,
-                    degrees_of_freedom, p_value, lookup_ns, mad_ns (the median absolute deviation),
+                    links {hit, miss, lookup} (means), objects (largest number at any time),
+                    over_chance (excess, as a fraction), longest_chain, empty_buckets,
+                    share_in_mean_chains (share of the objects in chains of at most
+                    ceil(objects / buckets) entries), chi_square, degrees_of_freedom, p_value,
+                    lookup_ns, mad_ns (the median absolute deviation),
                     lookups_s (per second), is_fastest, table_bytes}]
   costs             cost of computing each hash function
   uncounted         why the command does not count misses of the processor's caches

@@ -26,11 +26,15 @@ use std::process::ExitCode;
 /// The command also prints the number of links that is expected if keys are distributed at random.
 ///
 /// The command recommends a change only if the selected table is faster by more than the noise in the
-/// second half as well, and faster in at least 95% of the pairs of timed runs. A pair is one run of each
-/// table. If the second half has fewer than 10000 lookups, no change is recommended. For a recommended
-/// change, the command also prints the change in the number of links, with a 95% confidence interval. For
-/// this interval, the second half is divided into 16 segments, and the change is computed again for 1000
-/// random samples. Each sample has as many segments, drawn with replacement.
+/// second half as well, and faster in at least 95% of the pairs of timed runs. Each table is timed in 7
+/// runs, and each run of one table is compared with each run of the other: 49 pairs.
+///
+/// For a recommended change, the command also prints the change in the number of links, with a 95%
+/// confidence interval. For this interval, the second half is divided into 16 segments. Segments in which
+/// lookups in the current table compared no links are omitted. The change is computed again for 1000
+/// random samples. Each sample has the same number of segments, drawn with replacement. If fewer than 8
+/// segments have links, or the second half has fewer than 10000 lookups, the interval is unknown, and no
+/// change is recommended.
 ///
 /// The option shrink=eager of larder mount -o tables= evicts names (dentries) early. Chains are then
 /// shorter, but more lookups miss. To estimate this effect, the command replays the lookups of names
@@ -65,19 +69,20 @@ JSON:
     gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
                           {value, low, high}, where low and high are the 95% confidence interval
     gain_time             decrease in time, relative to the current table (0.25: 25% less)
-    certainty             share of pairs of timed runs in which best was faster
+    certainty             share of the 49 pairs of timed runs in which best was faster
     is_worth_it           whether the change is recommended
   }]
   shrinking               effect of shrink=eager: {lookups (of names), misses_normal, misses_eager,
-                          saved_ns (decrease in the time of a lookup), certainty (share of pairs of
-                          timed runs in which shrink=eager was faster), break_even_ns (the largest
-                          cost of a miss at which shrink=eager saves time), assumed_miss_ns (value
-                          of --miss-ns), is_worth_it (whether shrink=eager is recommended)}
+                          saved_ns (decrease in the time of a lookup), certainty (share of the 49
+                          pairs of timed runs in which shrink=eager was faster), break_even_ns
+                          (the largest cost of a miss at which shrink=eager saves time),
+                          assumed_miss_ns (value of --miss-ns), is_worth_it (whether shrink=eager
+                          is recommended)}
 
 These values can be null:
   lookup_ns, mad_ns, gain_time  if there were too few lookups to measure times
-  low, high                     if the second half has fewer than 10000 lookups, or if most of the
-                                16 segments have none
+  low, high                     if the second half has fewer than 10000 lookups, or if fewer than 8
+                                of the 16 segments have links; no change is then recommended
   saved_ns                      if shrink=eager saves less than 10% of the time of a lookup, or was
                                 faster in less than 95% of the pairs of timed runs
   break_even_ns                 if shrink=eager adds no misses

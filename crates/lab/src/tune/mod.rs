@@ -16,9 +16,9 @@
 //!    repeated and timed. The gain is the relative decrease in links, or in time, from the current table to
 //!    the selected one. The gain estimates the decrease for other traces of the same workload.
 //! 3. Recommendation. A change is recommended only if three conditions are met. The second half has enough
-//!    lookups. In the second half as well, the selected table is faster than the current one by more than
-//!    the noise. In at least 95% of the pairs of timed runs, one run of each table, the selected table is
-//!    faster.
+//!    lookups, and enough segments with links. In the second half as well, the selected table is faster than
+//!    the current one by more than the noise. In at least 95% of the pairs of timed runs, one run of each
+//!    table, the selected table is faster.
 //!
 //! Therefore noise alone seldom causes a recommendation to change a table. The recommendation for a trace is
 //! the same in every run, unless the advantage of a table is close to the noise.

@@ -43,8 +43,8 @@ use std::time::Instant;
 
 /// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests, if
 /// the device can do so, and waits until all are complete, at most for the timeout of the device. After a timeout, the
-/// requests that are still in flight keep references to their pages, the pool, the inodes and the device. The last
-/// request to complete frees these.
+/// requests that are still in flight keep references to their pages, the pool of frames that contains the pages, the
+/// inodes and the device. The last request to complete frees these.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,

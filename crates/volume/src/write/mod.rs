@@ -1,12 +1,15 @@
 //! The operations that change an image.
 //!
 //! Model: the kernel's VFS and ext4 above the journal. An operation locks the inodes that it uses,
-//! opens a handle, changes metadata, and stops the handle. The content of a large write is written
-//! directly to the device. Other content is written to the page cache first. Write-back then
-//! allocates its blocks (delayed allocation) and writes it to the device. In both cases, blocks are
-//! mapped only after their content is on the device. With `data=journal`, all content is written to
-//! the page cache first. Write-back does not write it to the device: the handle that maps the blocks
-//! journals it. Therefore no commit exposes the previous contents of a block.
+//! opens a handle, changes metadata, and stops the handle. Content that is stored in the inode
+//! (inline data) is changed together with the inode, in one handle.
+//!
+//! If the content is stored in blocks, the content of a large write is written directly to the
+//! device. Other content is written to the page cache first. Write-back then allocates its blocks
+//! (delayed allocation) and writes it to the device. In both cases, blocks are mapped only after
+//! their content is on the device. With `data=journal`, all such content is written to the page
+//! cache first. Write-back does not write it to the device: the handle that maps the blocks journals
+//! it. Therefore no commit exposes the previous contents of a block.
 
 mod allocate;
 mod content;

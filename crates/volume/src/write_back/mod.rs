@@ -282,7 +282,7 @@ impl WriteBack {
     }
 
     /// Writes back one batch from the front of `queue`. If the last file is not written
-    /// completely, because there is no room or a claim must be mapped first, returns its remaining
+    /// completely, because the batch is full or a claim must be mapped first, returns its remaining
     /// range. Appends the ranges that it removes from the queue to `begun`, even if it fails.
     fn write_next_batch<'r>(
         &'r self,
