@@ -30,7 +30,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
 fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<ExitCode> {
     match contents {
         Contents::Partitions(table) | Contents::ExtAndPartitions(table) if is_json => {
-            write_json(&json::Partitions::new(table))?
+            write_json(&json::Partitions::new(table))?;
         }
         Contents::Other(format) if is_json => write_json(&json::OtherFormat {
             kind: format.as_str(),
