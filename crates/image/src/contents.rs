@@ -5,7 +5,8 @@
 //! content is decided in this order:
 //!
 //! 1. a GPT, because its checksums are correct and its entries are at the place of an ext superblock;
-//! 2. an ext file system, unless an MBR has a partition with an ext file system, too;
+//! 2. an ext file system. If there is also an MBR with partitions, neither is chosen: the result is
+//!    [`Contents::ExtAndPartitions`];
 //! 3. an MBR with a partition whose content is known;
 //! 4. another format;
 //! 5. any other MBR.
@@ -107,7 +108,7 @@ fn probed(
             continue;
         }
         let start = |len| start_of(device, partition.offset_bytes, partition.size_bytes, len);
-        // A partition that begins with the device is not a part of it.
+        // An ext file system at offset 0 is that of the whole device, not of a partition that begins there.
         partition.is_ext =
             partition.offset_bytes > 0 && start(HEAD_BYTES).is_ok_and(|head| is_ext(&head));
         if !partition.is_ext {

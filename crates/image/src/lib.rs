@@ -5,9 +5,9 @@
 //! system.
 //!
 //! # Untrusted input
-//! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions are read, a chain of extended
-//! partitions is followed for at most as many tables as there are partitions left to read, and all ranges are checked
-//! against the size of the device. Nothing that an image names is opened.
+//! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions of a GPT are read, and at most
+//! [`MAX_PARTITIONS`] tables of a chain of extended partitions. All ranges are checked against the size of the device.
+//! Nothing that an image names is opened.
 
 #![forbid(unsafe_code)]
 
