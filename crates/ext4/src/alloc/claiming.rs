@@ -26,8 +26,8 @@ impl Filesystem {
     /// free clusters that may be used. Must not be called while the thread has an open handle.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::ReadOnly`]. If the group descriptors must be summed up first,
-    /// also the errors of [`Filesystem::change`].
+    /// [`Error::NoSpace`], [`Error::ReadOnly`]. If the free clusters must first be counted from the
+    /// group descriptors, which opens handles, also the errors of [`Filesystem::change`].
     pub fn reserve(&self, clusters: u64, privilege: Privilege) -> Result<Reservation> {
         let space = self.space()?;
         if space.counts().need_exact(clusters) {
@@ -231,8 +231,8 @@ fn privilege(may_use_reserved: bool) -> Privilege {
 }
 
 /// Returns how many clusters to preallocate for a file of `file_blocks` blocks that needs `want` more
-/// clusters. This is about the number of clusters that the file will then have, limited by
-/// [`WINDOW_MAX_BLOCKS`] and [`WINDOW_PART`].
+/// clusters. The result is approximately the number of clusters that the file has once it has the `want`
+/// clusters, limited by [`WINDOW_MAX_BLOCKS`] and [`WINDOW_PART`].
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);

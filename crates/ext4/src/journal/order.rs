@@ -3,8 +3,9 @@
 //! # Model
 //! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class.
 //! Therefore a block that can be reached after a power cut refers only to durable blocks. There is one
-//! exception: an inode can refer to an inode in another block of class 1, for example if the name of a new
-//! file is in a new block of its directory.
+//! exception, because blocks of the same class are written in any order: an inode can become durable before an
+//! inode in another block (both class 1) that can be reached from it. For example, this can happen to the
+//! inodes of a directory and of a new file in it, if the name is in a new block of the directory (class 0).
 //!
 //! An entry that moves to another block is durable and reachable there before it is removed from the old
 //! block. There are two exceptions, in which the old block can be written first: a rename whose old and new
@@ -26,7 +27,7 @@
 //! may cost a flush, and a rename may remove the old name first.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction freed. In each
-//! group, it skips all inode numbers up to the last one that the running transaction freed. It uses them only
+//! group, it skips all inode numbers up to the highest one that the running transaction freed. It uses them only
 //! if no group has another free number.
 //!
 //! # Cost
