@@ -285,10 +285,10 @@ pub(crate) struct MountArgs {
     /// does not read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
-    /// Maximum size of a readahead window [default: 1M; up to 32M for a URL]
+    /// Maximum size of a readahead window [default: 1M; for a URL, an eighth of --cache-size, at most
+    /// 32M]
     ///
-    /// For an image at a URL, the default is 32M or an eighth of --cache-size, whichever is smaller. 0
-    /// disables larder's readahead. If root mounts a local image, the kernel's own readahead has the
+    /// 0 disables larder's readahead. If root mounts a local image, the kernel's own readahead has the
     /// same limit. Otherwise the limit of the kernel is 128 KiB.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
@@ -477,8 +477,8 @@ pub(crate) struct CatArgs {
 /// Copy files out of an image, or into one
 ///
 /// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A copy out
-/// of an image keeps hard links only between files that are copied by the same PATH. A copy into an
-/// image keeps them between all copied files.
+/// of an image keeps hard links only between files that the same PATH argument copies (for example,
+/// files in one tree). A copy into an image keeps them between all copied files.
 ///
 /// A copy into an image also keeps owners and device files. A copy out of an image keeps them only if
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
@@ -580,8 +580,9 @@ Examples:
 larder mount --help explains the tables of the caches (-o tables=). A link is
 an entry of a hash chain that a lookup compares with its key. 'links/hit' is
 the mean number of links for a lookup that hits, and 'links/miss' is the mean
-number for a lookup that misses. Inodes that are found by a reference instead
-of the table ('by_reference' in JSON) are left out, because no chain is walked.
+number for a lookup that misses. For inode numbers, larder also keeps the place
+of the inode in the cache. Lookups that find an inode by its place, not by the
+table, are left out: they walk no chain ('by_reference' in JSON counts them).
 Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets. For
 these pages, the two columns show the tree nodes that a lookup visits, the
 column 'longest' shows the depth of the deepest page, and the histogram shows
@@ -604,10 +605,11 @@ JSON:
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
     fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
-    for), profile_bytes (fetched for a profile or read from a pack; not in
-    ahead_bytes), profile_used_bytes (the part of profile_bytes that was read),
-    memory_bytes and disk_bytes (read from memory and from the disk cache,
-    instead of the server), busy_ns (time in which requests were in flight),
+    for), profile_bytes (fetched because of --profile, or read from a file of
+    larder profile pack; not in ahead_bytes, but in fetched_bytes, unless read
+    from a local file), profile_used_bytes (the part of profile_bytes that was
+    read), memory_bytes and disk_bytes (read from memory and from the disk
+    cache instead of from the server), busy_ns (time in which requests were in flight),
     latency_p50_us and latency_p99_us (until the head of a reply arrives; upper
     bounds), last_failure}
   transport (io_uring or /dev/fuse)

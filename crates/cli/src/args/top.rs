@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Shows hit rates, hash chains, readahead, device accesses and memory on the terminal, and
 /// refreshes these numbers every second. If standard input or standard output is not a terminal,
 /// the command prints the numbers as text: once, or N times with --count N. If the image is unmounted
-/// or its server does not respond, the view on a terminal shows the error, and continues.
+/// or the mount's server process does not respond, the view on a terminal shows the error, and
+/// continues.
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -37,16 +38,18 @@ JSON, one line for each refresh:
       pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
     server, only for an image at a URL {requests_s, failed_s, fetched_bytes_s,
-      memory_bytes_s, disk_bytes_s}
+      memory_bytes_s, disk_bytes_s (bytes read from memory and from the disk
+      cache instead of from the server)}
   stats: the object that larder stats --json prints; longest_chain is updated
     less often for the caches that --cache does not name
   histogram: the object that larder stats --histogram CACHE --json prints for
     the cache that --cache names
 
 Exit codes on a terminal:
-  0        you quit or --count ended the command, even if the image was
-           unmounted meanwhile
-  1        an error, such as a failure of the last query of the server
+  0        you quit or --count ended the command, even if the last query
+           failed because the image was unmounted
+  1        an error, for example if the last query of the mount's server
+           process failed for another reason
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
