@@ -25,15 +25,16 @@
 //!   not end with the number of the reader's bucket, so the reader starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
 //!   again. Slots are inserted at the front only, so all entries that were in the chain when the reader
-//!   started follow the slot. Only a key that [`Table::replace`] stores in a new slot can be missed: its new
-//!   entry is in front of the slot that the reader has reached, and its old entry is already unlinked.
-//!   Therefore a reader that finds nothing examines the front of the chain again. It starts again if another
-//!   slot is at the front, or if the generation of the front slot changed, or if its entry became live or is
-//!   no longer live.
+//!   started follow the slot. Without a further check, such a reader could miss only a key that
+//!   [`Table::replace`] stores in a new slot: the new entry is in front of the slot that the reader has reached,
+//!   and the old entry is already unlinked. To prevent this, a reader that finds nothing examines the front of
+//!   the chain again. It starts again if another slot is at the front, or if the generation of the front slot
+//!   changed, or if its entry became live or is no longer live.
 //!
 //! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
-//! reader may miss an entry that is just being moved to another slot, so that the memory of its old slot can be
-//! given back ([`give_back`]). [`same_hash`] describes how entries are found by their hash alone.
+//! reader may miss an entry that is just being moved to another slot so that the memory of its old slot can be
+//! given back ([`give_back`]). A move, unlike `replace`, claims the old entry before it links the new one.
+//! [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when there are no writers:
