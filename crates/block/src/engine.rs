@@ -7,8 +7,10 @@
 //! [`Priority::Demand`] first.
 //!
 //! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
-//! [`MAX_THREADS`] threads make blocking calls instead. A thread is created when more requests wait than
-//! there are idle threads, and ends when it has been idle for [`IDLE_TIME`].
+//! [`MAX_THREADS`] threads make blocking calls for all requests, also for those for which a thread waits. There
+//! are two exceptions: the calls that [`Engine::perform`] makes itself, and a read that the page cache can
+//! serve. A thread is created when more requests wait than there are idle threads, and ends when it has been
+//! idle for [`IDLE_TIME`].
 //!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight

@@ -29,10 +29,12 @@
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit and to a page in flight. It
-//!    also applies to a page that the reader's own miss has inserted: under `ondemand`, a window that
-//!    is not larger than the rest of the request is entirely asynchronous, so its first page, which
-//!    the reader missed, carries the marker. For a page in flight, the driver checks the marker
-//!    twice: before the wait, so that the next window is read during the wait, and after the wait.
+//!    also applies to a page that the reader's own miss has inserted. The marker is on the first page
+//!    of a window's asynchronous part. `ondemand` can count a whole window as this part, for example
+//!    if the window is not larger than the rest of the request, although the reader waits for its
+//!    pages. The first page, which the reader missed, then carries the marker. For a page in flight,
+//!    the driver checks the marker twice: before the wait, so that the next window is read during the
+//!    wait, and after the wait.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
 //!
@@ -57,9 +59,10 @@
 //! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
 //! In a volume, the reader itself reads the missing page and the pages that follow it, up to the next
 //! cached page, the end of the window, or a maximum number of pages. If the request extends into the
-//! second window, the reader continues up to the end of the request. It queues the other pages of the
-//! windows. There is one exception: if a window for a miss has no asynchronous part, the pages after
-//! those that the reader reads are left for the next miss.
+//! second window, the reader continues into it, up to the end of the request; the next cached page and
+//! the maximum number of pages still limit what it reads. It queues the other pages of the windows.
+//! There is one exception: if a window for a miss has no asynchronous part, the pages after those that
+//! the reader reads are left for the next miss.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;

@@ -4,8 +4,8 @@
 //! Model: `page_cache_ra_unbounded`. A window is the range of pages that one readahead decision
 //! reads. After a miss, the reader itself reads pages of the window, from the missing page up to
 //! the first page that is already cached. If the policy returns a second window, and the request
-//! extends into it, the reader continues up to the end of the request. It reads at most
-//! [`BATCH_PAGES`].
+//! extends into it, the reader continues into it, up to the end of the request. In total, it reads at
+//! most [`BATCH_PAGES`], and it stops at a cached page.
 //!
 //! The other pages of the windows are requested from the device before the reader waits. If the
 //! pages that the reader reads itself consist of several parts (see [`runs`](super::runs)), the

@@ -77,8 +77,9 @@ pub(crate) enum Times {
 pub(crate) enum Balance {
     /// The writer performs the write-back.
     Write,
-    /// The writer must not wait. It wakes the flusher. If the flusher is too slow, a later writer
-    /// must wait.
+    /// The writer must not wait. It wakes the flusher. If the flusher is too slow, a later write of this
+    /// kind fails with [`WouldWait`](larder_ext4::Error::WouldWait) before it changes anything, and must be
+    /// repeated by a thread that may wait.
     Wake,
 }
 
