@@ -56,7 +56,7 @@ pub fn origin(results: &Results) -> String {
         thousands(u64::from(plan.files)),
         plan.big_file_bytes >> 20,
         if measured(Peer::LarderDev) {
-            "`larder` uses io_uring, and `larder-dev` /dev/fuse; "
+            "`larder` receives FUSE requests through io_uring, and `larder-dev` by reading /dev/fuse; "
         } else {
             ""
         },
