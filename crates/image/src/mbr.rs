@@ -96,7 +96,10 @@ fn read_logical(
         };
         // Usual tables have one logical partition, and then the place of the next table.
         for logical in &entries[..2] {
-            if !logical.is_extended() && logical.sectors.get() > 0 {
+            if !logical.is_extended()
+                && logical.sectors.get() > 0
+                && partitions.len() < MAX_PARTITIONS
+            {
                 partitions.extend(partition(*number, logical, at, device.size_bytes()));
                 *number += 1;
             }
