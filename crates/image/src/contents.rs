@@ -103,6 +103,8 @@ fn probed(
     mut table: PartitionTable,
     number: Option<u32>,
 ) -> PartitionTable {
+    // If there is no such partition, the failure lists all of them.
+    let number = number.filter(|number| table.partitions.iter().any(|one| one.number == *number));
     for partition in &mut table.partitions {
         if number.is_some_and(|number| number != partition.number) {
             continue;
