@@ -320,7 +320,7 @@ mod tests {
         for (name, expected) in [
             ("disk.img", "disk.img"),
             ("-a", "./-a"),
-            ("my disk", "'my disk'"),
+            ("a disk", "'a disk'"),
             ("-it's", r"'./-it'\''s'"),
         ] {
             assert_eq!(quoted(name), expected);
