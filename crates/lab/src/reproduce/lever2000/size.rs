@@ -17,7 +17,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns a size with as many scripts and runs as in the document. Measuring takes about two hours.
+    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 70 minutes.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {

@@ -7,7 +7,7 @@ use crate::reproduce::state;
 use serde::{Deserialize, Serialize};
 
 /// The typical duration of a run of the full size in seconds. This includes the creation and removal of homes.
-const RUN_S: usize = 18;
+const RUN_S: usize = 9;
 
 /// The finished rounds, and the file that contains them.
 pub type State = state::State<Size, FinishedRound>;
