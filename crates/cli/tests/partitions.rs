@@ -2,13 +2,12 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::make_image;
+use larder_testkit::e2fsprogs::{e2fsck, make_image};
+use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, skip};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use support::{Mountpoint, User, assert_fails, can_mount, command, larder, larder_ok, text};
 
 const MIB: u64 = 1 << 20;
@@ -20,24 +19,12 @@ fn disk(dir: &Path, with_ext: &[u64]) -> PathBuf {
     let path = dir.join("disk.img");
     let file = fs::File::create(&path).unwrap();
     file.set_len(33 * MIB).unwrap();
-    let mut sfdisk = Command::new("sfdisk")
-        .arg("--quiet")
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
     let script = "label: gpt
 start=1MiB, size=7MiB, type=uefi
 start=16MiB, size=8MiB, type=linux, name=root
 start=24MiB, size=8MiB, type=linux
 ";
-    sfdisk
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(script.as_bytes())
-        .unwrap();
-    assert!(sfdisk.wait().unwrap().success());
+    write_table(&path, script).unwrap();
     for number in with_ext {
         let image = dir.join("image");
         make_image(&image, &format!("-q -t ext4 -L p{number}"), "8M").unwrap();
@@ -134,12 +121,7 @@ fn change_of_a_partition_leaves_the_others_as_they_were() {
     assert_ne!(before[start..end], after[start..end]);
     let path = dir.path().join("partition");
     fs::write(&path, &after[start..end]).unwrap();
-    let e2fsck = Command::new("e2fsck")
-        .args(["-fn"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(e2fsck.status.success(), "{}", text(&e2fsck.stdout));
+    e2fsck("-fn").arg(&path).run().unwrap();
 }
 
 #[test]
@@ -152,20 +134,8 @@ fn remainder_of_an_earlier_file_system_is_not_used() {
     // The backups of this file system's superblock remain, and so does an ext magic number in front of an MBR.
     make_image(&path, "-q -t ext4 -b 1024 -L old", "33M").unwrap();
     for (label, old_is_whole) in [("gpt", false), ("dos", true)] {
-        let mut sfdisk = Command::new("sfdisk")
-            .args(["--quiet", "--wipe=never", "--wipe-partitions=never"])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
         let script = format!("label: {label}\nstart=1MiB, size=8MiB, type=linux\n");
-        sfdisk
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(script.as_bytes())
-            .unwrap();
-        assert!(sfdisk.wait().unwrap().success());
+        write_table(&path, &script).unwrap();
         let image = dir.path().join("image");
         make_image(&image, "-q -t ext4 -L new", "8M").unwrap();
         let file = fs::File::options().write(true).open(&path).unwrap();

@@ -3,10 +3,9 @@
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
 use larder_instruments::FaultyDevice;
+use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -16,16 +15,7 @@ const SFDISK: &[Requirement] = &[Requirement::Tool("sfdisk")];
 fn disk(mib: u64, script: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(mib * MIB).unwrap();
-    let mut sfdisk = Command::new("sfdisk")
-        .arg("--quiet")
-        .arg(file.path())
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = sfdisk.stdin.take().unwrap();
-    stdin.write_all(script.as_bytes()).unwrap();
-    drop(stdin);
-    assert!(sfdisk.wait().unwrap().success(), "{script}");
+    write_table(file.path(), script).unwrap();
     std::fs::read(file.path()).unwrap()
 }
 

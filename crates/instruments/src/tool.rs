@@ -4,6 +4,7 @@
 //! host's settings do not affect the result.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -75,6 +76,13 @@ impl Tool {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Passes `file` to the tool as its standard input. By default, it is empty.
+    #[must_use]
+    pub fn stdin(mut self, file: File) -> Self {
+        self.command.stdin(file);
         self
     }
 

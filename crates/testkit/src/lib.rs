@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod readahead;
 pub mod requirement;
 pub mod seed;
+pub mod sfdisk;
 pub mod tool;
 pub mod tree;
 
