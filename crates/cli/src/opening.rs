@@ -180,14 +180,10 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
         let contents = examine(&device, partition).unwrap_or(Contents::Unknown);
         // The device has a lock.
         drop(device);
-        if let Some(found) = part_of(source, &contents)? {
-            let opened = when_free(image, || Volume::open(image, &within(options, found)))?;
-            return Ok(found_by_itself(partition, found, opened));
-        }
-        if !may_be_ext(&contents) {
-            return Ok(Opened::Other(contents));
-        }
-        return or_contents(when_free(image, || Volume::open(image, options)), contents);
+        return open_found(source, contents, |found| {
+            let options = found.map_or_else(|| options.clone(), |found| within(options, found));
+            Ok(when_free(image, || Volume::open(image, &options))?)
+        });
     }
     let volume = when_free(image, || Volume::open(image, options))?;
     Ok(Opened::Volume(Box::new(volume)))
@@ -217,24 +213,45 @@ fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
         return Ok(Opened::Volume(Box::new(open(device)?)));
     }
     let contents = examine(device.as_ref(), partition).unwrap_or(Contents::Unknown);
-    if let Some(found) = part_of(source, &contents)? {
-        drop(device);
-        let part = remote_device(image, &within(options, found), remote, memory_bytes)?;
-        return Ok(found_by_itself(partition, found, open(part)?));
-    }
-    if !may_be_ext(&contents) {
-        return Ok(Opened::Other(contents));
-    }
-    or_contents(open(device), contents)
+    open_found(source, contents, |found| {
+        let device = match found {
+            None => device,
+            Some(found) => {
+                drop(device);
+                remote_device(image, &within(options, found), remote, memory_bytes)?
+            }
+        };
+        Ok(open(device)?)
+    })
 }
 
-/// Returns the partition of an image with these `contents` that must be opened, or `None` if there is none, or if the
-/// file system is not in a partition.
-fn part_of<'c>(source: Source<'_>, contents: &'c Contents) -> Result<Option<&'c Partition>> {
-    match source.partition {
-        Some(number) => contents::partition(source.image, contents, number).map(Some),
-        None => Ok(contents::only_ext(contents)),
+/// Finds the file system of `source`, whose image has these `contents`, and opens it by `open`. The argument of `open`
+/// is the partition, or `None` for the whole image. If a partition was found that the user has not requested, reports it.
+fn open_found(
+    source: Source<'_>,
+    contents: Contents,
+    open: impl FnOnce(Option<&Partition>) -> Result<Volume, Error>,
+) -> Result<Opened, Error> {
+    let found = match source.partition {
+        Some(number) => Some(contents::partition(source.image, &contents, number)?),
+        None => contents::only_ext(&contents),
+    };
+    if found.is_none() && !may_be_ext(&contents) {
+        return Ok(Opened::Other(contents));
     }
+    let volume = match open(found) {
+        Err(Error::Volume(larder::Error::Ext4(Ext4Error::NotExt))) if found.is_none() => {
+            return Ok(Opened::Other(contents));
+        }
+        opened => opened?,
+    };
+    if let (Some(found), None) = (found, source.partition) {
+        print_note(&format!(
+            "using partition {}, the only one with an ext file system",
+            contents::described(found)
+        ));
+    }
+    Ok(Opened::Volume(Box::new(volume)))
 }
 
 /// Returns whether an image with these `contents` may have an ext file system that begins with the image. If its
@@ -246,26 +263,6 @@ fn may_be_ext(contents: &Contents) -> bool {
         Contents::ExtAndPartitions(table) => table.partitions.iter().all(|one| !one.is_ext),
         _ => false,
     }
-}
-
-/// Returns the volume in `opened`. If there is no ext file system, returns `contents`.
-fn or_contents(opened: larder::Result<Volume>, contents: Contents) -> Result<Opened, Error> {
-    match opened {
-        Ok(volume) => Ok(Opened::Volume(Box::new(volume))),
-        Err(larder::Error::Ext4(Ext4Error::NotExt)) => Ok(Opened::Other(contents)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns `volume`. Reports that it is in partition `found`, unless the user has requested this partition.
-fn found_by_itself(requested: Option<u32>, found: &Partition, volume: Volume) -> Opened {
-    if requested.is_none() {
-        print_note(&format!(
-            "using partition {}, the only one with an ext file system",
-            contents::described(found)
-        ));
-    }
-    Opened::Volume(Box::new(volume))
 }
 
 /// Returns `options` for the file system in `partition`.
