@@ -57,7 +57,10 @@ impl<'a> Change<'a> {
             rate: rate(|cache| cache.lookups),
             hit_rate: ratio(|cache| cache.hits, |cache| cache.lookups),
             links_per_hit: ratio(|cache| cache.links_on_hits, |cache| cache.searches().hits),
-            links_per_miss: ratio(|cache| cache.links_on_misses, misses),
+            links_per_miss: ratio(
+                |cache| cache.links_on_misses,
+                |cache| cache.searches().misses,
+            ),
             inserted: rate(|cache| cache.inserted),
             removed: rate(|cache| cache.inserted.saturating_sub(cache.objects)),
         }
@@ -81,10 +84,6 @@ pub(super) struct CacheChange {
     /// Objects evicted or removed per second.
     #[serde(rename = "removed_s")]
     pub removed: Option<f64>,
-}
-
-pub(super) fn misses(cache: &CacheStats) -> u64 {
-    cache.lookups.saturating_sub(cache.hits)
 }
 
 /// Returns `part` divided by `whole`; `None` if `whole` is 0.

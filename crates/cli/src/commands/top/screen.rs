@@ -1,6 +1,6 @@
 //! The layout of the screen of `larder top`.
 
-use super::change::{Change, as_f64, misses, ratio};
+use super::change::{Change, as_f64, ratio};
 use super::count::short;
 use super::help::HELP;
 use super::histogram::{bars, cells, depth_bars};
@@ -213,7 +213,7 @@ impl Screen<'_> {
             Line::raw(format!(
                 "overall: {} links/hit, {} links/miss",
                 walked(cache.links_on_hits, cache.searches().hits),
-                walked(cache.links_on_misses, misses(cache)),
+                walked(cache.links_on_misses, cache.searches().misses),
             )),
         ];
         let head = match &report.trees {
