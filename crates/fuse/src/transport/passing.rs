@@ -28,7 +28,7 @@
 //! One lock, which is not held while a request is answered or /proc is read.
 
 use super::handler::{Ending, Handler, Outcome, Waiting};
-use super::reply_memory::{SMALL_BYTES, with_worker_memory};
+use super::reply_memory::{SMALL_REPLY_BYTES, with_worker_memory};
 use crate::operations::Answer;
 use crate::protocol::{Body, Header, Malformed, Request};
 use crate::workers::Workers;
@@ -87,7 +87,7 @@ impl Copied {
 /// Returns the length of the memory that the reply to `request` needs, in bytes.
 pub(super) fn reply_bytes(request: Result<Request<'_>, Malformed>) -> usize {
     let of_data = request.ok().and_then(|request| request.reply_bytes());
-    of_data.unwrap_or(SMALL_BYTES)
+    of_data.unwrap_or(SMALL_REPLY_BYTES)
 }
 
 /// Passes the requests of a session to workers. Dropping this waits until all requests are answered.

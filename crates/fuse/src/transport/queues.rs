@@ -17,7 +17,7 @@ use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
 use super::passing::{Copied, Passed, Passing};
 use super::policy::{Answered, Watcher};
-use super::reply_memory::SMALL_BYTES;
+use super::reply_memory::SMALL_REPLY_BYTES;
 use super::ring::{Entry, Ring, Waker};
 use crate::operations::Answer;
 use crate::protocol::abi::RingHeader;
@@ -41,7 +41,7 @@ const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 
 thread_local! {
-    /// The memory in which a reply of at most [`SMALL_BYTES`] is composed. It is not composed in the entry,
+    /// The memory in which a reply of at most [`SMALL_REPLY_BYTES`] is composed. It is not composed in the entry,
     /// because the names and data of the request are stored there.
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -255,7 +255,7 @@ fn answer(handler: &dyn Handler, entry: &mut Entry, waiting: Waiting) -> bool {
     } else {
         let data_bytes = ring_header.data_bytes as usize;
         REPLY.with_borrow_mut(|memory| {
-            memory.resize(SMALL_BYTES, 0);
+            memory.resize(SMALL_REPLY_BYTES, 0);
             let mut body = Body::new(memory);
             let names_and_data = data.get(..data_bytes).unwrap_or_default();
             let request = Request::parse_split(header, structure, names_and_data);

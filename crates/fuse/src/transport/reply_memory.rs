@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! - A receiver has memory for the largest reply.
-//! - A worker has memory for replies of at most [`SMALL_BYTES`]. For a larger reply, it borrows memory from a pool. An
-//!   image at a URL has many workers, and the kernel reads from it at most [`SMALL_BYTES`] at once, except for direct
+//! - A worker has memory for replies of at most [`SMALL_REPLY_BYTES`]. For a larger reply, it borrows memory from a pool. An
+//!   image at a URL has many workers, and the kernel reads from it at most [`SMALL_REPLY_BYTES`] at once, except for direct
 //!   reads.
 //! - The pool lends memory for at most [`LARGE_REPLIES`] replies at once. Further workers wait before they begin to
 //!   answer, so they hold nothing for which another worker could wait.
@@ -23,7 +23,7 @@ use std::cell::RefCell;
 /// The maximum length of the body of a reply, in bytes, unless the request reads a file or a directory
 /// ([`Request::reply_bytes`](crate::protocol::Request::reply_bytes)). The largest of these bodies is the value of an
 /// extended attribute. This is also the default of the kernel's readahead.
-pub(super) const SMALL_BYTES: usize = 128 << 10;
+pub(super) const SMALL_REPLY_BYTES: usize = 128 << 10;
 /// The number of larger replies that workers compose at once. By default, a mount of a local image has fewer workers.
 const LARGE_REPLIES: usize = 32;
 /// The alignment of the memory, which direct I/O requires.
@@ -32,7 +32,7 @@ const ALIGN_BYTES: usize = 4096;
 thread_local! {
     static OF_RECEIVER: RefCell<AlignedBytes> = RefCell::new(large());
     static OF_WORKER: RefCell<AlignedBytes> =
-        RefCell::new(AlignedBytes::zeroed(SMALL_BYTES, ALIGN_BYTES));
+        RefCell::new(AlignedBytes::zeroed(SMALL_REPLY_BYTES, ALIGN_BYTES));
     static BORROWER: Borrower = Borrower::of(&POOL);
 }
 
@@ -45,7 +45,7 @@ pub(super) fn with_receiver_memory<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Calls `run`, on a worker, with memory for a reply of `len` bytes. May wait for other workers.
 pub(super) fn with_worker_memory<R>(len: usize, run: impl FnOnce(&mut [u8]) -> R) -> R {
-    if len <= SMALL_BYTES {
+    if len <= SMALL_REPLY_BYTES {
         return OF_WORKER.with_borrow_mut(|memory| run(memory));
     }
     // The first use on a thread counts the thread.
@@ -159,8 +159,10 @@ mod tests {
     #[test]
     fn memory_has_the_length_of_the_reply() {
         with_receiver_memory(|memory| assert_eq!(memory.len(), DATA_BYTES as usize));
-        with_worker_memory(SMALL_BYTES, |memory| assert_eq!(memory.len(), SMALL_BYTES));
-        with_worker_memory(SMALL_BYTES + 1, |memory| {
+        with_worker_memory(SMALL_REPLY_BYTES, |memory| {
+            assert_eq!(memory.len(), SMALL_REPLY_BYTES);
+        });
+        with_worker_memory(SMALL_REPLY_BYTES + 1, |memory| {
             assert_eq!(memory.len(), DATA_BYTES as usize);
             assert!(memory.as_ptr().addr().is_multiple_of(ALIGN_BYTES));
         });
