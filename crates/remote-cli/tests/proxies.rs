@@ -9,6 +9,7 @@ use fixture::{Fixture, SECRET, assert_hidden};
 use larder::command;
 use larder_testkit::http::{Fault, Proxy, TlsServer};
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A name that is not in the DNS: only the proxy knows the server.
@@ -89,14 +90,20 @@ fn image_with_tls_is_read_through_a_tunnel() {
     }
 }
 
+/// Starts a server with TLS in front of the fixture's server. Returns it, and the path of its authority's certificate.
+fn tls_server(fixture: &Fixture) -> (TlsServer, PathBuf) {
+    let tls = TlsServer::before(fixture.server.address(), "localhost");
+    let authority = fixture.path("authority");
+    fs::write(&authority, tls.authority()).unwrap();
+    (tls, authority)
+}
+
 #[test]
 fn certificate_must_be_of_a_trusted_authority_and_for_the_host() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
-    let tls = TlsServer::before(fixture.server.address(), "localhost");
-    let authority = fixture.path("authority");
-    fs::write(&authority, tls.authority()).unwrap();
+    let (tls, authority) = tls_server(&fixture);
     let trusted = [("SSL_CERT_FILE", authority.to_str().unwrap())];
     let url = |host: &str| {
         let port = tls.address().port();
@@ -119,9 +126,7 @@ fn redirect_from_https_to_http_is_refused_at_once() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
-    let tls = TlsServer::before(fixture.server.address(), "localhost");
-    let authority = fixture.path("authority");
-    fs::write(&authority, tls.authority()).unwrap();
+    let (tls, authority) = tls_server(&fixture);
     let trusted = [("SSL_CERT_FILE", authority.to_str().unwrap())];
     let plain = fixture.server.url("disk.img");
     fixture.server.inject([Fault::Redirect(plain)]);

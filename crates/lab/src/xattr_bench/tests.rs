@@ -157,8 +157,8 @@ fn block_is_shared_by_at_most_1024_files() {
     }
 }
 
-#[test]
-fn search_examines_full_blocks_only_without_the_reusable_flag() {
+/// A process that sets one value on so many files that two blocks are full, and one file uses a third block.
+fn two_full_blocks() -> (Case, BenchConfig) {
     let case = Case {
         processes: 1,
         files: 2 * MAX_USERS + 1,
@@ -168,6 +168,12 @@ fn search_examines_full_blocks_only_without_the_reusable_flag() {
         operations: case.files,
         ..CONFIG
     };
+    (case, config)
+}
+
+#[test]
+fn search_examines_full_blocks_only_without_the_reusable_flag() {
+    let (case, config) = two_full_blocks();
     let key = super::draws::key_of(0, config.seed);
     for (blocks, expected) in [
         (Blocks::new(case, &config), 1),
@@ -194,15 +200,7 @@ fn volume_without_the_reusable_flag_shares_the_same_blocks() {
     if !has_mke2fs() {
         return;
     }
-    let case = Case {
-        processes: 1,
-        files: 2 * MAX_USERS + 1,
-        values: 1,
-    };
-    let config = BenchConfig {
-        operations: case.files,
-        ..CONFIG
-    };
+    let (case, config) = two_full_blocks();
     let referenced = MbCacheVariant::Referenced;
     let targets = [
         Target::Volume(referenced),
