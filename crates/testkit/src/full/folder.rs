@@ -12,7 +12,7 @@ use rustix::io::{Errno, Result, pread, pwrite};
 use std::fmt::Debug;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The alignment of addresses, offsets and lengths of direct writes.
 const DIRECT_BYTES: usize = 4096;
@@ -20,6 +20,9 @@ const DIRECT_BYTES: usize = 4096;
 /// The slack of the kernel's ext4. The kernel refuses a write if its first folio does not fit, and a folio
 /// may be as large as the write.
 const KERNEL_SLACK_BYTES: u64 = 3 << 19;
+
+/// The time limit within which a removed file must be deleted. Allows for a loaded machine.
+const DELETES_WITHIN: Duration = Duration::from_secs(20);
 
 /// A mount that can be remounted.
 pub trait Mount: Debug {
@@ -142,9 +145,21 @@ impl<M: Mount> Target for Folder<M> {
         Ok(())
     }
 
+    /// Waits until the file is deleted. On a FUSE mount, the server deletes a file when it receives the
+    /// kernel's FORGET, which can be after later requests.
     fn remove(&mut self, file: FileNo) -> Result<()> {
+        let free_inodes = |mount: &M| statvfs(mount.path()).map(|space| space.f_ffree);
+        let before = free_inodes(&self.mount)?;
         self.files[file.index()] = None;
-        unlink(self.path(file))
+        unlink(self.path(file))?;
+        let start = Instant::now();
+        while free_inodes(&self.mount)? <= before {
+            if start.elapsed() >= DELETES_WITHIN {
+                return Err(Errno::TIMEDOUT);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn write(&self, file: FileNo, buf: &[u8], offset_bytes: u64, direct: bool) -> Result<usize> {
@@ -220,11 +235,6 @@ impl<M: Mount> Target for Folder<M> {
     fn available_bytes(&self) -> Result<u64> {
         let space = statvfs(self.mount.path())?;
         Ok(space.f_bavail * space.f_frsize)
-    }
-
-    /// Allows for a loaded machine, on which a server receives the kernel's FORGET late.
-    fn frees_within(&self) -> Duration {
-        Duration::from_secs(20)
     }
 
     fn evict(&self, file: FileNo) -> Result<()> {

@@ -5,7 +5,6 @@ use crate::operation::fill_content;
 use larder::Fallocate;
 use rustix::io::Errno;
 use std::ops::Range;
-use std::time::Instant;
 
 /// The lengths that [`Step::Fill`] tries in turn, before single clusters.
 const FILL_BYTES: [u64; 3] = [512 << 10, 64 << 10, 16 << 10];
@@ -64,10 +63,10 @@ impl<T: Target> Session<T> {
             .map_err(|what| format!("after the final remount: {what}"))
     }
 
-    /// Removes everything. All space must be available again within the target's time limit.
+    /// Removes everything. All space must be available again.
     ///
     /// # Errors
-    /// Fails if some space is still missing after this time, or if the target fails.
+    /// Fails if some space is still missing, or if the target fails.
     pub fn empty(&mut self) -> Result<(), String> {
         for file in FILES {
             self.remove(file)
@@ -75,14 +74,7 @@ impl<T: Target> Session<T> {
         }
         let failed = |errno| format!("after removing everything: {errno}");
         self.target.sync_all().map_err(failed)?;
-        let start = Instant::now();
-        let available = loop {
-            let available = self.target.available_bytes().map_err(failed)?;
-            if available >= self.empty_bytes || start.elapsed() >= self.target.frees_within() {
-                break available;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        };
+        let available = self.target.available_bytes().map_err(failed)?;
         if available < self.empty_bytes {
             return Err(format!(
                 "{available} bytes are available after removing everything, but {} were available at the start",

@@ -3,7 +3,6 @@
 use super::FileNo;
 use larder::Fallocate;
 use rustix::io::Result;
-use std::time::Duration;
 
 /// Clusters that Larder needs for mappings and keeps in reserve.
 pub(super) const SLACK_CLUSTERS: u64 = 16;
@@ -19,7 +18,7 @@ pub trait Target: Sized {
     /// Creates an empty file and opens it.
     fn create(&mut self, file: FileNo) -> Result<()>;
 
-    /// Closes and removes a file.
+    /// Closes and removes a file, and returns when its space is available.
     fn remove(&mut self, file: FileNo) -> Result<()>;
 
     /// Writes as pwrite(2) does.
@@ -46,11 +45,6 @@ pub trait Target: Sized {
 
     /// Returns the number of bytes that a user may still write.
     fn available_bytes(&self) -> Result<u64>;
-
-    /// Returns the time limit within which the space of a removed file must be available.
-    fn frees_within(&self) -> Duration {
-        Duration::ZERO
-    }
 
     /// Drops the file's clean content from the caches, as `posix_fadvise(2)` does with
     /// `POSIX_FADV_DONTNEED`.
