@@ -85,7 +85,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Raises the priority of requests for these bytes to [`Priority::Demand`], because a
     /// thread now waits for them. Has no effect on requests that the device has started.
     ///
-    /// The default implementation does nothing.
+    /// The default implementation does nothing. [`FileDevice`](crate::FileDevice),
+    /// [`DirectDevice`](crate::DirectDevice) and [`ThreadedDevice`](crate::ThreadedDevice) use it. They start a
+    /// submitted request at once, unless 128 others are in flight with `io_uring`, or 8 with threads. Only then do
+    /// requests wait, and demand requests cannot delay background requests for ever: one background request is
+    /// started after at most 16 demand requests.
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         let _ = (offset_bytes, len_bytes);
     }

@@ -3,8 +3,13 @@
 //! Model: a thread that waits for its requests performs them itself, on a ring that it takes from a pool or
 //! by blocking calls (see [`Engine::perform`]), so that no other thread is woken for them. Requests for which
 //! no thread waits are performed by one background thread, which is created when the first of them is
-//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight, and starts requests with
-//! [`Priority::Demand`] first.
+//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight.
+//!
+//! Order: of the requests that wait to be started, those with [`Priority::Demand`] are started first, each
+//! priority in the order of submission. A thread may wait for the completion of a request with
+//! [`Priority::Background`], for example of the read of a page that it needs. Therefore one such request is
+//! started after [`DEMAND_RUN`] demand requests, even if further demand requests wait (`writes_starved` of
+//! Linux's deadline scheduler limits the delay of writes in the same way).
 //!
 //! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
 //! [`MAX_THREADS`] threads make blocking calls for all requests, also for those for which a thread waits. There
@@ -43,6 +48,10 @@ const DEPTH: u32 = 64;
 
 /// The maximum number of requests that the background thread has in flight.
 const BACKGROUND_DEPTH: u32 = 128;
+
+/// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
+/// [`Priority::Background`] waits.
+const DEMAND_RUN: usize = 16;
 
 /// The maximum number of unused rings that are kept for reuse.
 const KEPT_RINGS: usize = 8;
@@ -374,6 +383,8 @@ impl Drop for CloseOnPanic<'_> {
 struct Waiting {
     demand: VecDeque<Request>,
     background: VecDeque<Request>,
+    /// The number of demand requests that were started in a row while a background request waited.
+    demand_run: usize,
 }
 
 impl Waiting {
@@ -398,8 +409,13 @@ impl Waiting {
 
     /// Removes and returns the next request.
     fn pop(&mut self) -> Option<Request> {
-        let next = self.demand.pop_front();
-        next.or_else(|| self.background.pop_front())
+        if self.demand.is_empty() || self.background.is_empty() || self.demand_run == DEMAND_RUN {
+            self.demand_run = 0;
+            let next = self.background.pop_front();
+            return next.or_else(|| self.demand.pop_front());
+        }
+        self.demand_run += 1;
+        self.demand.pop_front()
     }
 
     /// Adds requests to `ring` while it has room.

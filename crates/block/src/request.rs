@@ -26,7 +26,8 @@ use std::time::Duration;
 pub enum Priority {
     /// A thread waits for the result.
     Demand,
-    /// Readahead and write-back: started when no demand request waits.
+    /// Readahead: started after the demand requests that wait. A device may limit the number of demand requests
+    /// that it starts before a background request.
     Background,
 }
 

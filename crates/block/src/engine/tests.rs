@@ -11,14 +11,18 @@ const SHORT: Duration = Duration::from_millis(1);
 /// More requests than an engine has in flight.
 const MANY: usize = DEPTH as usize + 1;
 
-struct PipeCalls(Arc<LockableFile>);
+struct PipeCalls {
+    file: Arc<LockableFile>,
+    /// The offsets of the requests that were started, in the order of their starts.
+    started: Mutex<Vec<u64>>,
+}
 
 impl PipeCalls {
     fn fill(&self, slices: &mut [IoSliceMut<'_>]) {
         for slice in slices {
             let mut done = 0;
             while done < slice.len() {
-                match rustix::io::read(&self.0, &mut slice[done..]) {
+                match rustix::io::read(&self.file, &mut slice[done..]) {
                     Ok(read @ 1..) => done += read,
                     other => panic!("{other:?}"),
                 }
@@ -28,7 +32,14 @@ impl PipeCalls {
 
     /// Waits until all bytes that were written have been read.
     fn wait_until_empty(&self) {
-        while rustix::io::ioctl_fionread(&self.0).unwrap() > 0 {
+        while rustix::io::ioctl_fionread(&self.file).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until at least `count` requests were started.
+    fn wait_for_starts(&self, count: usize) {
+        while self.started.lock().len() < count {
             std::thread::yield_now();
         }
     }
@@ -36,14 +47,17 @@ impl PipeCalls {
 
 impl Calls for PipeCalls {
     fn perform(&self, request: Request) {
-        let fill = |slices: &mut [IoSliceMut<'_>], _| {
+        let fill = |slices: &mut [IoSliceMut<'_>], offset_bytes| {
+            self.started.lock().push(offset_bytes);
             self.fill(slices);
             Ok(())
         };
         request.perform(fill, |_, _| unreachable!());
     }
 
-    fn position_bytes(&self, _: u64) -> u64 {
+    /// Called when a request is added to a ring.
+    fn position_bytes(&self, offset_bytes: u64) -> u64 {
+        self.started.lock().push(offset_bytes);
         0
     }
 }
@@ -66,7 +80,10 @@ fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
     for back_end in [BackEnd::IoUring, BackEnd::Threads] {
         let (reader, writer) = std::io::pipe().unwrap();
         let file = Arc::new(LockableFile::from(OwnedFd::from(reader)));
-        let calls = Arc::new(PipeCalls(Arc::clone(&file)));
+        let calls = Arc::new(PipeCalls {
+            file: Arc::clone(&file),
+            started: Mutex::default(),
+        });
         let engine = Engine::new(calls, &file, false, Some(back_end));
         // Only the engine keeps the file.
         drop(file);
@@ -75,6 +92,14 @@ fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
         } else {
             println!("skipped: {back_end} is not available");
         }
+    }
+}
+
+/// Returns the number of submitted requests that `engine` has in flight.
+fn submitted_depth(engine: &Engine<PipeCalls>) -> usize {
+    match engine.back_end() {
+        BackEnd::IoUring => BACKGROUND_DEPTH as usize,
+        _ => MAX_THREADS,
     }
 }
 
@@ -136,7 +161,7 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
 fn drop_of_an_engine_leaves_requests_in_flight_and_the_file_locked() {
     each_kind(|engine, writer| {
         let late = give_up(&engine);
-        let file = Arc::downgrade(&engine.calls.0);
+        let file = Arc::downgrade(&engine.calls.file);
         drop(engine);
         assert!(matches!(
             late.recv_timeout(Duration::ZERO),
@@ -215,10 +240,7 @@ fn short_reads_are_continued_until_the_buffer_is_full() {
 #[test]
 fn request_cancelled_while_the_queue_is_full_is_not_started() {
     each_kind(|engine, writer| {
-        let depth = match engine.back_end() {
-            BackEnd::IoUring => BACKGROUND_DEPTH as usize,
-            _ => MAX_THREADS,
-        };
+        let depth = submitted_depth(&engine);
         let (sender, receiver) = channel();
         let token = CancelToken::default();
         let mut requests: Vec<_> = (0..depth).map(|_| read(&sender)).collect();
@@ -235,5 +257,43 @@ fn request_cancelled_while_the_queue_is_full_is_not_started() {
             panic!("{cancelled:?}");
         };
         assert_eq!(bytes, &[0]);
+    });
+}
+
+#[test]
+fn waiting_demand_requests_start_before_background_requests_which_are_not_starved() {
+    const BACKGROUND: [u64; 2] = [1, 2];
+    each_kind(|engine, writer| {
+        let depth = submitted_depth(&engine);
+        let (sender, receiver) = channel();
+        let read = |offset_bytes, priority| {
+            let done = sender.clone();
+            let request = Request::read(vec![0; 1], offset_bytes, move |_, result| {
+                done.send(result).unwrap();
+            });
+            request.with_priority(priority)
+        };
+        // These requests stay in flight, so the following requests wait.
+        engine.submit((0..depth).map(|_| read(0, Priority::Demand)).collect());
+        engine.calls.wait_for_starts(depth);
+        let background = BACKGROUND.map(|at| read(at, Priority::Background));
+        let demand: Vec<u64> = (10..).take(DEMAND_RUN + 1).collect();
+        let waiting = background.into_iter();
+        let waiting = waiting.chain(demand.iter().map(|at| read(*at, Priority::Demand)));
+        engine.submit(waiting.collect());
+
+        let (run, rest) = demand.split_at(DEMAND_RUN);
+        let expected = [run, &BACKGROUND[..1], rest, &BACKGROUND[1..]].concat();
+        for started in 1..=expected.len() {
+            // This byte completes one request, so that one more is started.
+            rustix::io::write(&writer, b"x").unwrap();
+            engine.calls.wait_for_starts(depth + started);
+        }
+        assert_eq!(engine.calls.started.lock()[depth..], expected);
+
+        rustix::io::write(&writer, &vec![b'x'; depth]).unwrap();
+        for result in receiver.iter().take(depth + expected.len()) {
+            result.unwrap();
+        }
     });
 }
