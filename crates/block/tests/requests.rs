@@ -6,12 +6,13 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use larder_block::{
-    BackEnd, BlockDevice, CancelToken, DirectDevice, Error, FileDevice, FileRange, Priority,
-    Request, Result,
+    BackEnd, BlockDevice, CancelToken, DeadlineDevice, DirectDevice, Error, FileDevice, FileRange,
+    MemoryDevice, Priority, Request, Result, write_all,
 };
-use larder_instruments::FaultyDevice;
+use larder_instruments::{FaultyDevice, ReorderingDevice};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
@@ -415,4 +416,23 @@ fn request_may_drop_its_device_at_the_end() {
         release.send(()).unwrap();
         receiver.recv().unwrap().unwrap();
     });
+}
+
+#[test]
+fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
+    let memory = Arc::new(MemoryDevice::new(vec![0; 3 * PAGE]));
+    let silent = PAGE as u64..2 * PAGE as u64;
+    let silent = ReorderingDevice::new(Arc::clone(&memory) as _, 1).with_silence(silent);
+    let silent = Arc::new(silent);
+    let device = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_millis(1));
+    let writes = (0..3).map(|page| ((page * PAGE) as u64, vec![7; PAGE]));
+    let written = write_all(&device, writes);
+    assert!(matches!(written, Err(Error::Deadline(_))), "{written:?}");
+    let middle = || memory.to_bytes()[PAGE..2 * PAGE].to_vec();
+    assert!(middle() == vec![0; PAGE]);
+    silent.answer();
+    // The last drop performs the requests that wait.
+    drop(device);
+    drop(silent);
+    assert!(memory.to_bytes() == vec![7; 3 * PAGE]);
 }

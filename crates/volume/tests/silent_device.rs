@@ -1,7 +1,8 @@
-//! A device that does not answer some requests: readers fail after the timeout, and a late answer
-//! completes the pages.
+//! A device that does not answer some requests: readers and syncs fail after the timeout, and a late answer
+//! completes the pages or the writes.
 
 use larder::{Advice, Ino, NewFile, OpenOptions, Volume};
+use larder_block::BlockDevice;
 use larder_instruments::{OverlayDevice, ReorderingDevice};
 use larder_testkit::crash::LAYOUTS;
 use larder_testkit::{Requirement, skip};
@@ -120,7 +121,6 @@ fn files_on_the_answering_part_of_a_device_remain_readable() {
 
 /// Returns the offset of the first block on the device that contains only `byte`.
 fn device_offset(image: &Image, byte: u8) -> u64 {
-    use larder_block::BlockDevice;
     let mut block = [0; 1024];
     (0..image.device.size_bytes())
         .step_by(1024)
@@ -197,4 +197,61 @@ fn answer_before_the_deadline_is_not_an_error() {
             }
         });
     });
+}
+
+/// Returns why writing has stopped.
+fn read_only_because(volume: &Volume) -> String {
+    let writing = volume.stats().writing.unwrap();
+    writing.read_only_because.unwrap()
+}
+
+#[test]
+fn sync_of_content_that_a_silent_device_does_not_write_gets_eio_and_stops_writing() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    let image = Image::new();
+    let (device, volume) = image.open(TIMEOUT, true);
+    let start = device_offset(&image, 1);
+    volume.write_at(image.silent, &[3; PAGE], 0).unwrap();
+    device.silence(0..u64::MAX);
+    let synced = volume.sync_file(image.silent, true);
+    assert_eq!(synced.unwrap_err().errno(), Errno::IO);
+    assert!(device.waiting() > 0);
+    let reason = read_only_because(&volume);
+    assert!(reason.contains("did not answer"), "{reason}");
+    let written = volume.write_at(image.silent, &[4; PAGE], 0);
+    assert_eq!(written.unwrap_err().errno(), Errno::ROFS);
+    assert!(volume.close().is_err());
+    drop(volume);
+
+    device.answer();
+    let mut page = [0; PAGE];
+    while page != [3; PAGE] {
+        std::thread::yield_now();
+        image.device.read_at(&mut page, start).unwrap();
+    }
+}
+
+#[test]
+fn checkpoint_on_a_silent_device_gets_eio_and_the_log_keeps_the_changes() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    let image = Image::new();
+    let (device, volume) = image.open(TIMEOUT, true);
+    let created = volume.create(Ino::ROOT, b"new", &NEW).unwrap().ino;
+    volume.sync().unwrap();
+    device.silence(0..u64::MAX);
+    assert_eq!(volume.close().unwrap_err().errno(), Errno::IO);
+    assert!(device.waiting() > 0);
+    let reason = read_only_because(&volume);
+    assert!(reason.contains("did not answer"), "{reason}");
+    drop(volume);
+
+    // The writes of the checkpoint are never performed.
+    drop(device);
+    let (_device, volume) = image.open(LONG, true);
+    assert_eq!(volume.lookup(Ino::ROOT, b"new").unwrap(), created);
+    volume.close().unwrap();
 }
