@@ -439,6 +439,7 @@ fn is_aligned(buf: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_testkit::report_skipped;
     use std::io::Write;
     use std::sync::mpsc::channel;
 
@@ -457,7 +458,7 @@ mod tests {
         match DirectDevice::open(file.path(), range) {
             Ok(device) => Some((file, device)),
             Err(error) => {
-                eprintln!("skipped: {error}");
+                report_skipped(error);
                 None
             }
         }

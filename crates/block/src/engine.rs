@@ -11,11 +11,11 @@
 //! started after [`DEMAND_RUN`] demand requests, even if further demand requests wait (`writes_starved` of
 //! Linux's deadline scheduler limits the delay of writes in the same way).
 //!
-//! Where `io_uring` is not available (`kernel.io_uring_disabled`, seccomp, Linux before 5.11), up to
-//! [`MAX_THREADS`] threads make blocking calls for all requests, also for those for which a thread waits. There
-//! are two exceptions: the calls that [`Engine::perform`] makes itself, and a read that the page cache can
-//! serve. A thread is created when more requests wait than there are idle threads, and ends when it has been
-//! idle for [`IDLE_TIME`].
+//! If no ring can be created when the device is opened (`kernel.io_uring_disabled`, seccomp, Linux before 5.11,
+//! a limit on open files or locked memory), up to [`MAX_THREADS`] threads make blocking calls for all requests,
+//! also for those for which a thread waits. There are two exceptions: the calls that [`Engine::perform`] makes
+//! itself, and a read that the page cache can serve. A thread is created when more requests wait than there are
+//! idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
@@ -89,8 +89,13 @@ pub(crate) struct Engine<C> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Creates a ring for at most a number of requests to a file at a time: [`Ring::new`], or a function of a test that
+/// refuses some rings.
+type SetUp = fn(&Arc<LockableFile>, u32) -> io::Result<Ring>;
+
 enum Kind {
     IoUring {
+        set_up: SetUp,
         file: Arc<LockableFile>,
         /// Rings that no thread uses at present.
         rings: Mutex<Vec<Ring>>,
@@ -113,8 +118,19 @@ impl<C: Calls> Engine<C> {
         has_page_cache: bool,
         back_end: Option<BackEnd>,
     ) -> Self {
+        Self::with_set_up(calls, file, has_page_cache, back_end, Ring::new)
+    }
+
+    /// Creates the engine as [`Engine::new`] does, with rings that `set_up` creates.
+    fn with_set_up(
+        calls: Arc<C>,
+        file: &Arc<LockableFile>,
+        has_page_cache: bool,
+        back_end: Option<BackEnd>,
+        set_up: SetUp,
+    ) -> Self {
         let kind = match back_end {
-            None | Some(BackEnd::IoUring) => Kind::io_uring(file).unwrap_or(Kind::Threads),
+            None | Some(BackEnd::IoUring) => Kind::io_uring(file, set_up).unwrap_or(Kind::Threads),
             Some(BackEnd::Threads | BackEnd::Calls) => Kind::Threads,
         };
         let mut engine = Self::of_threads(calls);
@@ -275,8 +291,13 @@ impl<C: Calls> Engine<C> {
         let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
         let thread = std::thread::Builder::new().name("larder-device".to_owned());
         match &self.kind {
-            Kind::IoUring { file, event, .. } => {
-                let mut ring = Ring::new(file, BACKGROUND_DEPTH)?;
+            Kind::IoUring {
+                set_up,
+                file,
+                event,
+                ..
+            } => {
+                let mut ring = set_up(file, BACKGROUND_DEPTH)?;
                 ring.wake_by(Arc::clone(event));
                 thread.spawn(move || {
                     run_on_all_processors();
@@ -296,10 +317,11 @@ impl<C: Calls> Engine<C> {
 
 impl Kind {
     /// Creates the kind that uses `io_uring`. Returns `None` if no ring can be created.
-    fn io_uring(file: &Arc<LockableFile>) -> Option<Self> {
-        let ring = Ring::new(file, DEPTH).ok()?;
+    fn io_uring(file: &Arc<LockableFile>, set_up: SetUp) -> Option<Self> {
+        let ring = set_up(file, DEPTH).ok()?;
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         Some(Self::IoUring {
+            set_up,
             file: Arc::clone(file),
             rings: Mutex::new(vec![ring]),
             event: Arc::new(event),
@@ -309,11 +331,17 @@ impl Kind {
     /// Returns a ring for the current thread, or `None` if the engine uses threads or no ring can be
     /// created.
     fn ring(&self) -> Option<Ring> {
-        let Self::IoUring { file, rings, .. } = self else {
+        let Self::IoUring {
+            set_up,
+            file,
+            rings,
+            ..
+        } = self
+        else {
             return None;
         };
         let kept = rings.lock().pop();
-        kept.or_else(|| Ring::new(file, DEPTH).ok())
+        kept.or_else(|| set_up(file, DEPTH).ok())
     }
 
     /// Keeps `ring` for reuse, unless [`KEPT_RINGS`] are kept already.

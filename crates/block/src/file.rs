@@ -320,6 +320,7 @@ fn is_read_only(device: rustix::fs::Dev) -> bool {
 mod tests {
     use super::*;
     use crate::calls::MAX_BUFFERS;
+    use larder_testkit::report_skipped;
     use rustix::fs::FlockOperation;
     use std::fs::File;
     use std::io::Write;
@@ -526,7 +527,7 @@ mod tests {
     #[test]
     fn failed_write_of_host_is_a_write_error() {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
-            return eprintln!("skipped: no /dev/full");
+            return report_skipped("no /dev/full");
         };
         let file = Arc::new(OwnedFd::from(full).into());
         let device = FileDevice::new(&file, Access::Write, 0, 1 << 20, true);
@@ -549,7 +550,7 @@ mod tests {
         let before = file.as_file().metadata().unwrap().blocks();
         let device = writable(&file, 0);
         if !device.discard(4096, (1 << 20) - 8192).unwrap() {
-            return eprintln!("skipped: the file system cannot punch holes");
+            return report_skipped("the file system cannot punch holes");
         }
         let metadata = file.as_file().metadata().unwrap();
         assert_eq!(metadata.len(), 1 << 20);

@@ -30,6 +30,7 @@ pub(crate) fn attached_to(file: &Stat) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use crate::{Error, FileDevice, FileRange};
+    use larder_testkit::report_skipped;
     use std::process::Command;
 
     #[test]
@@ -39,7 +40,7 @@ mod tests {
         let losetup = |args: &[&str]| Command::new("losetup").args(args).arg(file.path()).output();
         let output = match losetup(&["--find", "--show"]) {
             Ok(output) if output.status.success() => output,
-            _ => return eprintln!("skipped: no loop device is available"),
+            _ => return report_skipped("no loop device is available"),
         };
         let device = String::from_utf8(output.stdout).unwrap();
         let opened = FileDevice::open_writable(file.path(), FileRange::default());

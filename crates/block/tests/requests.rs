@@ -13,6 +13,7 @@ use larder_block::{
     MemoryDevice, Priority, Request, Result, write_all,
 };
 use larder_instruments::{FaultyDevice, ReorderingDevice};
+use larder_testkit::report_skipped;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
@@ -43,7 +44,7 @@ fn each_back_end(len: usize, test: impl Fn(&NamedTempFile, FileDevice)) {
         if device.back_end() == back_end {
             test(&file, device);
         } else {
-            println!("skipped: {back_end} is not available");
+            report_skipped(format!("{back_end} is not available"));
         }
     }
 }
@@ -227,7 +228,7 @@ fn errors_of_the_kernel_in_the_middle_of_a_batch_fail_only_their_requests() {
         let device = FileDevice::open_writable(Path::new(&path), FileRange::default()).unwrap();
         let device = device.with_back_end(back_end);
         if device.back_end() != back_end {
-            println!("skipped: {back_end} is not available");
+            report_skipped(format!("{back_end} is not available"));
             continue;
         }
         rustix::fs::fcntl_add_seals(&memory, SealFlags::WRITE).unwrap();
@@ -266,7 +267,7 @@ fn errors_of_the_kernel_in_the_middle_of_a_batch_fail_only_their_requests() {
 #[test]
 fn file_in_memory_is_read_and_written() {
     let Ok(mut file) = NamedTempFile::new_in("/dev/shm") else {
-        return println!("skipped: no /dev/shm");
+        return report_skipped("no /dev/shm");
     };
     file.write_all(&expected(0, 4 * PAGE)).unwrap();
     let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
@@ -366,7 +367,7 @@ fn direct_device_performs_aligned_and_other_requests() {
     let file = file(4 * PAGE + 700);
     let device = match DirectDevice::open_writable(file.path(), FileRange::default()) {
         Ok(device) => device,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return report_skipped(error),
     };
     let (sender, receiver) = channel();
     let ranges = [(0, PAGE), (1, PAGE), (PAGE, 2 * PAGE), (4 * PAGE, 700)];

@@ -6,7 +6,7 @@ use larder_block::{BackEnd, BlockDevice, DirectDevice, FileDevice, FileRange};
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::LAYOUTS;
 use larder_testkit::e2fsprogs::check_bytes;
-use larder_testkit::{Random, Requirement, Seed, skip};
+use larder_testkit::{Random, Requirement, Seed, report_skipped, skip};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -167,7 +167,7 @@ fn threads_see_whole_writes_with_each_back_end() {
             let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
             let device = device.with_back_end(back_end);
             if device.back_end() != back_end {
-                println!("skipped: {back_end} is not available");
+                report_skipped(format!("{back_end} is not available"));
                 continue;
             }
             let seed = seed.part(number);
@@ -178,7 +178,7 @@ fn threads_see_whole_writes_with_each_back_end() {
         file.write_all(&layout.base().unwrap()).unwrap();
         match DirectDevice::open_writable(file.path(), FileRange::default()) {
             Ok(device) => run(Arc::new(device), seed.part(10 + number)),
-            Err(error) => println!("skipped: {error}"),
+            Err(error) => report_skipped(error),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::CancelToken;
+use larder_testkit::report_skipped;
 use std::io::IoSliceMut;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
@@ -75,22 +76,27 @@ fn read_bytes(done: &Sender<Outcome>, len: usize) -> Request {
     })
 }
 
+/// Returns an engine whose rings are created by `set_up`, and the other end of its pipe.
+fn engine(back_end: Option<BackEnd>, set_up: SetUp) -> (Engine<PipeCalls>, OwnedFd) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // Only the engine keeps the file.
+    let file = Arc::new(LockableFile::from(OwnedFd::from(reader)));
+    let calls = Arc::new(PipeCalls {
+        file: Arc::clone(&file),
+        started: Mutex::default(),
+    });
+    let engine = Engine::with_set_up(calls, &file, false, back_end, set_up);
+    (engine, writer.into())
+}
+
 /// Calls `test` with an engine of each kind, and the other end of its pipe.
 fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
     for back_end in [BackEnd::IoUring, BackEnd::Threads] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        let file = Arc::new(LockableFile::from(OwnedFd::from(reader)));
-        let calls = Arc::new(PipeCalls {
-            file: Arc::clone(&file),
-            started: Mutex::default(),
-        });
-        let engine = Engine::new(calls, &file, false, Some(back_end));
-        // Only the engine keeps the file.
-        drop(file);
+        let (engine, writer) = engine(Some(back_end), Ring::new);
         if engine.back_end() == back_end {
-            test(engine, writer.into());
+            test(engine, writer);
         } else {
-            println!("skipped: {back_end} is not available");
+            report_skipped(format!("{back_end} is not available"));
         }
     }
 }
@@ -296,4 +302,19 @@ fn waiting_demand_requests_start_before_background_requests_which_are_not_starve
             result.unwrap();
         }
     });
+}
+
+#[test]
+fn refused_io_uring_selects_threads() {
+    let refused: SetUp = |_, _| Err(io::ErrorKind::PermissionDenied.into());
+    for selected in [None, Some(BackEnd::IoUring)] {
+        let (engine, writer) = engine(selected, refused);
+        assert_eq!(engine.back_end(), BackEnd::Threads);
+        let (sender, receiver) = channel();
+        engine.submit(vec![read(&sender)]);
+        rustix::io::write(&writer, b"x").unwrap();
+        let (bytes, result) = receiver.recv().unwrap();
+        result.unwrap();
+        assert_eq!(bytes, b"x");
+    }
 }

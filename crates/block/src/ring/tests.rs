@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Error;
+use larder_testkit::report_skipped;
 use std::sync::mpsc::channel;
 
 impl Ring {
@@ -28,7 +29,7 @@ fn finish(ring: &mut Ring, count: usize) {
 fn failed_ring_ends_requests_by_whether_the_kernel_took_them() {
     let (reader, writer) = std::io::pipe().unwrap();
     let Ok(mut ring) = Ring::new(&Arc::new(OwnedFd::from(reader).into()), 4) else {
-        return println!("skipped: io_uring is not available");
+        return report_skipped("io_uring is not available");
     };
     let (sender, receiver) = channel();
     let read = |number: u8| {
