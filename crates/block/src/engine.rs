@@ -17,6 +17,10 @@
 //! itself, and a read that the page cache can serve. A thread is created when more requests wait than there are
 //! idle threads, and ends when it has been idle for [`IDLE_TIME`].
 //!
+//! A limit can also prevent a further ring later. A thread that waits for its requests then passes them to the
+//! background thread. If the background thread has no ring, it makes blocking calls, one after the other, and
+//! ends when it has been idle for [`IDLE_TIME`]. Its successor tries to create a ring again.
+//!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
 //! keep their buffers until they complete. A ring with requests in flight is passed to a separate thread, which
@@ -289,29 +293,15 @@ impl<C: Calls> Engine<C> {
     /// Starts a thread, which [`Queue::missing_threads`] has already counted.
     fn start_thread(&self) -> io::Result<JoinHandle<()>> {
         let (queue, calls) = (Arc::clone(&self.queue), Arc::clone(&self.calls));
+        let ring = self.kind.background_ring();
         let thread = std::thread::Builder::new().name("larder-device".to_owned());
-        match &self.kind {
-            Kind::IoUring {
-                set_up,
-                file,
-                event,
-                ..
-            } => {
-                let mut ring = set_up(file, BACKGROUND_DEPTH)?;
-                ring.wake_by(Arc::clone(event));
-                thread.spawn(move || {
-                    run_on_all_processors();
-                    run_ring(ring, &queue, &*calls);
-                })
+        thread.spawn(move || {
+            run_on_all_processors();
+            match ring {
+                Some(ring) => run_ring(ring, &queue, &*calls),
+                None => run_calls(&queue, &*calls),
             }
-            Kind::Threads => thread.spawn(move || {
-                run_on_all_processors();
-                let queue = CloseOnPanic(&queue);
-                while let Some(request) = queue.0.pop() {
-                    calls.perform(request);
-                }
-            }),
-        }
+        })
     }
 }
 
@@ -344,6 +334,29 @@ impl Kind {
         kept.or_else(|| set_up(file, DEPTH).ok())
     }
 
+    /// Returns a ring for the background thread, or `None` if the engine uses threads or no ring can be created.
+    fn background_ring(&self) -> Option<Ring> {
+        let Self::IoUring {
+            set_up,
+            file,
+            event,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        match set_up(file, BACKGROUND_DEPTH) {
+            Ok(mut ring) => {
+                ring.wake_by(Arc::clone(event));
+                Some(ring)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "io_uring is not available for readahead");
+                None
+            }
+        }
+    }
+
     /// Keeps `ring` for reuse, unless [`KEPT_RINGS`] are kept already.
     fn keep(&self, ring: Ring) {
         if let Self::IoUring { rings, .. } = self {
@@ -369,6 +382,15 @@ fn abandon(mut ring: Ring) {
     let _ = std::thread::Builder::new()
         .name("device-late".to_owned())
         .spawn(finish);
+}
+
+/// Performs the requests of `queue` by blocking calls, until the queue is closed or has been empty for
+/// [`IDLE_TIME`].
+fn run_calls(queue: &Queue, calls: &impl Calls) {
+    let queue = CloseOnPanic(queue);
+    while let Some(request) = queue.0.pop() {
+        calls.perform(request);
+    }
 }
 
 /// Performs the requests of `queue` on `ring` until the queue is closed. If the system call that waits for

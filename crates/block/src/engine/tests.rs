@@ -318,3 +318,28 @@ fn refused_io_uring_selects_threads() {
         assert_eq!(bytes, b"x");
     }
 }
+
+#[test]
+fn background_thread_without_a_ring_makes_blocking_calls() {
+    let set_up: SetUp = |file, depth| match depth {
+        BACKGROUND_DEPTH => Err(io::ErrorKind::OutOfMemory.into()),
+        depth => Ring::new(file, depth),
+    };
+    let (engine, writer) = engine(None, set_up);
+    if engine.back_end() != BackEnd::IoUring {
+        return report_skipped("io_uring is not available");
+    }
+    let own = std::thread::current().id();
+    let (sender, receiver) = channel();
+    let request = Request::read(vec![0; 1], 0, move |bytes, result| {
+        let thread = std::thread::current().id();
+        sender.send((bytes, result, thread)).unwrap();
+    });
+    // The read does not wait, whichever thread makes the call.
+    rustix::io::write(&writer, b"x").unwrap();
+    engine.submit(vec![request]);
+    let (bytes, result, thread) = receiver.recv().unwrap();
+    result.unwrap();
+    assert_eq!(bytes, b"x");
+    assert_ne!(thread, own);
+}
