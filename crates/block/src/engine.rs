@@ -3,23 +3,18 @@
 //! Model: a thread that waits for its requests performs them itself, on a ring that it takes from a pool or
 //! by blocking calls (see [`Engine::perform`]), so that no other thread is woken for them. Requests for which
 //! no thread waits are performed by one background thread, which is created when the first of them is
-//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight.
-//!
-//! Order: of the requests that wait to be started, those with [`Priority::Demand`] are started first, each
-//! priority in the order of submission. A thread may wait for the completion of a request with
-//! [`Priority::Background`], for example of the read of a page that it needs. Therefore one such request is
-//! started after [`DEMAND_RUN`] demand requests, even if further demand requests wait (`writes_starved` of
-//! Linux's deadline scheduler limits the delay of writes in the same way).
+//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight. The others wait to be started, in
+//! the order that [`queue`] defines.
 //!
 //! If no ring can be created when the device is opened (`kernel.io_uring_disabled`, seccomp, Linux before 5.11,
 //! a limit on open files or locked memory), up to [`MAX_THREADS`] threads make blocking calls for all requests,
 //! also for those for which a thread waits. There are two exceptions: the calls that [`Engine::perform`] makes
 //! itself, and a read that the page cache can serve. A thread is created when more requests wait than there are
-//! idle threads, and ends when it has been idle for [`IDLE_TIME`].
+//! idle threads, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME).
 //!
 //! A limit can also prevent a further ring later. A thread that waits for its requests then passes them to the
 //! background thread. If the background thread has no ring, it makes blocking calls, one after the other, and
-//! ends when it has been idle for [`IDLE_TIME`]. Its successor tries to create a ring again.
+//! ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME). Its successor tries to create a ring again.
 //!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
@@ -29,17 +24,15 @@
 //!
 //! A dropped engine waits at most [`CLOSE_TIMEOUT`] for its threads. Requests that are still in flight after
 //! this time keep the file open and locked.
-//!
-//! Locking: the queue's lock is held only briefly, never during a system call on the file.
 
 use crate::lock::LockableFile;
 use crate::processors::run_on_all_processors;
-use crate::request::{Countdown, Priority, Request};
+use crate::request::{Countdown, Request};
 use crate::ring::{Finished, Ring};
 use crate::{BackEnd, Error, Result};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use queue::{Queue, Waiting};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,24 +40,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+mod queue;
+
 /// The maximum number of requests in flight on the ring of a thread that waits for them.
 const DEPTH: u32 = 64;
 
 /// The maximum number of requests that the background thread has in flight.
 const BACKGROUND_DEPTH: u32 = 128;
 
-/// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
-/// [`Priority::Background`] waits.
-const DEMAND_RUN: usize = 16;
-
 /// The maximum number of unused rings that are kept for reuse.
 const KEPT_RINGS: usize = 8;
 
 /// The maximum number of threads if `io_uring` is not used.
 const MAX_THREADS: usize = 8;
-
-/// The time after which an idle thread ends, if `io_uring` is not used.
-const IDLE_TIME: Duration = Duration::from_millis(500);
 
 /// The time for which a dropped engine waits for its threads.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -230,7 +218,7 @@ impl<C: Calls> Engine<C> {
         let mut finished = Vec::new();
         let mut given_up_at = end();
         loop {
-            waiting.start(&mut ring, &*self.calls);
+            start(&mut waiting, &mut ring, &*self.calls);
             if ring.is_idle() {
                 break;
             }
@@ -368,6 +356,20 @@ impl Kind {
     }
 }
 
+/// Adds requests of `waiting` to `ring` while it has room.
+fn start(waiting: &mut Waiting, ring: &mut Ring, calls: &impl Calls) {
+    while ring.room() > 0
+        && let Some(request) = waiting.pop()
+    {
+        if request.is_cancelled() {
+            // Dropping the request completes it with `Error::Cancelled`.
+            continue;
+        }
+        let position_bytes = calls.position_bytes(request.offset_bytes());
+        ring.push(request, position_bytes);
+    }
+}
+
 /// Passes `ring` to a new thread, which completes the requests in flight. Returns without waiting for them.
 fn abandon(mut ring: Ring) {
     let finish = move || {
@@ -385,7 +387,7 @@ fn abandon(mut ring: Ring) {
 }
 
 /// Performs the requests of `queue` by blocking calls, until the queue is closed or has been empty for
-/// [`IDLE_TIME`].
+/// [`IDLE_TIME`](queue::IDLE_TIME).
 fn run_calls(queue: &Queue, calls: &impl Calls) {
     let queue = CloseOnPanic(queue);
     while let Some(request) = queue.0.pop() {
@@ -405,7 +407,7 @@ fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
         if is_closed && ring.is_idle() {
             return queue.0.end_thread();
         }
-        waiting.start(&mut ring, calls);
+        start(&mut waiting, &mut ring, calls);
         let waited = ring.wait(None, &mut finished);
         finished.drain(..).for_each(Finished::complete);
         if let Err(error) = waited {
@@ -425,192 +427,6 @@ impl Drop for CloseOnPanic<'_> {
             self.0.close();
             self.0.end_thread();
         }
-    }
-}
-
-/// Requests that wait to be started, in the order of submission for each priority.
-#[derive(Debug, Default)]
-struct Waiting {
-    demand: VecDeque<Request>,
-    background: VecDeque<Request>,
-    /// The number of demand requests that were started in a row while a background request waited.
-    demand_run: usize,
-}
-
-impl Waiting {
-    fn push(&mut self, request: Request) {
-        match request.priority() {
-            Priority::Demand => self.demand.push_back(request),
-            Priority::Background => self.background.push_back(request),
-        }
-    }
-
-    fn into_iter(self) -> impl Iterator<Item = Request> {
-        self.demand.into_iter().chain(self.background)
-    }
-
-    fn len(&self) -> usize {
-        self.demand.len() + self.background.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Removes and returns the next request.
-    fn pop(&mut self) -> Option<Request> {
-        if self.demand.is_empty() || self.background.is_empty() || self.demand_run == DEMAND_RUN {
-            self.demand_run = 0;
-            let next = self.background.pop_front();
-            return next.or_else(|| self.demand.pop_front());
-        }
-        self.demand_run += 1;
-        self.demand.pop_front()
-    }
-
-    /// Adds requests to `ring` while it has room.
-    fn start(&mut self, ring: &mut Ring, calls: &impl Calls) {
-        while ring.room() > 0
-            && let Some(request) = self.pop()
-        {
-            if request.is_cancelled() {
-                // Dropping the request completes it with `Error::Cancelled`.
-                continue;
-            }
-            let position_bytes = calls.position_bytes(request.offset_bytes());
-            ring.push(request, position_bytes);
-        }
-    }
-}
-
-/// The requests that wait for the threads of the device.
-#[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<QueueState>,
-    ready: Condvar,
-    /// Notified when a thread ends.
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct QueueState {
-    waiting: Waiting,
-    /// The number of threads.
-    threads: usize,
-    /// The number of threads that wait for a request.
-    idle: usize,
-    is_closed: bool,
-}
-
-impl Queue {
-    fn push(&self, requests: Vec<Request>) {
-        let mut state = self.state.lock();
-        if state.is_closed {
-            // The lock is released first, because dropping `requests` completes them.
-            drop(state);
-            return;
-        }
-        let count = requests.len();
-        for request in requests {
-            state.waiting.push(request);
-        }
-        for _ in 0..count.min(state.idle) {
-            self.ready.notify_one();
-        }
-    }
-
-    /// Returns the number of threads to start, so that each queued request has an idle or a new thread, as
-    /// far as the limit of `most` threads permits. Counts the new threads as started.
-    fn missing_threads(&self, most: usize) -> usize {
-        let mut state = self.state.lock();
-        let wanted = state.waiting.len().saturating_sub(state.idle);
-        let missing = wanted.min(most.saturating_sub(state.threads));
-        state.threads += missing;
-        missing
-    }
-
-    fn has_threads(&self) -> bool {
-        self.state.lock().threads > 0
-    }
-
-    /// Records that a thread has ended.
-    fn end_thread(&self) {
-        self.state.lock().threads -= 1;
-        self.ended.notify_all();
-    }
-
-    /// Records that the only thread has ended, and cancels the requests that wait for it.
-    fn end_last_thread(&self) {
-        let mut state = self.state.lock();
-        state.threads -= 1;
-        let waiting = std::mem::take(&mut state.waiting);
-        self.ended.notify_all();
-        drop(state);
-        drop(waiting);
-    }
-
-    /// Waits until at most `most` threads are left. Returns false if more are left after `timeout`.
-    fn wait_ended(&self, most: usize, timeout: Duration) -> bool {
-        let mut state = self.state.lock();
-        let is_more = |state: &mut QueueState| state.threads > most;
-        let waited = self.ended.wait_while_for(&mut state, is_more, timeout);
-        !waited.timed_out()
-    }
-
-    /// Cancels the queued requests that `countdown` counts.
-    fn cancel(&self, countdown: &Arc<Countdown>) {
-        let mut state = self.state.lock();
-        let waiting = std::mem::take(&mut state.waiting);
-        let is_counted = |request: &Request| request.is_counted_by(countdown);
-        let (cancelled, kept) = waiting.into_iter().partition::<Vec<_>, _>(is_counted);
-        for request in kept {
-            state.waiting.push(request);
-        }
-        drop(state);
-        drop(cancelled);
-    }
-
-    /// Removes and returns the next request, without waiting.
-    fn take(&self) -> Option<Request> {
-        self.state.lock().waiting.pop()
-    }
-
-    /// Waits for the next request. Returns `None` if the queue is closed, or if no request arrives for
-    /// [`IDLE_TIME`]. The calling thread, which is then no longer counted, must end.
-    fn pop(&self) -> Option<Request> {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(request) = state.waiting.pop() {
-                return Some(request);
-            }
-            state.idle += 1;
-            let is_closed = state.is_closed;
-            let is_late = !is_closed && self.ready.wait_for(&mut state, IDLE_TIME).timed_out();
-            state.idle -= 1;
-            if (is_closed || is_late) && state.waiting.is_empty() {
-                state.threads -= 1;
-                self.ended.notify_all();
-                return None;
-            }
-        }
-    }
-
-    /// Moves all requests to `waiting`. Returns whether the queue is closed.
-    fn take_all(&self, waiting: &mut Waiting) -> bool {
-        let mut state = self.state.lock();
-        waiting.demand.append(&mut state.waiting.demand);
-        waiting.background.append(&mut state.waiting.background);
-        state.is_closed
-    }
-
-    /// Cancels all queued requests and all later requests.
-    fn close(&self) {
-        let mut state = self.state.lock();
-        state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
-        self.ready.notify_all();
-        drop(state);
-        drop(waiting);
     }
 }
 

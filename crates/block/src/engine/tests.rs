@@ -1,7 +1,8 @@
 //! Engines whose file is a pipe, so that a read completes when a test writes to the pipe.
 
+use super::queue::DEMAND_RUN;
 use super::*;
-use crate::CancelToken;
+use crate::{CancelToken, Priority};
 use larder_testkit::report_skipped;
 use std::io::IoSliceMut;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

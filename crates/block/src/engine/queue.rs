@@ -1,0 +1,195 @@
+//! The requests that wait to be started by the threads of an engine.
+//!
+//! Order: requests with [`Priority::Demand`] are started first, and those of each priority in the order of
+//! submission. A thread may wait for the completion of a request with [`Priority::Background`], for example for
+//! a page that is read ahead. Therefore one such request is started after [`DEMAND_RUN`] demand requests, even
+//! if further demand requests wait (`writes_starved` of Linux's deadline scheduler limits the delay of writes in
+//! the same way).
+//!
+//! Locking: the lock of a queue is held only briefly, never during a system call on the file, and never while a
+//! request completes.
+
+use crate::request::{Countdown, Priority, Request};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
+/// [`Priority::Background`] waits.
+pub(super) const DEMAND_RUN: usize = 16;
+
+/// The time after which an idle thread that makes blocking calls ends.
+pub(super) const IDLE_TIME: Duration = Duration::from_millis(500);
+
+/// Requests that wait to be started, in the order of submission for each priority.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    demand: VecDeque<Request>,
+    background: VecDeque<Request>,
+    /// The number of demand requests that were started in a row while a background request waited.
+    demand_run: usize,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, request: Request) {
+        match request.priority() {
+            Priority::Demand => self.demand.push_back(request),
+            Priority::Background => self.background.push_back(request),
+        }
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Request> {
+        self.demand.into_iter().chain(self.background)
+    }
+
+    fn len(&self) -> usize {
+        self.demand.len() + self.background.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes and returns the next request.
+    pub(super) fn pop(&mut self) -> Option<Request> {
+        if self.demand.is_empty() || self.background.is_empty() || self.demand_run == DEMAND_RUN {
+            self.demand_run = 0;
+            let next = self.background.pop_front();
+            return next.or_else(|| self.demand.pop_front());
+        }
+        self.demand_run += 1;
+        self.demand.pop_front()
+    }
+}
+
+/// The requests that wait for the threads of the device.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) state: Mutex<QueueState>,
+    ready: Condvar,
+    /// Notified when a thread ends.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct QueueState {
+    waiting: Waiting,
+    /// The number of threads.
+    threads: usize,
+    /// The number of threads that wait for a request.
+    idle: usize,
+    pub(super) is_closed: bool,
+}
+
+impl Queue {
+    pub(super) fn push(&self, requests: Vec<Request>) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            // The lock is released first, because dropping `requests` completes them.
+            drop(state);
+            return;
+        }
+        let count = requests.len();
+        for request in requests {
+            state.waiting.push(request);
+        }
+        for _ in 0..count.min(state.idle) {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Returns the number of threads to start, so that each queued request has an idle or a new thread, as
+    /// far as the limit of `most` threads permits. Counts the new threads as started.
+    pub(super) fn missing_threads(&self, most: usize) -> usize {
+        let mut state = self.state.lock();
+        let wanted = state.waiting.len().saturating_sub(state.idle);
+        let missing = wanted.min(most.saturating_sub(state.threads));
+        state.threads += missing;
+        missing
+    }
+
+    pub(super) fn has_threads(&self) -> bool {
+        self.state.lock().threads > 0
+    }
+
+    /// Records that a thread has ended.
+    pub(super) fn end_thread(&self) {
+        self.state.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Records that the only thread has ended, and cancels the requests that wait for it.
+    pub(super) fn end_last_thread(&self) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        let waiting = std::mem::take(&mut state.waiting);
+        self.ended.notify_all();
+        drop(state);
+        drop(waiting);
+    }
+
+    /// Waits until at most `most` threads are left. Returns false if more are left after `timeout`.
+    pub(super) fn wait_ended(&self, most: usize, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        let is_more = |state: &mut QueueState| state.threads > most;
+        let waited = self.ended.wait_while_for(&mut state, is_more, timeout);
+        !waited.timed_out()
+    }
+
+    /// Cancels the queued requests that `countdown` counts.
+    pub(super) fn cancel(&self, countdown: &Arc<Countdown>) {
+        let mut state = self.state.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_counted = |request: &Request| request.is_counted_by(countdown);
+        let (cancelled, kept) = waiting.into_iter().partition::<Vec<_>, _>(is_counted);
+        for request in kept {
+            state.waiting.push(request);
+        }
+        drop(state);
+        drop(cancelled);
+    }
+
+    /// Removes and returns the next request, without waiting.
+    pub(super) fn take(&self) -> Option<Request> {
+        self.state.lock().waiting.pop()
+    }
+
+    /// Waits for the next request. Returns `None` if the queue is closed, or if no request arrives for
+    /// [`IDLE_TIME`]. The calling thread, which is then no longer counted, must end.
+    pub(super) fn pop(&self) -> Option<Request> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(request) = state.waiting.pop() {
+                return Some(request);
+            }
+            state.idle += 1;
+            let is_closed = state.is_closed;
+            let is_late = !is_closed && self.ready.wait_for(&mut state, IDLE_TIME).timed_out();
+            state.idle -= 1;
+            if (is_closed || is_late) && state.waiting.is_empty() {
+                state.threads -= 1;
+                self.ended.notify_all();
+                return None;
+            }
+        }
+    }
+
+    /// Moves all requests to `waiting`. Returns whether the queue is closed.
+    pub(super) fn take_all(&self, waiting: &mut Waiting) -> bool {
+        let mut state = self.state.lock();
+        waiting.demand.append(&mut state.waiting.demand);
+        waiting.background.append(&mut state.waiting.background);
+        state.is_closed
+    }
+
+    /// Cancels all queued requests and all later requests.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        self.ready.notify_all();
+        drop(state);
+        drop(waiting);
+    }
+}
