@@ -89,7 +89,8 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
-wins. If a flag contradicts a mount option, the flag wins.
+wins, except that offset= and partition= cannot be used together. If a flag
+contradicts a mount option, the flag wins.
   offset=, partition=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
   cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
