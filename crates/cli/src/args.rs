@@ -561,9 +561,9 @@ inodes, inodes_free, clean (unmounted cleanly, and no error is recorded),
 missing_bytes (at the end of a truncated image), superblock_repair (what is
 damaged in the primary superblock, and which backup was read instead; null if
 the primary superblock is intact), journal {state; if recovered, also
-transactions, blocks and fast_commits}. The state is none, clean, external
+transactions, blocks and fast_commits}. Values of state: none, clean, external
 (clean, on another device), recovered (needs recovery; shown as after a replay
-in memory) or ignored (needs recovery, but --noload is given). If the
+in memory), ignored (needs recovery, but --noload is given). If the
 image is mounted read-only: mounts [{mountpoint, transport (if
 known)}]. For a list of partitions: kind (partitions), table (GPT or MBR),
 partitions [{number, offset_bytes, size_bytes, type, name, content (ext, another
