@@ -50,7 +50,7 @@ crash: deps ## Test power failures at every write and errors of every device cal
 full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture
 
-check: ## Check format, lints, docs, cyclic dependencies of files, wording, and figures
+check: ## Check format, lints, docs, cyclic dependencies between source files, wording, and figures
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
@@ -113,12 +113,12 @@ fuzz: deps ## Fuzz the parsers of untrusted input, and writable volumes (nightly
 SANITIZERS ?= address thread
 # With rustix_use_libc, system calls are calls of the C library, which the sanitizers intercept.
 SANITIZE_FLAGS := --cfg rustix_use_libc
-# All units, and the tests with threads. One command, so that no library is built twice.
+# The unit tests, and the multithreaded tests. One command, so that no library is built twice.
 SANITIZED := -p larder-block -p larder-cache -p larder -p larder-fuse --lib $(addprefix --test ,requests \
 	buffers pages tape attribute_threads flusher in_flight silent_device stress write_threads)
 # The sanitizers' own memory is resident too.
 SANITIZE_SKIP := --skip resident
-sanitize: deps ## Run unit tests and tests with threads with the address and thread sanitizers (nightly toolchain)
+sanitize: deps ## Run unit tests and multithreaded tests of four crates under the address and thread sanitizers (nightly toolchain)
 	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
 	rustup component add --toolchain nightly rust-src
 	for sanitizer in $(SANITIZERS); do \

@@ -12,7 +12,7 @@
 //!
 //! Checks of the sources:
 //!
-//! - `xtask module-cycles [FOLDER…]`: cycles among the files of a crate;
+//! - `xtask module-cycles [FOLDER…]`: cyclic dependencies between the files of a crate;
 //! - `xtask prose [PATH…]`: wording that the style rejects;
 //! - `xtask figures [--check]`: figures of the documentation, from the results of the benches.
 
@@ -56,7 +56,7 @@ enum Task {
         /// Groups of patterns [default: all]
         groups: Vec<String>,
     },
-    /// Check that the files of a crate have no dependency cycles
+    /// Check that the files of a crate have no cyclic dependencies
     ModuleCycles {
         /// Folders of crates, such as crates/cache [default: all crates]
         folders: Vec<PathBuf>,

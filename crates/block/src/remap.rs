@@ -2,9 +2,9 @@
 //! replay, without writing to the image.
 //!
 //! Model: when jbd2 recovers, it copies a block from the journal to its home. Here the home is
-//! redirected to the copy in the journal instead, so the image can stay read-only. A block that
-//! begins with the magic number of the journal is stored there with its first four bytes set to
-//! zero. The redirect then records the original bytes.
+//! redirected to the copy in the journal instead, so the image can stay read-only. The journal stores
+//! a block that begins with its magic number with the first four bytes zeroed. The redirect then
+//! records the original bytes.
 //!
 //! Invariants: redirects are sorted by home, and each home occurs once. Sources are inside the
 //! device. A source is read without translation, even if it is the home of another redirect: there
@@ -29,7 +29,7 @@ pub struct Redirect {
     pub home: u64,
     /// The block that is read instead.
     pub source: u64,
-    /// The block's first four bytes, if they differ from the source's.
+    /// The block's first four bytes, if they differ from those of the source.
     pub first_bytes: Option<[u8; 4]>,
 }
 
@@ -45,6 +45,7 @@ pub struct RemapDevice {
 struct Piece {
     len_bytes: usize,
     inner_offset_bytes: u64,
+    /// The indices of the piece's redirects.
     patches: std::ops::Range<usize>,
 }
 
@@ -86,8 +87,9 @@ impl RemapDevice {
         start..start + count
     }
 
-    /// Returns the first piece of a read of `len` bytes. It ends at the next redirected block, or
-    /// contains a run of redirected blocks whose sources are adjacent.
+    /// Returns the first piece of a read of `len` bytes at `offset_bytes`, with the redirects `touched`.
+    /// If the first block is redirected, the piece is the run of redirects whose homes and sources are
+    /// both consecutive. Otherwise it ends before the next redirected block. It never exceeds the read.
     fn piece(&self, offset_bytes: u64, len: usize, touched: std::ops::Range<usize>) -> Piece {
         let block = offset_bytes / self.block_size_bytes;
         let within_bytes = offset_bytes % self.block_size_bytes;
@@ -134,8 +136,8 @@ impl RemapDevice {
         }
     }
 
-    /// Stores [`Redirect::first_bytes`] of `patches` in `buf`, which was read at `offset_bytes`.
-    /// Bytes outside `buf` are skipped.
+    /// For each redirect in the index range `patches`, stores its [`Redirect::first_bytes`] in `buf`,
+    /// which was read at `offset_bytes`. Bytes outside `buf` are skipped.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64, patches: std::ops::Range<usize>) {
         for redirect in &self.redirects[patches] {
             let Some(first_bytes) = redirect.first_bytes else {

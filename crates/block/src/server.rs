@@ -21,7 +21,7 @@ pub struct ServerCounts {
     /// The part of `profile_bytes` that was read.
     #[serde(default)]
     pub profile_used_bytes: u64,
-    /// Bytes that were read from memory.
+    /// Bytes that were read from units in memory.
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.
     pub disk_bytes: u64,

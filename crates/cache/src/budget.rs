@@ -3,13 +3,15 @@
 //!
 //! # What the budget covers
 //! Frames (the memory of pages and buffers), the slots of frames, all bucket heads, and the references to
-//! inodes are charged to the budget from the start, even if they are not resident yet. The slots of dentries, inodes and shared
-//! attributes are charged in chunks, as their arenas grow. A chunk consists of the slots that fit into one
-//! frame. When an arena needs another chunk, the pool of frames retires one frame and returns its memory to
-//! the kernel, so that the arena can use the same amount. An arena that has reached its maximum number of
-//! slots evicts entries to reuse their slots. A volume also charges the memory of inodes that have holds:
-//! for that memory, too, the pool retires frames. If no frame is free, but an arena has enough free slots
-//! for a chunk, the arena gives back its last chunk, and the pool can use a retired frame again.
+//! inodes are charged to the budget from the start, even if they are not resident yet. The arenas of
+//! dentries, inodes and shared attributes are charged in chunks: the first chunk from the start, and the
+//! others as the arena grows. A chunk consists of the slots that fit into one frame. When an arena needs
+//! another chunk, the pool of frames retires one frame and returns its memory to the kernel, so that the
+//! arena can use the same amount. An arena that has reached its maximum number of slots evicts entries to
+//! reuse their slots. If no frame is free, but an arena has enough free slots for a chunk, the arena gives
+//! back its last chunk, and the pool can use a retired frame again.
+//!
+//! The in-memory state of inodes in use (inodes with holds) also counts: the pool retires frames for it.
 //!
 //! These are not part of the budget:
 //! - counters and wait queues: about 100 KiB, whatever the budget is;
@@ -30,14 +32,15 @@ use std::hash::{BuildHasher, RandomState};
 /// The parameters of the division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// The budget in bytes. If the budget is below about 64 KiB, the caches exceed it, because they need at
-    /// least one frame for pages and one for each arena.
+    /// The budget in bytes. The caches exceed a budget of less than about six frames, because they need at
+    /// least one frame for pages and one for each arena. A frame has at least 4 KiB, and at least one block.
     pub budget_bytes: u64,
     /// The size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
     /// The dentry cache may use at most the budget divided by this number. Default: 8.
     pub dentry_part: u64,
-    /// The inode cache may use at most the budget divided by this number, without its references. Default: 8.
+    /// The inode cache may use at most the budget divided by this number. Its references take 2 to 4 bytes for each
+    /// inode in addition, which are also part of the budget. Default: 8.
     pub inode_part: u64,
     /// The seed of the hashes of names. Default: random, so that the author of an image cannot choose names
     /// that share a bucket.
@@ -157,7 +160,7 @@ const PAGE_HEADS_BYTES: u64 = 6;
 /// The memory of the buffer cache's buckets for each frame, in bytes: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
 /// Long names get 1/2^`LONG_PART` of the memory for dentries. If the size of the table is not Larder's own,
-/// they also get 1/2^`LONG_PART` of the number of buckets.
+/// their table has 1/2^`LONG_PART` of the number of buckets that the size selects.
 const LONG_PART: u32 = 3;
 
 impl Division {
@@ -172,8 +175,8 @@ impl Division {
             block.is_power_of_two() && block <= 1 << 16,
             "invalid block size of {block} bytes"
         );
-        // A frame has at least the size of the machine's page, since only whole pages can be returned to the
-        // kernel. But a frame has at most 32 blocks, since a slot has 32 bits, one for each block.
+        // A frame has at least the size of the machine's page, because only whole pages can be returned to the
+        // kernel. But a frame has at most 32 blocks, because a slot has a 32-bit mask with one bit for each block.
         let page_bytes = rustix::param::page_size().min(block * 32);
         let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
@@ -217,7 +220,7 @@ impl Division {
         }
     }
 
-    /// Returns the size of the buckets of the page, buffer, dentry and inode caches in bytes.
+    /// Returns the total size of the bucket heads of the page, buffer, dentry and inode caches, in bytes.
     #[must_use]
     pub fn heads_bytes(&self) -> u64 {
         let arenas = [self.short_names, self.long_names, self.inodes].map(|arena| arena.bits);
@@ -228,7 +231,7 @@ impl Division {
 }
 
 /// Returns the sizes of a pool with as many frames as fit into `left_bytes` together with their tables.
-/// `chunks` is the largest number of chunks that the other caches can take from the pool.
+/// `chunks` is the maximum number of chunks that the other caches can take from the pool.
 fn frames_of(
     left_bytes: u64,
     frame_bytes: usize,

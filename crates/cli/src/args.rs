@@ -82,14 +82,17 @@ pub(crate) struct LabArgs {
 /// The command returns when the image is mounted. A server process runs in the background
 /// until the image is unmounted. Users other than root need fusermount3 (package fuse3).
 ///
-/// By default, the image is mounted read-write, which requires exclusive access to the image. If
-/// the image cannot be written, it is mounted read-only, with a warning. An image at a URL is always
-/// mounted read-only. A read-only mount never writes to the image. A journal that needs recovery is
-/// then replayed in memory, unless --noload is given.
+/// By default, the image is mounted read-write, which requires exclusive access: if the image is in
+/// use, the mount fails. If the image cannot be written for another reason, such as its permissions,
+/// it is mounted read-only, with a warning. An image at a URL is always mounted read-only.
+///
+/// A read-only mount never writes to the image. If the journal needs recovery, larder replays it in
+/// memory, unless --noload is given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
-wins. If a flag contradicts a mount option, the flag wins.
+wins, except that offset= and partition= cannot be used together. If a flag
+contradicts a mount option, the flag wins.
   offset=, partition=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
   cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
@@ -99,15 +102,17 @@ wins. If a flag contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as in the Linux version
-        that it models. By default, larder differs as follows: the
-        windows of all readers together must fit into the cache; with
-        legacy and ondemand, concurrent reads of one open file share
-        its readahead state; and for an image at a URL, the speed of
-        the connection also limits windows, and with ondemand and
-        modern, the first window can be longer. With this option, only
-        readahead_max= limits a window, and with legacy and ondemand,
-        each read works on a copy of the state, and stores the copy
-        when the read ends. Use this option with direct_io.
+        that it models. By default, larder differs as follows: with N
+        active readers, a window takes at most 1/(3N) of the page
+        cache; with legacy and ondemand, concurrent reads of one open
+        file share its readahead state; and for an image at a URL, the
+        speed of the connection also limits windows, and with ondemand
+        and modern, the first window can be longer. With this option,
+        only readahead_max= limits a window, and with legacy and
+        ondemand, each read works on a copy of the state, and stores
+        the copy when the read ends. Without direct_io, the policy
+        sees only the kernel's requests, so combine this option with
+        direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -123,8 +128,9 @@ wins. If a flag contradicts a mount option, the flag wins.
         maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer [default: 0 (no timeout); for an image at a
-        URL, the default is 60, and 0 means 60]
+        does not answer; with direct_device, also the time limit of
+        write-back and checkpoints [default: 0 (no timeout); for an
+        image at a URL, the default is 60, and 0 means 60]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -166,9 +172,9 @@ wins. If a flag contradicts a mount option, the flag wins.
         the writes and sync is not set, otherwise nowriteback_cache;
         with direct_io, always nowriteback_cache]
         To set aside space, larder needs Linux 6.2 or later and enough
-        available space in the image: at least 64 MiB if root mounts
+        available space in the image. The minimum is 64 MiB for root
         (more without extents or with bigalloc); for other users, it
-        depends on the memory of the machine.
+        grows with the machine's memory.
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything
@@ -227,10 +233,9 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     as in the kernel: if a name is not in the dentry cache,
-               the lookup of its inode uses the hash table; all other
-               lookups use a reference to the inode, or the table if
-               there is no valid reference
+    misses     as in the kernel: only lookups without a valid stored
+               reference to the inode, for example after a miss in the
+               dentry cache
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -355,12 +360,12 @@ auto: through io_uring if it is available and --threads is not 1, otherwise thro
     /// Everyone who can connect to the address can read the metrics.
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
-    /// Record all cache operations to a new trace file
+    /// Record the cache operations to a new trace file
     ///
-    /// The trace is a Parquet file that larder lab reads. It contains every lookup, insertion and
+    /// The trace is a Parquet file that larder lab reads. It contains each lookup, insertion and
     /// removal in the caches, so it shows which files were used, and when. larder appends the
-    /// events every 5 seconds. The trace is complete after larder umount. larder stats shows the
-    /// numbers of recorded and lost events.
+    /// events every 5 seconds, and the last ones at the unmount. Events that cannot be written in
+    /// time are lost. larder stats shows the numbers of recorded and lost events.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Append the log to FILE
@@ -396,8 +401,8 @@ pub(crate) struct UmountArgs {
     /// Detach a mount that is in use
     ///
     /// If the mount is in use, the command detaches it from the mount point and returns at once.
-    /// When the last open file is closed, the server writes all changes to the image and exits. If
-    /// the mount is not in use, --lazy has no effect.
+    /// When no open file, working directory or other mount uses it any longer, the server writes all
+    /// changes to the image and exits. If the mount is not in use, --lazy has no effect.
     #[arg(short, long)]
     pub lazy: bool,
 }
@@ -477,19 +482,22 @@ pub(crate) struct CatArgs {
 /// Copy files out of an image, or into one
 ///
 /// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A copy out
-/// of an image keeps hard links only between files that the same PATH argument copies (for example,
-/// files in one tree). A copy into an image keeps them between all copied files.
+/// of an image keeps hard links only between files copied by the same PATH argument (for example, files
+/// in one tree). A copy into an image keeps hard links between all copied files.
 ///
-/// A copy into an image also keeps owners and device files. A copy out of an image keeps them only if
+/// A copy into an image always keeps owners and device files. A copy out of an image keeps them only if
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
 /// A copy out of an image omits extended attributes that you may not set or that the destination does
 /// not support. If the extended attributes cannot be read, the file is copied without them, with a
-/// warning. If other metadata cannot be set, there is an error, but the file is copied.
+/// warning. If any other metadata (including another extended attribute) cannot be set, there is an
+/// error, but the file is copied.
 ///
-/// A copy into an image omits extended attributes that you may not read. If other metadata cannot be
-/// copied, there is an error, and the file is not copied.
+/// A copy into an image omits extended attributes that you may not read. If any other metadata
+/// (including another extended attribute) cannot be copied, there is an error, and the file is not
+/// copied. If this happens for a directory that already exists in the image, its content is still
+/// copied.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
@@ -549,11 +557,14 @@ Examples:
 
 JSON: kind, label, uuid, last_mounted (the last mount point), features,
 block_size_bytes, cluster_size_bytes, inode_size_bytes, blocks, blocks_free,
-inodes, inodes_free, clean, missing_bytes (at the end of a truncated image),
-superblock_repair (the damage of the primary superblock, and the backup that was
-used instead; null if it is not damaged), journal {state (none, clean, external,
-recovered or ignored); if recovered, also transactions, blocks and
-fast_commits}. If the image is mounted: mounts [{mountpoint, transport (if
+inodes, inodes_free, clean (unmounted cleanly, and no error is recorded),
+missing_bytes (at the end of a truncated image), superblock_repair (what is
+damaged in the primary superblock, and which backup was read instead; null if
+the primary superblock is intact), journal {state; if recovered, also
+transactions, blocks and fast_commits}. Values of state: none, clean, external
+(clean, on another device), recovered (needs recovery; shown as after a replay
+in memory), ignored (needs recovery, but --noload is given). If the
+image is mounted read-only: mounts [{mountpoint, transport (if
 known)}]. For a list of partitions: kind (partitions), table (GPT or MBR),
 partitions [{number, offset_bytes, size_bytes, type, name, content (ext, another
 format, or null)}]. For another format: kind.")]
@@ -578,15 +589,16 @@ Examples:
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
 larder mount --help explains the tables of the caches (-o tables=). A link is
-an entry of a hash chain that a lookup compares with its key. 'links/hit' is
-the mean number of links for a lookup that hits, and 'links/miss' is the mean
-number for a lookup that misses. For inode numbers, larder also keeps the place
-of the inode in the cache. Lookups that find an inode by its place, not by the
-table, are left out: they walk no chain ('by_reference' in JSON counts them).
-Pages in red-black trees (-o tables=larder+page=rbtree) have no buckets. For
-these pages, the two columns show the tree nodes that a lookup visits, the
-column 'longest' shows the depth of the deepest page, and the histogram shows
-depths instead of chain lengths.
+one entry of a hash chain. A lookup compares its key with each link until it
+finds the object. 'links/hit' is the mean number of links for a lookup that
+hits, and 'links/miss' is the mean number for a lookup that misses. larder also
+keeps references from inode numbers to cached inodes. A lookup by reference
+walks no chain. It counts in lookups and hits, but not in the two means
+('by_reference' in JSON is the number of these lookups). Pages in red-black
+trees (-o tables=larder+page=rbtree) have no buckets. For these pages, the two
+columns show the tree nodes that a lookup visits, the column 'longest' shows
+the depth of the deepest page, and the histogram shows depths instead of chain
+lengths.
 
 JSON:
   cache_size_bytes, tables (value of -o tables=)
@@ -605,11 +617,12 @@ JSON:
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
     fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
-    for), profile_bytes (fetched because of --profile, or read from a file of
-    larder profile pack; not in ahead_bytes, but in fetched_bytes, unless read
-    from a local file), profile_used_bytes (the part of profile_bytes that was
-    read), memory_bytes and disk_bytes (read from memory and from the disk
-    cache instead of from the server), busy_ns (time in which requests were in flight),
+    for), profile_bytes (bytes of the profile, fetched or read from a pack. Not
+    part of ahead_bytes. Part of fetched_bytes unless the pack is a local
+    file), profile_used_bytes (the part of profile_bytes that was read),
+    memory_bytes and disk_bytes (read from larder's in-memory copy of fetched
+    parts and from the disk cache, not from the server), busy_ns (time in which
+    requests were in flight),
     latency_p50_us and latency_p99_us (until the head of a reply arrives; upper
     bounds), last_failure}
   transport (io_uring or /dev/fuse)

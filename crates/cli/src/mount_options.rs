@@ -133,7 +133,7 @@ pub(crate) struct Options {
     pub access: Option<Access>,
     /// The number of the partition that is mounted, if it was given.
     pub partition: Option<u32>,
-    /// What is requested of the server of an image at a URL.
+    /// How an image at a URL is accessed.
     pub remote: RemoteArgs,
 }
 
@@ -145,7 +145,7 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
-        // As a flag, each of the two replaces the other.
+        // Each of these two flags replaces the mount option of the other.
         if args.volume.offset.is_some() {
             options.partition = None;
         }
@@ -195,7 +195,8 @@ impl Options {
         self.mount.threads = self.mount.threads.or(REMOTE_THREADS);
     }
 
-    /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored.
+    /// Adds a list of options in the format of `-o`. If `is_sloppy`, unknown options are ignored. Options that cannot
+    /// be combined are refused, also if they are in different lists.
     pub(crate) fn add_list(&mut self, list: &OsStr, is_sloppy: bool) -> Result<()> {
         for option in split(list) {
             if option.is_empty() {
@@ -204,6 +205,11 @@ impl Options {
             if !self.add(&option)? && !is_sloppy {
                 return Err(unknown(&option));
             }
+        }
+        if self.partition.is_some() && self.volume.offset_bytes > 0 {
+            return Err(refused(
+                "options offset and partition cannot be used together",
+            ));
         }
         self.resolve_dependent();
         Ok(())
@@ -487,6 +493,8 @@ fn checked_subtype(subtype: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
     use larder::Tables;
     use larder_fuse::Transport;
 
@@ -525,6 +533,43 @@ mod tests {
         assert_eq!(options.mount.fs_name, "a,b");
         assert_eq!(options.metrics, Some("127.0.0.1:9520".parse().unwrap()));
         assert!(!options.volume.read_write && !options.mount.read_write);
+    }
+
+    #[test]
+    fn offset_with_partition_is_refused() {
+        for lists in [
+            &["offset=1M,partition=2"][..],
+            &["partition=2,offset=1M"],
+            &["partition=0", "ro,offset=1M"],
+        ] {
+            let mut options = Options::default();
+            let failure = lists
+                .iter()
+                .find_map(|list| options.add_list(OsStr::new(list), false).err());
+            let failure = failure.expect("the last option is refused").to_string();
+            assert_eq!(
+                failure,
+                "options offset and partition cannot be used together"
+            );
+        }
+        let options = parsed("offset=0,partition=2").unwrap();
+        assert_eq!(options.partition, Some(2));
+    }
+
+    #[test]
+    fn flag_of_offset_or_partition_replaces_mount_option_of_the_other() {
+        for (option, flag, value, offset_bytes, partition) in [
+            ("offset=1M", "--partition", "2", 0, Some(2)),
+            ("partition=2", "--offset", "1M", 1 << 20, None),
+        ] {
+            let args = ["larder", "mount", "-o", option, flag, value, "x", "y"];
+            let Command::Mount(args) = Cli::try_parse_from(args).unwrap().command else {
+                panic!("not a mount");
+            };
+            let options = Options::of(&args).unwrap();
+            assert_eq!(options.volume.offset_bytes, offset_bytes, "{flag}");
+            assert_eq!(options.partition, partition, "{flag}");
+        }
     }
 
     #[test]

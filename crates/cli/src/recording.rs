@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A guard for the trace file until the mount is served. Dropping the guard removes the file, which is empty
-/// at that time.
+/// A guard for the trace file until the mount is served. Dropping the guard removes the file, which may
+/// already contain events of the failed mount.
 pub(crate) struct PendingFile(Option<PathBuf>);
 
 impl PendingFile {
@@ -69,8 +69,8 @@ impl Recording {
         options.tape = Some(self.recorder.tape());
     }
 
-    /// Writes the hash function and the size of each recorded hash table to the trace. Caches with trees
-    /// are left out.
+    /// Writes the hash function and the size of each recorded hash table to the trace. Omits caches with
+    /// trees.
     pub(crate) fn describe(&self, stats: &Stats) {
         let tables = stats.caches().into_iter().filter(|(_, of)| of.buckets > 0);
         let described = tables.map(|(cache, of)| {

@@ -30,6 +30,10 @@ fn invalid_arguments_exit_with_two() {
         ("offset", "option offset needs a value"),
         ("sha256", "option sha256 needs a value"),
         ("offset=abc", "option offset"),
+        (
+            "offset=1M,partition=2",
+            "error: options offset and partition cannot be used together",
+        ),
         ("threads=0", "option threads"),
         ("cache_size=4k", "the minimum is 1M"),
         ("remount", "remounting is not supported"),

@@ -1,5 +1,5 @@
-//! Multiple-mount protection: a host that uses the file system regularly updates one of its blocks,
-//! so that other hosts detect the use.
+//! Multiple-mount protection: while a host uses the file system, it updates a block of the file
+//! system at regular intervals, so that other hosts detect the use.
 //!
 //! Model: the kernel's `ext4_multi_mount_protect` and the kernel thread `kmmpd`. Unlike in the
 //! kernel, the block is read before each write. A host that was suspended while another host
@@ -9,8 +9,8 @@
 //! 1. A host that wants to mount the file system reads the sequence number in the block:
 //!    - *clean*: the host continues with step 2.
 //!    - the number that e2fsck writes: the mount is refused.
-//!    - any other number: the host waits. If the block has changed meanwhile, another host is
-//!      active, and the mount is refused.
+//!    - any other number: the host waits. If the block has changed meanwhile, another host is or
+//!      was active, and the mount is refused.
 //! 2. The host writes a random number of its own, and waits. If the block then contains another
 //!    number, the mount is refused.
 //! 3. While the file system is mounted, the host writes the next number at each interval. If the
@@ -105,13 +105,13 @@ impl MmpPlace {
 }
 
 impl Mmp {
-    /// Acquires the file system on `device` for this mount. Waits for at least 11 seconds, and for
-    /// twice as long if the last host did not release the file system. Returns `None` if the file
-    /// system does not use the protection.
+    /// Acquires the file system on `device` for this mount. Waits at least 11 seconds, and twice as
+    /// long if the last host did not release the file system; longer intervals in the image lengthen
+    /// the wait. Returns `None` if the file system does not use the protection.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another host uses the file system, [`Error::Corrupt`] if the block is
-    /// damaged, or the device's error.
+    /// [`Error::InUse`] if another host uses the file system or has used it during the wait,
+    /// [`Error::Corrupt`] if the block is damaged, or the device's error.
     pub fn acquire(
         sb: &Superblock,
         device: Arc<dyn BlockDevice>,
@@ -202,8 +202,8 @@ impl Mmp {
     }
 }
 
-/// Returns how long the number in the block, which a host updates every `check_seconds`, must stay
-/// the same before the host is considered dead.
+/// Returns how long to wait for a change of the sequence number before its host is considered dead.
+/// `check_seconds` is the check interval, which is at least the interval between updates.
 fn wait_time(check_seconds: u16) -> Duration {
     let check_seconds = u64::from(check_seconds);
     Duration::from_secs((check_seconds * 2 + 1).min(check_seconds + MAX_MORE_SECONDS))
@@ -223,6 +223,7 @@ fn random_number() -> u32 {
     u32::try_from(random % u64::from(Sequence::MAX)).unwrap_or(0) + 1
 }
 
+/// Returns the error if the block has the contents `found`, which this mount has not written.
 fn in_use(found: &MmpBlock) -> Error {
     let node = String::from_utf8_lossy(&found.node);
     let device = String::from_utf8_lossy(&found.device);
@@ -231,8 +232,11 @@ fn in_use(found: &MmpBlock) -> Error {
             "e2fsck is checking the image (node {node}, device {device}), or was interrupted; \
              if it is not running, run tune2fs -f -E clear_mmp"
         ),
-        Sequence::Mounted(_) | Sequence::Clean => {
+        Sequence::Mounted(_) => {
             format!("the image is mounted on node {node} (device {device})")
         }
+        Sequence::Clean => format!(
+            "another host has meanwhile used the image and released it (node {node}, device {device})"
+        ),
     })
 }

@@ -145,6 +145,23 @@ fn image_in_use_is_refused_and_released_clean() {
 }
 
 #[test]
+fn image_released_during_the_wait_is_not_reported_as_mounted() {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
+        return;
+    };
+    let first = Machine::new("first");
+    let held = fixture.acquire(&first).expect("clean");
+    let second = Machine::with("second", || held.release(&first).expect("still held"));
+    let refused = fixture.acquire(&second).expect_err("the block has changed");
+    assert!(matches!(refused, Error::InUse(_)));
+    assert_eq!(
+        refused.to_string(),
+        "another host has meanwhile used the image and released it (node first, device image.ext4)"
+    );
+    fixture.acquire(&Machine::new("second")).expect("clean");
+}
+
+#[test]
 fn image_of_a_dead_host_is_acquired_after_a_wait() {
     let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;

@@ -34,7 +34,7 @@ pub struct Unmounter {
 
 impl Unmounter {
     /// Unmounts the mount. If the mount is in use, detaches it from its mount point; the mount then ends
-    /// when its last file is closed. [`Server::serve`] returns when the mount has ended.
+    /// when it is no longer in use. [`Server::serve`] returns when the mount has ended.
     pub fn unmount(&self) -> Result<Unmounted> {
         unmount_own(&self.entry)
     }

@@ -4,12 +4,15 @@
 //! Programs that write a partition table or make a file system often leave parts of an earlier content. Therefore the
 //! content is decided in this order:
 //!
-//! 1. a GPT, because its checksums are correct and its entries are at the place of an ext superblock;
+//! 1. a valid GPT: its checksums rule out a remainder, and its entries usually overwrite the ext superblock;
 //! 2. an ext file system. If there is also an MBR with partitions, neither is chosen: the result is
 //!    [`Contents::ExtAndPartitions`];
-//! 3. an MBR with a partition whose content is known;
-//! 4. another format;
-//! 5. any other MBR.
+//! 3. an MBR with a partition that has an ext file system;
+//! 4. an MBR that protects a GPT: the result is [`Contents::DamagedGpt`];
+//! 5. an MBR with a partition that has another known format, unless the device is an ISO 9660 image, which may
+//!    contain an MBR for booting;
+//! 6. another format;
+//! 7. any other MBR.
 
 use crate::format::START_BYTES;
 use crate::{Format, PartitionTable, gpt, mbr};

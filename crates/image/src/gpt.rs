@@ -2,7 +2,7 @@
 //!
 //! # Source
 //! UEFI specification 2.10, section 5.3: the header is in the second sector, and a backup is in the last sector. Each
-//! header names the sectors of an array of entries. The header and the array have checksums.
+//! header gives the first sector of an array of partition entries. The header and the array have checksums.
 
 use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
 use larder_block::{BlockDevice, Result};
@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 /// The sizes of sectors in bytes, the usual one first.
 const SECTOR_BYTES: [usize; 2] = [512, 4096];
 const SIGNATURE: [u8; 8] = *b"EFI PART";
-/// The bytes of the checksum in the header.
+/// The byte range of the checksum field in the header.
 const CHECKSUM: std::ops::Range<usize> = 16..20;
 /// The largest array of entries that is read. An array usually has 16 KiB.
 const MAX_ARRAY_BYTES: u64 = 1 << 20;
@@ -191,7 +191,8 @@ fn valid_header(sector: &[u8]) -> Option<&Header> {
     (hasher.finalize() == header.checksum.get()).then_some(header)
 }
 
-/// Returns the partition of `entry`, or `None` if the entry is unused or begins outside the device.
+/// Returns the partition of `entry`, or `None` if the entry is unused, is invalid (it ends before it begins, or
+/// overflows), or begins outside the device.
 fn partition(
     number: u32,
     entry: &Entry,

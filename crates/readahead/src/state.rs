@@ -6,9 +6,10 @@
 //! Cost: at most 128 bytes for each open file. The state is `Copy`, and its owner decides how it is
 //! locked.
 //!
-//! Tunables: `max_pages` is the size of the largest window, in pages. The default is [`DEFAULT_MAX_PAGES`]:
-//! 128 KiB in pages of 4 KiB. Linux has the same default (`read_ahead_kb` = 128). A value of 0 disables
-//! readahead for the file. `io_pages` is the largest request that the device accepts
+//! Tunables: `max_pages` is the size of the largest window, in pages, which only [`Modern`](crate::Modern) may
+//! exceed, up to `io_pages`. The default is [`DEFAULT_MAX_PAGES`]: 128 KiB in pages of 4 KiB. Linux has the same
+//! default (`read_ahead_kb` = 128). A value of 0 disables readahead for the file, except that the advice
+//! `WillNeed` still reads up to `io_pages`. `io_pages` is the largest request that the device accepts
 //! ([`FileState::set_io_pages`]).
 
 use crate::folio::Growth;
@@ -36,15 +37,14 @@ pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
 /// The largest size of a window for the advice `WillNeed`: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
-/// The minimum size of the first window applies to requests of at least this minimum divided by this number.
-/// Such a large request indicates a sequential read.
+/// `first_pages` applies only to requests of at least `first_pages / FIRST_REQUEST_DIVISOR` pages. Such a large
+/// request indicates a sequential read.
 const FIRST_REQUEST_DIVISOR: u32 = 16;
 
-/// The part of the state that only [`Modern`](crate::Modern) uses. The exception is `io_pages`, which
-/// [`FileState::will_need`] also uses.
+/// The part of the state that [`Modern`](crate::Modern) uses. [`FileState::will_need`] also uses `io_pages`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ModernState {
-    /// The largest request that the device accepts, in pages; 0 stands for `max_pages`.
+    /// The largest request that the device accepts, in pages; 0 stands for [`FileState::max_pages`].
     io_pages: u32,
     /// The number of faults that missed, minus the number of faults that hit; from 0 to 1000. Misses are
     /// not counted while sequential or random reads are advised on the mapping.
@@ -53,7 +53,7 @@ pub(crate) struct ModernState {
     pub(crate) mapping: Advice,
     /// The size of the stream's folios, which grows with each window that a marked page triggers.
     pub(crate) growth: Growth,
-    /// Whether the last decision stored the window that it returned. The pages of such a window are read
+    /// Whether the last decision saved its window in `FileState::window`; the pages of such a window are read
     /// in folios of at most the size in `growth`.
     pub(crate) in_folios: bool,
 }
@@ -101,9 +101,9 @@ impl FileState {
         }
     }
 
-    /// Sets the minimum size of the first window of a stream. The minimum applies only if the request has at
-    /// least a sixteenth of this size. A device with a long delay needs larger first windows than Linux has. 0,
-    /// the default, stands for the sizes of Linux. [`Legacy`](crate::Legacy) ignores the minimum.
+    /// Sets the minimum size of the first window of a stream, in pages. The minimum applies only if the request
+    /// has at least a sixteenth of this size. A device with a long delay needs larger first windows than those of
+    /// Linux. 0, the default, stands for the sizes of Linux. [`Legacy`](crate::Legacy) ignores the minimum.
     pub fn set_first_pages(&mut self, first_pages: u32) {
         self.first_pages = first_pages;
     }
@@ -120,13 +120,14 @@ impl FileState {
         }
     }
 
-    /// Sets the size of the largest window of this file, for later reads.
+    /// Sets the size of the largest window of this file in pages, for later reads.
     pub fn set_max_pages(&mut self, max_pages: u32) {
         self.max_pages = max_pages.min(MAX_PAGES_LIMIT);
     }
 
-    /// Returns the size of the largest window of this file, in pages. It is twice the configured size
-    /// after [advice](Self::advise) of sequential reads.
+    /// Returns the size of the largest window of this file, in pages. It is twice the configured size after
+    /// [advice](Self::advise) of sequential reads, until normal reads are advised. A window of
+    /// [`Modern`](crate::Modern) may be larger ([`FileState::set_io_pages`]).
     #[must_use]
     pub fn max_pages(&self) -> u32 {
         if self.doubled {
@@ -136,8 +137,8 @@ impl FileState {
         }
     }
 
-    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Only policies that read
-    /// nothing ahead after this advice call this method.
+    /// Returns 0 if random reads are advised, otherwise [`FileState::max_pages`]. Called only by policies that
+    /// do no readahead when random reads are advised.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,
@@ -185,8 +186,7 @@ impl FileState {
     /// Returns the windows to read after the advice `WillNeed` for `pages`, in a file of `file_pages`
     /// pages.
     ///
-    /// As in Linux, only the beginning of the range is read: at most as many pages as the largest window
-    /// or the largest request of the device has, whichever is more.
+    /// As in Linux, only the beginning of the range is read: at most `max(max_pages, io_pages)` pages.
     pub fn will_need(
         &self,
         pages: Range<u64>,

@@ -7,9 +7,9 @@
 //! of at least the delay.
 //!
 //! A window of readahead has at most [twice](Pace::window_bytes) the product, or [`MIN_WINDOW_BYTES`] if that is
-//! more. While a program reads one window, the next one is in flight. If windows are too short to fill the link, two
-//! are in flight in each round trip: the one for which the program waits, and the next one. The measured product is
-//! then about two windows, so the next window is about four times as long, and so on until the link is full.
+//! more. Twice, so that windows can grow: if windows are too short to fill the link, two are in flight at a time, the
+//! one for which the program waits and the next one. Two windows arrive per round trip, so the measured product is
+//! two windows. The limit, twice the product, is then four windows, and so on until the link is full.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ const MIN_WINDOW_BYTES: u64 = 4 << 20;
 /// The minimum time for which arriving bytes are counted. The parts of a reply arrive in bursts, so the rate of a
 /// shorter interval would be too high.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// The time after which a measure can be forgotten: the link may have changed, or a measure was too good by chance.
+/// The time after which a measurement can be forgotten: the link may have changed, or a measurement was too good by
+/// chance.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The delay and the bandwidth of the link, as measured so far.
@@ -33,8 +34,8 @@ struct State {
     interval: Option<Interval>,
 }
 
-/// The best measures of this period and of the previous one. A period ends with the first measure after [`PERIOD`],
-/// so nothing is forgotten while nothing is measured.
+/// The best measurements of this period and of the previous one. A period ends with the first measurement taken at
+/// least [`PERIOD`] after its start, so nothing is forgotten while nothing is measured.
 #[derive(Debug)]
 struct Recent<T> {
     start: Instant,
@@ -100,17 +101,17 @@ impl State {
 }
 
 impl<T: Copy> Recent<T> {
-    /// Adds a measure. `best` returns the better one of two.
-    fn add(recent: &mut Option<Self>, measure: T, now: Instant, best: fn(T, T) -> T) {
+    /// Adds a measurement. `best` returns the better one of two.
+    fn add(recent: &mut Option<Self>, measured: T, now: Instant, best: fn(T, T) -> T) {
         match recent {
             Some(recent) if now.saturating_duration_since(recent.start) < PERIOD => {
-                recent.present = best(recent.present, measure);
+                recent.present = best(recent.present, measured);
             }
             _ => {
                 *recent = Some(Self {
                     start: now,
-                    present: measure,
-                    previous: recent.as_ref().map_or(measure, |recent| recent.present),
+                    present: measured,
+                    previous: recent.as_ref().map_or(measured, |recent| recent.present),
                 });
             }
         }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_forgotten_after_two_periods_with_measures() {
+    fn bandwidth_is_forgotten_after_two_periods_with_measurements() {
         let (pace, start) = (Pace::default(), Instant::now());
         pace.count_delay(MILLISECOND * 30, start);
         arrive(&pace, start, 1_000_000, MILLISECOND);

@@ -1,4 +1,4 @@
-//! Finds cycles among the source files of a crate.
+//! Finds cyclic dependencies between the source files of a crate.
 //!
 //! A file depends on another when one of its paths, in a `use` or anywhere else, names an item that
 //! the other defines. A re-export is followed to the definition, so a facade makes no cycle of its

@@ -12,10 +12,10 @@ pub(crate) struct VolumeArgs {
     /// Offset of the file system (suffixes K, M, G, T)
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
-    /// Number of the partition with the file system; the first is 1 [default: the only one with ext2, ext3 or ext4]
+    /// Number of the partition, from 1 [default: the partition with an ext file system, if there is exactly one]
     ///
-    /// The number is that of the kernel: for example, 2 for the device sda2. With 0, the file system of
-    /// the whole image is used, even if there is a partition table.
+    /// Partitions are numbered as in the kernel: for example, 2 for the device sda2. With 0, the file
+    /// system of the whole image is used, even if there is a partition table.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
     /// Total memory of all caches [default: 256M]

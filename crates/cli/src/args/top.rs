@@ -38,8 +38,8 @@ JSON, one line for each refresh:
       pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
     server, only for an image at a URL {requests_s, failed_s, fetched_bytes_s,
-      memory_bytes_s, disk_bytes_s (bytes read from memory and from the disk
-      cache instead of from the server)}
+      memory_bytes_s, disk_bytes_s (bytes read from larder's in-memory copy of
+      fetched parts and from the disk cache, not from the server)}
   stats: the object that larder stats --json prints; longest_chain is updated
     less often for the caches that --cache does not name
   histogram: the object that larder stats --histogram CACHE --json prints for
@@ -48,8 +48,8 @@ JSON, one line for each refresh:
 Exit codes on a terminal:
   0        you quit or --count ended the command, even if the last query
            failed because the image was unmounted
-  1        an error, for example if the last query of the mount's server
-           process failed for another reason
+  1        an error, for example if the last query sent to the mount's
+           server process failed for another reason
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
@@ -68,9 +68,9 @@ pub(crate) struct TopArgs {
     pub json: bool,
     /// Stop after N refreshes
     ///
-    /// The first numbers count as a refresh. On a terminal, the last refresh is also shown for one
-    /// interval. Without this option, the terminal view and --json continue without a limit, and text
-    /// is printed once.
+    /// The first numbers count as a refresh. On a terminal, the last refresh stays visible for one
+    /// interval, like the others. Without this option, the terminal view and --json continue without a
+    /// limit, and text is printed once.
     #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }

@@ -140,8 +140,8 @@ pub(super) fn serve(
     })
 }
 
-/// Starts a thread that unmounts at the first signal. If files are still open, the server continues to run
-/// until they are closed. A second signal ends the server and the mount at once, even if files are open.
+/// Starts a thread that unmounts at the first signal. If the mount is in use, the server continues to run until it
+/// is no longer in use. A second signal ends the server and the mount at once, even if the mount is in use.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())
@@ -153,7 +153,7 @@ fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<(
                 match unmounter.unmount() {
                     Ok(Unmounted::Now) => {}
                     Ok(_) => tracing::warn!(
-                        "the mount is in use: it is detached, and ends when its last file is closed"
+                        "the mount is in use: it is detached, and ends when it is no longer in use"
                     ),
                     Err(error) => tracing::error!("{error}"),
                 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &UmountArgs) -> Result<ExitCode> {
     if unmount(&args.mountpoint, args.lazy)? == Unmounted::WhenUnused {
-        print_note("the mount is detached, and ends when its last file is closed");
+        print_note("the mount is detached, and ends when it is no longer in use");
     }
     Ok(ExitCode::SUCCESS)
 }

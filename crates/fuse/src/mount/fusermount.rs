@@ -67,8 +67,8 @@ pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Resul
     }
 }
 
-/// Unmounts the mount at `mountpoint`. If `lazy`, detaches the mount immediately; it ends when its last file
-/// is closed.
+/// Unmounts the mount at `mountpoint`. If `lazy`, detaches the mount immediately; it ends when it is
+/// no longer in use.
 ///
 /// # Errors
 /// Returns an error with the message of fusermount3.

@@ -18,15 +18,15 @@ const SERVER_EXIT: Duration = Duration::from_secs(5);
 pub enum Unmounted {
     /// The mount has ended.
     Now,
-    /// The mount is detached from its mount point. It ends when its last file is closed.
+    /// The mount is detached from its mount point. It ends when it is no longer in use.
     WhenUnused,
 }
 
 /// Unmounts the mount at `mountpoint`, and waits until its server has written all data to the image
 /// and closed it.
 ///
-/// If `lazy`, a mount in use is detached from its mount point immediately, and ends when its last file is
-/// closed. If the server was killed, a mount in use is detached even without `lazy`, and the socket of the
+/// If `lazy`, a mount in use is detached from its mount point immediately, and ends when it is no longer in
+/// use. If the server was killed, a mount in use is detached even without `lazy`, and the socket of the
 /// server is removed.
 ///
 /// # Errors

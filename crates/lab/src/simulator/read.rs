@@ -1,5 +1,5 @@
-//! Reads a page until the reader has it or must wait. Implements the page cache and the device of a file for
-//! the readahead driver.
+//! Reads one page: either the page is available, or the reader must wait for a request. Implements the page cache
+//! and the device of a file for the readahead driver.
 //!
 //! A window becomes device requests: one for each contiguous run of pages that are neither cached nor in
 //! flight. A long run is split at the maximum size of the device's commands. If all memory is in use, the rest
@@ -32,7 +32,7 @@ pub(super) enum Step {
 }
 
 impl Machine {
-    /// Looks up page `index` of the request, and reads it if it is missing.
+    /// Looks up page `index` of the file, which is part of `request`, and reads it if it is missing.
     pub(super) fn read_page(
         &mut self,
         state: &mut FileState,
@@ -58,8 +58,8 @@ impl Machine {
         driver.end_read(&mut FileReader::new(self, state, file, spent), request);
     }
 
-    /// Reads a single page, without readahead. Another reader may have inserted the page since it was
-    /// looked up; the reader then waits for that read, or uses the cached page.
+    /// Reads a single page, without readahead. If another reader has inserted the page since it was looked up, the
+    /// reader waits for that read, or uses the cached page.
     pub(super) fn await_page(&mut self, file: FileId, index: u64, spent: &mut Spent) -> Step {
         if let Some(id) = self.in_flight.find(file, index) {
             return Step::Wait(id);

@@ -51,7 +51,7 @@ const CACHES: &[Metric<CacheStats>] = metrics! { "larder_cache_"
     counter links_on_hits, "Links walked by lookups that hit.";
     counter links_on_misses, "Links walked by lookups that missed.";
     gauge longest_chain, "Objects in the longest chain, or on the path to the deepest page of trees.";
-    gauge bytes, "Memory used by contents, slots and buckets, in bytes.";
+    gauge bytes, "Memory used by contents, slots, buckets and references to inodes, in bytes.";
 };
 
 const READAHEAD: &[Metric<ReadaheadStats>] = metrics! { "larder_readahead_"
@@ -83,8 +83,8 @@ const SERVER: &[Metric<ServerCounts>] = metrics! { "larder_server_"
     counter ahead_bytes, "Bytes that were fetched before a program waited for them.";
     counter profile_bytes, "Bytes that were fetched for a profile, or read from a pack.";
     counter profile_used_bytes, "Bytes that were fetched for a profile and then read.";
-    counter memory_bytes, "Bytes read from memory.";
-    counter disk_bytes, "Bytes read from the disk cache.";
+    counter memory_bytes, "Bytes read from fetched parts in memory, not from the server.";
+    counter disk_bytes, "Bytes read from the disk cache, not from the server.";
     counter busy_ns, "Time in which at least one request was in flight, in nanoseconds.";
     gauge latency_p50_us = |of| of.latency_p50_us,
         "Upper bound of the median time to the head of a reply, in microseconds.";

@@ -4,8 +4,8 @@
 //!
 //! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
 //! to another mount. The server of that mount may then replace the socket's file before this server ends.
-//! Therefore a separate socket pair, not the file, is used to end the thread, and this server removes the
-//! file only if it created the file.
+//! Therefore the thread is stopped through a socket pair, not by connecting to the socket's path, and this
+//! server removes the file only if it created the file.
 
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of clients that wait for the end of the mount.
 const MAX_WAITING: usize = 16;
-/// The time until the next attempt to accept a connection after one has failed.
+/// The delay before accept is tried again after a failure.
 const RETRY_TIME: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -36,7 +36,7 @@ const RETRY_TIME: Timespec = Timespec {
 /// A listening socket and its thread.
 #[derive(Debug)]
 pub struct Listener {
-    /// The file of the socket. It is removed after the listener has ended.
+    /// The file of the socket, which is removed when the listener is dropped.
     _socket: SocketFile,
     /// One end of a socket pair. Closing it ends the thread.
     running: UnixStream,
@@ -44,10 +44,11 @@ pub struct Listener {
     thread: JoinHandle<Vec<UnixStream>>,
 }
 
-/// A guard for the file of a socket. Dropping it removes the file.
+/// A guard for the file of a socket. Dropping it removes the file, unless another server has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
+    /// The inode number of the file.
     ino: u64,
 }
 
@@ -124,8 +125,8 @@ impl Listener {
         })
     }
 
-    /// Ends the thread, sends `closed`, the result of closing the volume, to the clients that wait for it,
-    /// and removes the socket.
+    /// Ends the thread, sends `closed` to the waiting clients, and removes the socket. `closed` is the result
+    /// of closing the volume.
     pub fn stop(self, closed: &Answer) {
         drop(self.running);
         let Ok(waiting) = self.thread.join() else {

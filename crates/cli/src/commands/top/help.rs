@@ -12,7 +12,7 @@ hits            lookups that found their object: since the last refresh (now),
 links           chain entries or tree nodes visited: at least 1.00 for each hit
 longest         length of the longest chain, or depth of the deepest tree; it is
                 updated less often for caches that are not chosen
-memory          memory for contents, slots and buckets
+memory          memory for contents, slots, buckets and references to inodes
 
 Each row of the histogram shows how many buckets have a chain of that length,
 and how many would have one if the objects were distributed at random (Poisson).
