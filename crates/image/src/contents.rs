@@ -78,13 +78,15 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
     match table {
         Some(table) if is_ext(&head) => return Ok(Contents::ExtAndPartitions(table)),
         None if is_ext(&head) => return Ok(Contents::Ext),
+        Some(table) if table.partitions.iter().any(|one| one.is_ext) => {
+            return Ok(Contents::Partitions(table));
+        }
+        Some(_) if is_protected => return Ok(Contents::DamagedGpt),
         _ => {}
     }
     let start = start_of(device, 0, size_bytes, START_BYTES)?;
     let iso = Format::iso_9660(&start);
     Ok(match table {
-        Some(table) if table.partitions.iter().any(|one| one.is_ext) => Contents::Partitions(table),
-        Some(_) if is_protected => Contents::DamagedGpt,
         Some(table) if table.partitions.iter().any(|one| one.format.is_some()) && iso.is_none() => {
             Contents::Partitions(table)
         }
@@ -110,11 +112,12 @@ fn probed(
             continue;
         }
         let start = |len| start_of(device, partition.offset_bytes, partition.size_bytes, len);
+        // If a sector is damaged, the superblock may still be readable.
+        let start = start(START_BYTES).or_else(|_| start(HEAD_BYTES));
+        let start = start.unwrap_or_default();
         // An ext file system at offset 0 is that of the whole device, not of a partition that begins there.
-        partition.is_ext =
-            partition.offset_bytes > 0 && start(HEAD_BYTES).is_ok_and(|head| is_ext(&head));
+        partition.is_ext = partition.offset_bytes > 0 && is_ext(&start);
         if !partition.is_ext {
-            let start = start(START_BYTES).unwrap_or_default();
             partition.format = Format::of(&start).or_else(|| Format::iso_9660(&start));
         }
     }

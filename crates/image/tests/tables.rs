@@ -2,7 +2,7 @@
 
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
-use larder_instruments::FaultyDevice;
+use larder_instruments::{FaultyDevice, RecordingDevice};
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
@@ -255,6 +255,34 @@ fn partition_that_cannot_be_read_has_unknown_content() {
         panic!("partitions")
     };
     assert_eq!(table.select(None).unwrap().number, 2);
+}
+
+#[test]
+fn superblock_is_found_although_a_later_sector_cannot_be_read() {
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x83, 2048, 2048);
+    put_ext(&mut disk, MIB);
+    let device = Arc::new(MemoryDevice::new(disk));
+    let bad = MIB + (32 << 10);
+    let device = FaultyDevice::new(device).fail_range(bad..bad + 512);
+    let examined = examine(&device, None).unwrap();
+    assert!(examined.table().unwrap().select(None).is_ok());
+}
+
+#[test]
+fn start_of_each_partition_is_read_once() {
+    let mut disk = vec![0; 5 << 20];
+    for (number, first) in (0..).zip([2048, 4096, 6144]) {
+        put_entry(&mut disk, number, 0x83, first, 2048);
+    }
+    put_ext(&mut disk, MIB);
+    put(&mut disk, 2 * MIB + 4086, b"SWAPSPACE2");
+    let device = RecordingDevice::new(Arc::new(MemoryDevice::new(disk)));
+    examine(&device, None).unwrap();
+    let log = device.take_log();
+    let mut offsets: Vec<u64> = log.iter().map(|read| read.offset_bytes).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, [0, MIB, 2 * MIB, 3 * MIB]);
 }
 
 #[test]
