@@ -1,12 +1,13 @@
 //! Partition tables that `sfdisk` writes, and damaged ones.
 
-use larder_block::{BlockDevice, MemoryDevice};
+use larder_block::{BlockDevice, MemoryDevice, Request};
 use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
 use larder_instruments::{FaultyDevice, RecordingDevice};
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const SFDISK: &[Requirement] = &[Requirement::Tool("sfdisk")];
@@ -283,6 +284,56 @@ fn start_of_each_partition_is_read_once() {
     let mut offsets: Vec<u64> = log.iter().map(|read| read.offset_bytes).collect();
     offsets.sort_unstable();
     assert_eq!(offsets, [0, MIB, 2 * MIB, 3 * MIB]);
+}
+
+/// A device that counts the requests of each call.
+#[derive(Debug)]
+struct Batches {
+    inner: MemoryDevice,
+    lens: Mutex<Vec<usize>>,
+}
+
+impl BlockDevice for Batches {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.inner.read_at(buf, offset_bytes)
+    }
+
+    fn perform(
+        &self,
+        requests: Vec<Request>,
+        timeout: Option<Duration>,
+    ) -> larder_block::Result<()> {
+        self.lens.lock().unwrap().push(requests.len());
+        self.inner.perform(requests, timeout)
+    }
+}
+
+#[test]
+fn starts_of_partitions_are_requested_together() {
+    // Three primary partitions, and an extended one with 33 logical partitions of a sector.
+    let mut disk = vec![0; 1 << 20];
+    put_ext(&mut disk, 100 * 512);
+    for (number, first) in (0..).zip([100, 200, 300]) {
+        put_entry(&mut disk, number, 0x83, first, 100);
+    }
+    put_entry(&mut disk, 3, 0x05, 400, 1000);
+    for number in 0..33 {
+        let table = &mut disk[(400 + 2 * number) * 512..][..512];
+        put_entry(table, 0, 0x83, 1, 1);
+        let next = u32::try_from(2 * (number + 1)).unwrap();
+        put_entry(table, 1, 0x05, next, u32::from(number < 32));
+    }
+    let device = Batches {
+        inner: MemoryDevice::new(disk),
+        lens: Mutex::default(),
+    };
+    let examined = examine(&device, None).unwrap();
+    assert_eq!(examined.table().unwrap().partitions.len(), 36);
+    assert_eq!(*device.lens.lock().unwrap(), [16, 16, 4]);
 }
 
 #[test]
