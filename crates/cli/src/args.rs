@@ -555,8 +555,8 @@ used instead; null if it is not damaged), journal {state (none, clean, external,
 recovered or ignored); if recovered, also transactions, blocks and
 fast_commits}. If the image is mounted: mounts [{mountpoint, transport (if
 known)}]. For a list of partitions: kind (partitions), table (GPT or MBR),
-partitions [{number, offset_bytes, size_bytes, type, name, content (ext, another
-format, or null)}]. For another format: kind.")]
+sector_bytes, partitions [{number, offset_bytes, size_bytes, type, name, content
+(ext, another format, or null)}]. For another format: kind.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

@@ -50,6 +50,7 @@ pub(crate) struct Partitions<'t> {
     kind: &'static str,
     /// `GPT` or `MBR`.
     table: &'static str,
+    sector_bytes: u64,
     #[serde(rename = "partitions")]
     rows: Vec<Partition<'t>>,
 }
@@ -83,6 +84,7 @@ impl<'t> Partitions<'t> {
         Self {
             kind: "partitions",
             table: table.kind.as_str(),
+            sector_bytes: table.sector_bytes,
             rows: table.partitions.iter().map(partition).collect(),
         }
     }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::{e2fsck, make_image};
+use larder_testkit::e2fsprogs::{e2fsck, make_image, new_image};
+use larder_testkit::mbr::put_entry;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, skip};
 use std::fs;
@@ -100,9 +101,43 @@ fn one_of_several_partitions_must_be_chosen() {
     let json: serde_json::Value =
         serde_json::from_str(&larder_ok(["info", "--json", disk])).unwrap();
     assert_eq!(json["table"], "GPT");
+    assert_eq!(json["sector_bytes"], 512);
     assert_eq!(json["partitions"][1]["offset_bytes"], 16 * MIB);
     assert_eq!(json["partitions"][1]["content"], "ext");
     assert_eq!(json["partitions"][1]["name"], "root");
+}
+
+/// Creates a disk of 10 MiB in `dir`, with an MBR that counts sectors of `sector_bytes`. Its only partition, at 1 MiB, has
+/// a file system with the label `p1`.
+fn mbr_disk(dir: &Path, sector_bytes: u32) -> PathBuf {
+    let mut disk = vec![0; 10 << 20];
+    put_entry(
+        &mut disk,
+        0,
+        0x83,
+        (1 << 20) / sector_bytes,
+        (8 << 20) / sector_bytes,
+    );
+    let image = new_image("-q -t ext4 -L p1", "8M").unwrap();
+    disk[1 << 20..9 << 20].copy_from_slice(&image);
+    let path = dir.join("mbr.img");
+    fs::write(&path, disk).unwrap();
+    path
+}
+
+#[test]
+fn partition_of_a_disk_with_sectors_of_4096_bytes_is_used() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 4096);
+    let disk = disk.to_str().unwrap();
+    assert_eq!(label_of(&["info", "--json", disk]), "p1");
+    assert_eq!(
+        label_of(&["info", "--json", "--partition", "1", disk]),
+        "p1"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! 5. any other MBR.
 
 use crate::format::START_BYTES;
+use crate::table::SECTOR_BYTES;
 use crate::{Format, Partition, PartitionTable, gpt, mbr};
 use larder_block::{BlockDevice, Request, Result};
 use std::sync::mpsc;
@@ -60,7 +61,7 @@ impl Contents {
 }
 
 /// Examines the content of `device`: reads its start, its partition table if there is one, and the start of each
-/// partition. If `number` is given, reads the start of this partition only.
+/// partition. If `number` is given, and this partition has an ext file system, does not read the starts of the others.
 ///
 /// # Errors
 /// The errors of the device. A partition whose start cannot be read has unknown content, unless the device does not
@@ -77,16 +78,11 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
             return Ok(Contents::Partitions(probed(device, table, number)?));
         }
     }
-    let table = match mbr::read(device, &head)? {
-        Some(table) => Some(probed(device, table, number)?),
-        None => None,
-    };
+    let table = probed_mbr(device, &head, number)?;
     match table {
         Some(table) if is_ext(&head) => return Ok(Contents::ExtAndPartitions(table)),
         None if is_ext(&head) => return Ok(Contents::Ext),
-        Some(table) if table.partitions.iter().any(|one| one.is_ext) => {
-            return Ok(Contents::Partitions(table));
-        }
+        Some(table) if table.has_ext() => return Ok(Contents::Partitions(table)),
         Some(_) if is_protected => return Ok(Contents::DamagedGpt),
         _ => {}
     }
@@ -105,19 +101,46 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
     })
 }
 
-/// Returns `table` with the contents of its partitions, or only of partition `number`.
+/// Returns the MBR of `device`, with the contents of its partitions as in [`probed`]. `head` has the first bytes of
+/// the device.
+///
+/// An MBR counts sectors, and does not contain their size. A disk has this size, and an image file does not. Other
+/// tools assume 512 bytes for a file. Here, the size is 4096 bytes if a partition then has an ext file system, and with
+/// 512 bytes none has.
+fn probed_mbr(
+    device: &dyn BlockDevice,
+    head: &[u8],
+    number: Option<u32>,
+) -> Result<Option<PartitionTable>> {
+    let mut first = None;
+    for sector_bytes in SECTOR_BYTES {
+        let Some(table) = mbr::read(device, head, sector_bytes as u64)? else {
+            continue;
+        };
+        let table = probed(device, table, number)?;
+        if table.has_ext() {
+            return Ok(Some(table));
+        }
+        first = first.or(Some(table));
+    }
+    Ok(first)
+}
+
+/// Returns `table` with the contents of its partitions. If partition `number` has an ext file system, the contents of
+/// the others stay unknown.
 fn probed(
     device: &dyn BlockDevice,
     mut table: PartitionTable,
     number: Option<u32>,
 ) -> Result<PartitionTable> {
-    // If there is no such partition, the failure lists all of them.
-    let number = number.filter(|number| table.partitions.iter().any(|one| one.number == *number));
-    let wanted = table
-        .partitions
-        .iter_mut()
-        .filter(|one| number.is_none_or(|number| number == one.number));
-    probe(device, wanted.collect())?;
+    let mut partitions = table.partitions.iter_mut();
+    if let Some(requested) = partitions.find(|one| Some(one.number) == number) {
+        probe(device, vec![&mut *requested])?;
+        if requested.is_ext {
+            return Ok(table);
+        }
+    }
+    probe(device, table.partitions.iter_mut().collect())?;
     Ok(table)
 }
 

@@ -57,6 +57,7 @@ fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<Exi
 fn print_partitions(table: &PartitionTable) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{:<14} partitions ({})", "Type", table.kind.as_str())?;
+    writeln!(out, "{:<14} of {} bytes", "Sectors", table.sector_bytes)?;
     writeln!(out)?;
     writeln!(
         out,
