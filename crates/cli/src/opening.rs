@@ -14,7 +14,7 @@ use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, Error as DeviceError, FileDevice, FileRange, lock_holder};
 use larder_console::{Failure, Result, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use larder_image::{Contents, Partition, examine};
+use larder_image::{Contents, Partition, PartitionTable, examine};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,8 +56,17 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
 
 /// The result of opening an image.
 pub(crate) enum Opened {
-    /// The image has an ext file system.
+    /// The image, or the requested partition, has an ext file system.
     Volume(Box<Volume>),
+    /// No partition was requested, and one of the partitions has an ext file system.
+    OnlyPartition {
+        /// The file system.
+        volume: Box<Volume>,
+        /// All partitions.
+        table: PartitionTable,
+        /// The number of the partition with the file system.
+        number: u32,
+    },
     /// The image has something else.
     Other(Contents),
 }
@@ -157,7 +166,7 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
 /// Opens the image of `source`, which must have an ext file system.
 fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
     match open_source(source, options)? {
-        Opened::Volume(volume) => Ok(*volume),
+        Opened::Volume(volume) | Opened::OnlyPartition { volume, .. } => Ok(*volume),
         Opened::Other(contents) => Err(contents::not_ext(source.image, &contents).into()),
     }
 }
@@ -243,15 +252,24 @@ fn open_found(
         Err(Error::Volume(larder::Error::Ext4(Ext4Error::NotExt))) if found.is_none() => {
             return Ok(Opened::Other(contents));
         }
-        opened => opened?,
+        opened => Box::new(opened?),
     };
-    if let (Some(found), None) = (found, source.partition) {
+    let only = found.filter(|_| source.partition.is_none());
+    if let Some(only) = only {
         print_note(&format!(
             "using partition {}, the only one with an ext file system",
-            contents::described(found)
+            contents::described(only)
         ));
     }
-    Ok(Opened::Volume(Box::new(volume)))
+    let number = only.map(|only| only.number);
+    Ok(match (number, contents) {
+        (Some(number), Contents::Partitions(table)) => Opened::OnlyPartition {
+            volume,
+            table,
+            number,
+        },
+        _ => Opened::Volume(volume),
+    })
 }
 
 /// Returns whether an image with these `contents` may have an ext file system that begins with the image. If its

@@ -141,6 +141,34 @@ fn partition_of_a_disk_with_sectors_of_4096_bytes_is_used() {
 }
 
 #[test]
+fn info_lists_the_partitions_and_describes_the_only_one_with_ext() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 512);
+    let disk = disk.to_str().unwrap();
+    let shown = larder_ok(["info", disk]);
+    let (table, described) = shown.split_once("\n\nPartition      1\n").unwrap();
+    assert!(
+        table.starts_with("Type           partitions (MBR)\n") && table.contains(" ext "),
+        "{shown}"
+    );
+    assert!(
+        described.starts_with("Type           ext4\nLabel          p1\n"),
+        "{shown}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&larder_ok(["info", "--json", disk])).unwrap();
+    assert_eq!(json["kind"], "ext4");
+    assert_eq!(json["table"], "MBR");
+    assert_eq!(json["partition"], 1);
+    assert_eq!(json["partitions"][0]["offset_bytes"], MIB);
+    // A requested partition is described as an image without partitions.
+    assert_eq!(larder_ok(["info", "--partition", "1", disk]), described);
+}
+
+#[test]
 fn change_of_a_partition_leaves_the_others_as_they_were() {
     if skip(NEEDED) {
         return;
