@@ -169,6 +169,25 @@ fn info_lists_the_partitions_and_describes_the_only_one_with_ext() {
 }
 
 #[test]
+fn hint_for_a_damaged_partition_names_its_offset() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 512);
+    let name = format!("{}?offset={MIB}", disk.display());
+    // e2fsck finds the file system by this name.
+    e2fsck("-fn").arg(&name).run().unwrap();
+    // s_log_block_size, far too large. With one group, there is no backup superblock.
+    let file = fs::File::options().write(true).open(&disk).unwrap();
+    file.write_all_at(&[0xff; 4], MIB + 1024 + 24).unwrap();
+    let disk = disk.to_str().unwrap();
+    let hint = format!("hint: check the file system with e2fsck -n '{name}'");
+    assert_fails(&larder(["ls", "--partition", "1", disk]), 1, &["superblock", &hint]);
+    assert_fails(&larder(["ls", "--offset", "1M", disk]), 1, &["superblock", &hint]);
+}
+
+#[test]
 fn change_of_a_partition_leaves_the_others_as_they_were() {
     if skip(NEEDED) {
         return;
