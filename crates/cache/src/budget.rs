@@ -37,7 +37,8 @@ pub struct BudgetConfig {
     pub block_size_bytes: usize,
     /// The dentry cache may use at most the budget divided by this number. Default: 8.
     pub dentry_part: u64,
-    /// The inode cache may use at most the budget divided by this number, without its references. Default: 8.
+    /// The inode cache may use at most the budget divided by this number. Its references take 2 to 4 bytes for each
+    /// inode in addition, which are also part of the budget. Default: 8.
     pub inode_part: u64,
     /// The seed of the hashes of names. Default: random, so that the author of an image cannot choose names
     /// that share a bucket.
