@@ -19,9 +19,13 @@
 //! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
 //!   bounce memory is as large as all blocks that they touch.
 //!
-//! If a request writes a block in part, its blocks are read first. If the device ends inside a block, direct
-//! I/O could write past this end and extend the file. Therefore writes to that block go through the page
-//! cache.
+//! If a request writes a block in part, its blocks are read first. If the device begins or ends inside a block, for
+//! example because it is a partition, direct I/O would also write the bytes of this block that do not belong to the
+//! device: another program can have changed them in between, and the file could be extended. Therefore writes to the
+//! part of such a block that is on the device use the page cache, and change no other byte.
+//!
+//! If the device does not begin at a multiple of [`ALIGN_BYTES`], no block of the file system is a block in this sense:
+//! all content is copied, and each write reads first. A partition is then faster without direct I/O.
 //!
 //! # Locking
 //! `edges` is locked while partial blocks are read and written back, so that two writers of different parts
@@ -36,6 +40,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,17 +63,19 @@ pub struct DirectDevice {
     file: FileDevice,
     /// Locked while partial blocks are read and written back.
     edges: Mutex<()>,
-    /// The last block, if the device is writable and ends inside this block.
-    tail: Option<Tail>,
+    /// The blocks that are completely on the device, as a range of the device.
+    whole: Range<u64>,
+    /// The same device without direct I/O, if it is writable, and has bytes outside of `whole`.
+    buffered: Option<FileDevice>,
 }
 
-/// The last block of a device that ends inside this block.
-#[derive(Debug)]
-struct Tail {
-    /// The same device without direct I/O.
-    buffered: FileDevice,
-    /// Offset of the block in the device; 0 if the block starts before the device.
-    start_bytes: u64,
+/// Returns the blocks that are completely on a device of `size_bytes` that begins at `start_bytes` of the file, as a range
+/// of the device. If there are none, the range is empty.
+fn whole_blocks(start_bytes: u64, size_bytes: u64) -> Range<u64> {
+    let block_bytes = ALIGN_BYTES as u64;
+    let start = (start_bytes.next_multiple_of(block_bytes) - start_bytes).min(size_bytes);
+    let end = size_bytes.saturating_sub((start_bytes + size_bytes) % block_bytes);
+    start..end.max(start)
 }
 
 impl DirectDevice {
@@ -78,10 +85,12 @@ impl DirectDevice {
     /// As [`FileDevice::open`]; also [`Error::Open`] if the file system does not support
     /// direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
+        let file = FileDevice::open_direct(path, range, Access::Read)?;
         Ok(Self {
-            file: FileDevice::open_direct(path, range, Access::Read)?,
+            whole: whole_blocks(file.position_bytes(0), file.size_bytes()),
+            file,
             edges: Mutex::new(()),
-            tail: None,
+            buffered: None,
         })
     }
 
@@ -91,20 +100,17 @@ impl DirectDevice {
     /// As [`DirectDevice::open`] and [`FileDevice::open_writable`].
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
         let file = FileDevice::open_direct(path, range, Access::Write)?;
-        let end_bytes = file.position_bytes(file.size_bytes());
-        let part_bytes = end_bytes % ALIGN_BYTES as u64;
-        let tail = if part_bytes == 0 {
+        let whole = whole_blocks(file.position_bytes(0), file.size_bytes());
+        let buffered = if whole == (0..file.size_bytes()) {
             None
         } else {
-            Some(Tail {
-                buffered: file.reopen_buffered()?,
-                start_bytes: file.size_bytes().saturating_sub(part_bytes),
-            })
+            Some(file.reopen_buffered()?)
         };
         Ok(Self {
             file,
             edges: Mutex::new(()),
-            tail,
+            whole,
+            buffered,
         })
     }
 
@@ -115,8 +121,8 @@ impl DirectDevice {
         self
     }
 
-    /// Writes `bytes`, which must end before the tail, through aligned memory. If the first or the last block
-    /// is written in part, all blocks are read first.
+    /// Writes `bytes`, whose blocks must be completely on the device, through aligned memory. If the first or the
+    /// last block is written in part, all blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         waiting::check();
         let position_bytes = self.file.position_bytes(offset_bytes);
@@ -197,17 +203,15 @@ impl DirectDevice {
         usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
     }
 
-    /// Returns whether all blocks that `request` touches are completely on the device and before the tail. If
-    /// it is a write, it must also cover each of them completely.
+    /// Returns whether all blocks that `request` touches are completely on the device. If it is a write, it must
+    /// also cover each of them completely.
     fn can_bounce(&self, request: &mut Request) -> bool {
         let ahead_bytes = self.ahead(request) as u64;
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
         let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
-        let tail = self.tail.as_ref().map(|tail| tail.start_bytes);
-        let limit_bytes = tail.unwrap_or(self.size_bytes());
         let is_inside = offset_bytes
             .checked_sub(ahead_bytes)
-            .is_some_and(|start_bytes| start_bytes + aligned_bytes <= limit_bytes);
+            .is_some_and(|start_bytes| start_bytes + aligned_bytes <= self.whole.end);
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
@@ -378,21 +382,21 @@ impl BlockDevice for DirectDevice {
             return self.file.write_vectored_at(bufs, offset_bytes);
         }
         let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
-        let tail_start_bytes = self.tail.as_ref().map_or(u64::MAX, |tail| tail.start_bytes);
-        let before_tail_bytes = tail_start_bytes.saturating_sub(offset_bytes);
-        let split =
-            usize::try_from(before_tail_bytes).map_or(bytes.len(), |at| at.min(bytes.len()));
-        let (before, after) = bytes.split_at(split);
-        if !before.is_empty() {
-            self.write_around(before, offset_bytes)?;
+        let index_of = |at_bytes: u64| {
+            let index = usize::try_from(at_bytes.saturating_sub(offset_bytes));
+            index.map_or(bytes.len(), |index| index.min(bytes.len()))
+        };
+        let whole = index_of(self.whole.start)..index_of(self.whole.end);
+        if !whole.is_empty() {
+            let at_bytes = offset_bytes + whole.start as u64;
+            self.write_around(&bytes[whole.clone()], at_bytes)?;
         }
-        match &self.tail {
-            Some(tail) if !after.is_empty() => {
-                let after_bytes = offset_bytes + before.len() as u64;
-                tail.buffered.write_at(after, after_bytes)
+        if let Some(buffered) = &self.buffered {
+            for part in [0..whole.start, whole.end..bytes.len()] {
+                buffered.write_at(&bytes[part.clone()], offset_bytes + part.start as u64)?;
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     fn submit(&self, requests: Vec<Request>) {
@@ -440,8 +444,11 @@ fn is_aligned(buf: &[u8]) -> bool {
 mod tests {
     use super::*;
     use larder_testkit::report_skipped;
+    use std::fs::File;
     use std::io::Write;
+    use std::os::unix::fs::FileExt;
     use std::sync::mpsc::channel;
+    use std::thread;
 
     /// Returns a device whose file is in this crate's folder, or `None` if direct I/O is not supported there.
     /// The default folder for temporary files often does not support it.
@@ -541,6 +548,55 @@ mod tests {
                 Err(Error::OutOfRange { .. })
             ));
         }
+    }
+
+    #[test]
+    fn writes_of_another_program_next_to_the_device_are_kept() {
+        const BESIDE: usize = 512;
+        const SIZE: usize = 2 * ALIGN_BYTES;
+        let Some((file, device)) = device(3 * ALIGN_BYTES, 0) else {
+            return;
+        };
+        drop(device);
+        // The first and the last block of the device also contain bytes of its neighbours.
+        let range = FileRange {
+            offset_bytes: BESIDE as u64,
+            size_bytes: Some(SIZE as u64),
+        };
+        let device = DirectDevice::open_writable(file.path(), range).unwrap();
+        let neighbours = [0, (BESIDE + SIZE) as u64];
+        let other = File::options()
+            .read(true)
+            .write(true)
+            .open(file.path())
+            .unwrap();
+        let mut written = [0; BESIDE];
+        for at_bytes in neighbours {
+            other.write_all_at(&written, at_bytes).unwrap();
+        }
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 0..200 {
+                    for at in [0, SIZE - 1000] {
+                        device.write_at(&[round; 1000], at as u64).unwrap();
+                    }
+                }
+            });
+            while !writer.is_finished() {
+                for at_bytes in neighbours {
+                    let mut found = [0; BESIDE];
+                    other.read_exact_at(&mut found, at_bytes).unwrap();
+                    assert_eq!(found, written, "at {at_bytes}");
+                }
+                written = written.map(|byte: u8| byte.wrapping_add(1));
+                for at_bytes in neighbours {
+                    other.write_all_at(&written, at_bytes).unwrap();
+                }
+            }
+        });
+        let mut found = [0; SIZE];
+        device.read_at(&mut found, 0).unwrap();
+        assert!(found[..1000] == [199; 1000] && found[SIZE - 1000..] == [199; 1000]);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::dentry::Dentry;
 use larder_cache::inode::InodeCache;
 use larder_cache::page::{Entry, PageKey};
-use larder_cache::tables::{Finder, Function, Pages, Shrinking, TableChoice, TableSize, Tables};
+use larder_cache::tables::{
+    Finder, Function, InodeLookups, Pages, Shrinking, TableChoice, TableSize, Tables,
+};
 use larder_cache::tape::CacheKind;
 use larder_cache::{Caches, Error};
 use proptest::prelude::*;
@@ -334,7 +336,8 @@ proptest! {
     #[test]
     fn budget_includes_tables_of_any_size(
         budget_bytes in (2u64 << 20)..(1 << 36), page in size(), buffer in size(),
-        dentry in size(), inode in size(), is_tree in any::<bool>()
+        dentry in size(), inode in size(), is_tree in any::<bool>(),
+        inode_lookups in prop::sample::select(vec![InodeLookups::All, InodeLookups::AfterDentryMisses])
     ) {
         let of_size = |size| TableChoice { function: None, size };
         let page = if is_tree { Pages::RedBlackTrees } else { Pages::Hashed(of_size(page)) };
@@ -343,6 +346,7 @@ proptest! {
             buffer: of_size(buffer),
             dentry: of_size(dentry),
             inode: of_size(inode),
+            inode_lookups,
             ..Tables::LARDER
         };
         let division = Division::new(&config(budget_bytes, tables), InodeCache::<20>::SLOT_BYTES);
@@ -350,7 +354,15 @@ proptest! {
         let frame_bytes = division.frames.frame_bytes as u64;
         let node_bytes = if is_tree { 12 } else { 0 };
         let first_chunks = 3 * frame_bytes;
-        let total = frames * (frame_bytes + 32 + node_bytes) + division.heads_bytes() + first_chunks;
+        // References to inodes take 4 bytes for each slot, whose number is rounded down to a power of two.
+        let references = match inode_lookups {
+            InodeLookups::All => 0,
+            InodeLookups::AfterDentryMisses => 4 << division.inodes.slots.ilog2(),
+        };
+        let total = frames * (frame_bytes + 32 + node_bytes)
+            + division.heads_bytes()
+            + first_chunks
+            + references;
         prop_assert!(total <= budget_bytes, "{total} bytes of {budget_bytes}");
         prop_assert!(total * 10 > budget_bytes * 9, "only {total} bytes of {budget_bytes}");
     }

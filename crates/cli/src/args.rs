@@ -544,10 +544,11 @@ pub(crate) struct CpArgs {
     pub paths: Vec<OsString>,
 }
 
-/// Show label, UUID, features, sizes and journal state, or the partitions
+/// Show label, UUID, features, sizes and journal state, and the partitions
 ///
-/// If the image has partitions, and none or several of them have an ext file system, larder lists the
-/// partitions. If the image has another format, larder names it.
+/// If the image has partitions, larder lists them. If exactly one of them has an ext file system, and the
+/// image as a whole has none, larder then shows this file system. If the image has another format, larder
+/// names it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -563,11 +564,13 @@ damaged in the primary superblock, and which backup was read instead; null if
 the primary superblock is intact), journal {state; if recovered, also
 transactions, blocks and fast_commits}. Values of state: none, clean, external
 (clean, on another device), recovered (needs recovery; shown as after a replay
-in memory), ignored (needs recovery, but --noload is given). If the
-image is mounted read-only: mounts [{mountpoint, transport (if
-known)}]. For a list of partitions: kind (partitions), table (GPT or MBR),
-partitions [{number, offset_bytes, size_bytes, type, name, content (ext, another
-format, or null)}]. For another format: kind.")]
+in memory), ignored (needs recovery, but --noload is given). If the image is
+mounted read-only: mounts [{mountpoint, transport (if known)}]. If the image
+has partitions: table (GPT or MBR), sector_bytes, partitions [{number,
+offset_bytes, size_bytes, type, name, content (ext, another format, or null)}],
+and either the keys above and partition (the number of the
+partition that they describe), or kind (partitions). With --partition: only the
+keys above. For another format: kind.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

@@ -46,17 +46,15 @@ pub(crate) fn only_ext(contents: &Contents) -> Option<&Partition> {
     }
 }
 
-/// Returns the failure for `image`, which has these `contents`, and not one ext file system.
+/// Returns the failure for `image`, which has these `contents`, and not one ext file system. If there are partitions,
+/// several or none of them have an ext file system.
 pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
     let path = image.display();
     match contents {
-        Contents::Partitions(table) => match table.select(None) {
-            Err(error) => not_selected(image, table, &error),
-            Ok(partition) => Failure::with_hint(
-                format!("{path} has partitions"),
-                format!("give --partition {}", partition.number),
-            ),
-        },
+        Contents::Partitions(table) => {
+            let selected = table.select(None);
+            not_selected(image, table, &selected.expect_err("not one ext partition"))
+        }
         Contents::ExtAndPartitions(table) => Failure::with_hint(
             format!(
                 "{path} has both an ext file system and partitions with ext file systems: one of them is a \

@@ -1,13 +1,19 @@
 //! Converts errors of images, and of paths inside images, to messages for the user.
 
 use crate::holder::is_ending;
+use crate::remote;
 use larder_console::{Failure, name};
+use larder_image::quoted;
 use std::io;
 use std::path::Path;
 
 /// The hint for an image that cannot be written.
 const READ_IT: &str =
     "mount it read-only with -o ro, or read it without a mount with larder ls, cat, stat or cp";
+
+/// What to do about damage that was found after the image was opened.
+pub(crate) const CHECK_IT: &str =
+    "check it with e2fsck -n IMAGE, or a partition with e2fsck -n 'IMAGE?offset=BYTES'";
 
 /// The access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +24,14 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Returns the failure for an image that cannot be opened. The message says what is wrong, and the hint names
-/// the option that helps.
-pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> Failure {
+/// Returns the failure for an image that cannot be opened, or whose file system at `offset_bytes` cannot be opened. The
+/// message says what is wrong, and the hint names the option that helps.
+pub(crate) fn of_image(
+    image: &Path,
+    offset_bytes: u64,
+    access: Access,
+    error: &larder::Error,
+) -> Failure {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     let path = image.display();
@@ -85,12 +96,37 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
             "the file system may be at another place: check --offset or \
              --partition",
         ),
-        Ext4::Corrupt(_) | Ext4::Device(Device::OutOfRange { .. }) => Failure::with_hint(
-            format!("{path}: {error}"),
-            "check the image with e2fsck -n; --noload ignores the journal",
-        ),
-        _ => Failure::new(format!("{path}: {error}")),
+        Ext4::Corrupt(_) | Ext4::Device(Device::OutOfRange { .. }) => {
+            let check = match e2fsprogs_name(image, offset_bytes) {
+                Some(name) => format!("check the file system with e2fsck -n {name}"),
+                None => "check the image with e2fsck -n".to_owned(),
+            };
+            Failure::with_hint(
+                format!("{path}: {error}"),
+                format!("{check}; --noload ignores the journal"),
+            )
+        }
+        _ => {
+            let message = format!("{path}: {error}");
+            let hint = e2fsprogs_hint(&message, image, offset_bytes);
+            Failure::Message { message, hint }
+        }
     }
+}
+
+/// Returns a hint for a `message` that advises the use of e2fsck or tune2fs, if the file system at `offset_bytes` does
+/// not begin with the image.
+pub(crate) fn e2fsprogs_hint(message: &str, image: &Path, offset_bytes: u64) -> Option<String> {
+    let advises = ["e2fsck", "tune2fs"].iter().any(|program| message.contains(program));
+    let name = e2fsprogs_name(image, offset_bytes).filter(|_| advises)?;
+    Some(format!("for e2fsck and tune2fs, the file system is {name}"))
+}
+
+/// Returns the name by which the programs of e2fsprogs find the file system at `offset_bytes` of `image`, as a word for a
+/// shell. Returns `None` if the name is that of the image, or if the image is not local.
+fn e2fsprogs_name(image: &Path, offset_bytes: u64) -> Option<String> {
+    let is_inside = offset_bytes > 0 && !remote::is_remote(image);
+    is_inside.then(|| quoted(&format!("{}?offset={offset_bytes}", image.display())))
 }
 
 /// Returns the failure for an image that is locked by another process.
@@ -162,4 +198,24 @@ pub(crate) fn without_inode(error: &larder::Error) -> String {
         .and_then(|rest| rest.split_once(": "))
         .map(|(_, what)| what.to_owned());
     plain.unwrap_or(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_to_use_e2fsprogs_names_the_offset_of_a_partition() {
+        let hint = |message, offset_bytes| {
+            e2fsprogs_hint(message, Path::new("disk.img"), offset_bytes)
+        };
+        for message in ["run e2fsck first", "run tune2fs -f -E clear_mmp"] {
+            assert_eq!(
+                hint(message, 512).as_deref(),
+                Some("for e2fsck and tune2fs, the file system is 'disk.img?offset=512'")
+            );
+        }
+        assert_eq!(hint("run e2fsck first", 0), None);
+        assert_eq!(hint("the feature is unknown", 512), None);
+    }
 }

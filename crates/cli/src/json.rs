@@ -35,12 +35,33 @@ impl Name {
 
 /// What `larder info` shows of an image.
 #[derive(Debug, Serialize)]
-pub(crate) struct Image {
+pub(crate) struct Image<'t> {
     #[serde(flatten)]
     pub(crate) info: larder::Info,
+    /// The partition with the file system, if it is the only one, and was not requested.
+    #[serde(flatten)]
+    pub(crate) only_partition: Option<OnlyPartition<'t>>,
     /// The mounts of the image in this mount namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) mounts: Vec<Mounted>,
+}
+
+/// The only partition with an ext file system, among all partitions.
+#[derive(Debug, Serialize)]
+pub(crate) struct OnlyPartition<'t> {
+    #[serde(rename = "partition")]
+    number: u32,
+    #[serde(flatten)]
+    table: Table<'t>,
+}
+
+impl<'t> OnlyPartition<'t> {
+    pub(crate) fn new(table: &'t PartitionTable, number: u32) -> Self {
+        Self {
+            number,
+            table: Table::new(table),
+        }
+    }
 }
 
 /// What `larder info` shows of an image with partitions, if none or several of them have an ext file system.
@@ -48,8 +69,25 @@ pub(crate) struct Image {
 pub(crate) struct Partitions<'t> {
     /// Always `partitions`.
     kind: &'static str,
+    #[serde(flatten)]
+    table: Table<'t>,
+}
+
+impl<'t> Partitions<'t> {
+    pub(crate) fn new(table: &'t PartitionTable) -> Self {
+        Self {
+            kind: "partitions",
+            table: Table::new(table),
+        }
+    }
+}
+
+/// A partition table.
+#[derive(Debug, Serialize)]
+struct Table<'t> {
     /// `GPT` or `MBR`.
     table: &'static str,
+    sector_bytes: u64,
     #[serde(rename = "partitions")]
     rows: Vec<Partition<'t>>,
 }
@@ -67,8 +105,8 @@ struct Partition<'t> {
     content: Option<&'static str>,
 }
 
-impl<'t> Partitions<'t> {
-    pub(crate) fn new(table: &'t PartitionTable) -> Self {
+impl<'t> Table<'t> {
+    fn new(table: &'t PartitionTable) -> Self {
         let partition = |one: &'t larder_image::Partition| Partition {
             number: one.number,
             offset_bytes: one.offset_bytes,
@@ -81,8 +119,8 @@ impl<'t> Partitions<'t> {
             },
         };
         Self {
-            kind: "partitions",
             table: table.kind.as_str(),
+            sector_bytes: table.sector_bytes,
             rows: table.partitions.iter().map(partition).collect(),
         }
     }

@@ -12,9 +12,9 @@ use crate::mount_options;
 use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, Error as DeviceError, FileDevice, FileRange, lock_holder};
-use larder_console::{Failure, Result, print_note, print_warning};
+use larder_console::{Failure, Result, print_hint, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use larder_image::{Contents, Partition, examine};
+use larder_image::{Contents, Partition, PartitionTable, examine};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,8 +56,17 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
 
 /// The result of opening an image.
 pub(crate) enum Opened {
-    /// The image has an ext file system.
+    /// The image, or the requested partition, has an ext file system.
     Volume(Box<Volume>),
+    /// No partition was requested, and one of the partitions has an ext file system.
+    OnlyPartition {
+        /// The file system.
+        volume: Box<Volume>,
+        /// All partitions.
+        table: PartitionTable,
+        /// The number of the partition with the file system.
+        number: u32,
+    },
     /// The image has something else.
     Other(Contents),
 }
@@ -65,20 +74,28 @@ pub(crate) enum Opened {
 /// The reason why an image was not opened.
 enum Error {
     /// The file system or the device has failed.
-    Volume(larder::Error),
+    Volume {
+        /// What has failed.
+        error: larder::Error,
+        /// The offset of the partition that was found in the image, or 0.
+        offset_bytes: u64,
+    },
     /// The request cannot be met.
     Failure(Failure),
 }
 
 impl From<larder::Error> for Error {
     fn from(error: larder::Error) -> Self {
-        Self::Volume(error)
+        Self::Volume {
+            error,
+            offset_bytes: 0,
+        }
     }
 }
 
 impl From<DeviceError> for Error {
     fn from(error: DeviceError) -> Self {
-        Self::Volume(error.into())
+        larder::Error::from(error).into()
     }
 }
 
@@ -96,7 +113,13 @@ impl Error {
             Access::Read
         };
         match self {
-            Self::Volume(error) => failure::of_image(image, access, &error),
+            Self::Volume {
+                error,
+                offset_bytes,
+            } => {
+                let offset_bytes = offset_bytes.max(options.offset_bytes);
+                failure::of_image(image, offset_bytes, access, &error)
+            }
             Self::Failure(failure) => failure,
         }
     }
@@ -138,11 +161,14 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
         Ok(volume) => return Ok(volume),
         Err(error) => error,
     };
-    let why = match &error {
-        Error::Volume(error) if options.read_write => read_only_reason(error),
+    let refused = match &error {
+        Error::Volume {
+            error,
+            offset_bytes,
+        } if options.read_write => read_only_reason(error).map(|why| (why, *offset_bytes)),
         _ => None,
     };
-    let Some(why) = why else {
+    let Some((why, offset_bytes)) = refused else {
         return Err(error.describe(source.image, options));
     };
     options.read_write = false;
@@ -151,13 +177,17 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
         "image {} is mounted read-only: {why}",
         source.image.display()
     ));
+    let offset_bytes = offset_bytes.max(options.offset_bytes);
+    if let Some(hint) = failure::e2fsprogs_hint(why, source.image, offset_bytes) {
+        print_hint(&hint);
+    }
     Ok(volume)
 }
 
 /// Opens the image of `source`, which must have an ext file system.
 fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
     match open_source(source, options)? {
-        Opened::Volume(volume) => Ok(*volume),
+        Opened::Volume(volume) | Opened::OnlyPartition { volume, .. } => Ok(*volume),
         Opened::Other(contents) => Err(contents::not_ext(source.image, &contents).into()),
     }
 }
@@ -240,18 +270,36 @@ fn open_found(
         return Ok(Opened::Other(contents));
     }
     let volume = match open(found) {
-        Err(Error::Volume(larder::Error::Ext4(Ext4Error::NotExt))) if found.is_none() => {
-            return Ok(Opened::Other(contents));
+        Ok(volume) => Box::new(volume),
+        Err(Error::Volume {
+            error: larder::Error::Ext4(Ext4Error::NotExt),
+            ..
+        }) if found.is_none() => return Ok(Opened::Other(contents)),
+        Err(Error::Volume { error, .. }) => {
+            let offset_bytes = found.map_or(0, |found| found.offset_bytes);
+            return Err(Error::Volume {
+                error,
+                offset_bytes,
+            });
         }
-        opened => opened?,
+        Err(failure) => return Err(failure),
     };
-    if let (Some(found), None) = (found, source.partition) {
+    let only = found.filter(|_| source.partition.is_none());
+    if let Some(only) = only {
         print_note(&format!(
             "using partition {}, the only one with an ext file system",
-            contents::described(found)
+            contents::described(only)
         ));
     }
-    Ok(Opened::Volume(Box::new(volume)))
+    let number = only.map(|only| only.number);
+    Ok(match (number, contents) {
+        (Some(number), Contents::Partitions(table)) => Opened::OnlyPartition {
+            volume,
+            table,
+            number,
+        },
+        _ => Opened::Volume(volume),
+    })
 }
 
 /// Returns whether an image with these `contents` may have an ext file system that begins with the image. If its

@@ -2,7 +2,8 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::{e2fsck, make_image};
+use larder_testkit::e2fsprogs::{e2fsck, make_image, new_image};
+use larder_testkit::mbr::put_entry;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, skip};
 use std::fs;
@@ -100,9 +101,90 @@ fn one_of_several_partitions_must_be_chosen() {
     let json: serde_json::Value =
         serde_json::from_str(&larder_ok(["info", "--json", disk])).unwrap();
     assert_eq!(json["table"], "GPT");
+    assert_eq!(json["sector_bytes"], 512);
     assert_eq!(json["partitions"][1]["offset_bytes"], 16 * MIB);
     assert_eq!(json["partitions"][1]["content"], "ext");
     assert_eq!(json["partitions"][1]["name"], "root");
+}
+
+/// Creates a disk of 10 MiB in `dir`, with an MBR that counts sectors of `sector_bytes`. Its only partition, at 1 MiB, has
+/// a file system with the label `p1`.
+fn mbr_disk(dir: &Path, sector_bytes: u32) -> PathBuf {
+    let mut disk = vec![0; 10 << 20];
+    put_entry(
+        &mut disk,
+        0,
+        0x83,
+        (1 << 20) / sector_bytes,
+        (8 << 20) / sector_bytes,
+    );
+    let image = new_image("-q -t ext4 -L p1", "8M").unwrap();
+    disk[1 << 20..9 << 20].copy_from_slice(&image);
+    let path = dir.join("mbr.img");
+    fs::write(&path, disk).unwrap();
+    path
+}
+
+#[test]
+fn partition_of_a_disk_with_sectors_of_4096_bytes_is_used() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 4096);
+    let disk = disk.to_str().unwrap();
+    assert_eq!(label_of(&["info", "--json", disk]), "p1");
+    assert_eq!(
+        label_of(&["info", "--json", "--partition", "1", disk]),
+        "p1"
+    );
+}
+
+#[test]
+fn info_lists_the_partitions_and_describes_the_only_one_with_ext() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 512);
+    let disk = disk.to_str().unwrap();
+    let shown = larder_ok(["info", disk]);
+    let (table, described) = shown.split_once("\n\nPartition      1\n").unwrap();
+    assert!(
+        table.starts_with("Type           partitions (MBR)\n") && table.contains(" ext "),
+        "{shown}"
+    );
+    assert!(
+        described.starts_with("Type           ext4\nLabel          p1\n"),
+        "{shown}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&larder_ok(["info", "--json", disk])).unwrap();
+    assert_eq!(json["kind"], "ext4");
+    assert_eq!(json["table"], "MBR");
+    assert_eq!(json["partition"], 1);
+    assert_eq!(json["partitions"][0]["offset_bytes"], MIB);
+    // A requested partition is described as an image without partitions.
+    assert_eq!(larder_ok(["info", "--partition", "1", disk]), described);
+}
+
+#[test]
+fn hint_for_a_damaged_partition_names_its_offset() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = mbr_disk(dir.path(), 512);
+    let name = format!("{}?offset={MIB}", disk.display());
+    // e2fsck finds the file system by this name.
+    e2fsck("-fn").arg(&name).run().unwrap();
+    // s_log_block_size, far too large. With one group, there is no backup superblock.
+    let file = fs::File::options().write(true).open(&disk).unwrap();
+    file.write_all_at(&[0xff; 4], MIB + 1024 + 24).unwrap();
+    let disk = disk.to_str().unwrap();
+    let hint = format!("hint: check the file system with e2fsck -n '{name}'");
+    assert_fails(&larder(["ls", "--partition", "1", disk]), 1, &["superblock", &hint]);
+    assert_fails(&larder(["ls", "--offset", "1M", disk]), 1, &["superblock", &hint]);
 }
 
 #[test]

@@ -45,8 +45,8 @@ impl Error {
                 path.display()
             ),
             Self::Close(_) | Self::ServerClose { .. } => {
-                "committed changes are safe, and the next mount recovers them; e2fsck -n checks \
-                 the image"
+                "committed changes are safe, and the next mount recovers them; e2fsck -n IMAGE checks \
+                 the image, and e2fsck -n 'IMAGE?offset=BYTES' a partition"
                     .to_owned()
             }
             Self::Unrecorded { .. } => {

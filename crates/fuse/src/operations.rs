@@ -342,10 +342,10 @@ mod tests {
     use larder_testkit::e2fsprogs::make_image;
     use larder_testkit::{Requirement, skip};
 
-    #[test]
-    fn file_deleted_after_its_lookup_is_stale_and_not_counted() {
+    /// Returns a new volume that is open for writing, and its operations, or `None` if this test is skipped.
+    fn writable() -> Option<(Arc<Volume>, Operations)> {
         if skip(&[Requirement::Tool("mke2fs")]) {
-            return;
+            return None;
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         make_image(file.path(), "-t ext4", "8M").unwrap();
@@ -357,13 +357,22 @@ mod tests {
             ..MountOptions::default()
         };
         let operations = Operations::new(Arc::clone(&volume), &mount);
-        let new = NewFile {
-            permissions: 0o644,
-            umask: 0,
-            uid: 0,
-            gid: 0,
+        Some((volume, operations))
+    }
+
+    const NEW: NewFile = NewFile {
+        permissions: 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    };
+
+    #[test]
+    fn file_deleted_after_its_lookup_is_stale_and_not_counted() {
+        let Some((volume, operations)) = writable() else {
+            return;
         };
-        let ino = volume.create(Ino::ROOT, b"a", &new).unwrap().ino;
+        let ino = volume.create(Ino::ROOT, b"a", &NEW).unwrap().ino;
         let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         volume.unlink(Ino::ROOT, b"a").unwrap();
         assert_eq!(
@@ -371,7 +380,7 @@ mod tests {
             Err(Errno::STALE),
             "deleted"
         );
-        let other = volume.create(Ino::ROOT, b"b", &new).unwrap();
+        let other = volume.create(Ino::ROOT, b"b", &NEW).unwrap();
         assert_eq!(other.ino, ino);
         assert_eq!(
             operations.count_lookup(&entry),
@@ -380,14 +389,25 @@ mod tests {
         );
         volume.unlink(Ino::ROOT, b"b").unwrap();
         assert!(volume.metadata(ino).is_err(), "no holds");
+    }
 
-        volume.create(Ino::ROOT, b"c", &new).unwrap();
-        let entry = operations.lookup(NodeId::ROOT, b"c").unwrap().unwrap();
+    #[test]
+    fn removed_file_takes_space_until_the_kernel_forgets_it() {
+        let Some((volume, operations)) = writable() else {
+            return;
+        };
+        let ino = volume.create(Ino::ROOT, b"a", &NEW).unwrap().ino;
+        assert_eq!(volume.write_at(ino, &vec![7; 64 << 10], 0).unwrap(), 64 << 10);
+        volume.sync().unwrap();
+        let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         assert_eq!(operations.count_lookup(&entry), Ok(()));
-        volume.unlink(Ino::ROOT, b"c").unwrap();
+        let before = volume.statfs().free_blocks;
+        volume.unlink(Ino::ROOT, b"a").unwrap();
         assert_eq!(operations.metadata(entry.node).unwrap().links, 0);
+        assert_eq!(volume.statfs().free_blocks, before);
         operations.forget(entry.node, 1);
         assert!(operations.metadata(entry.node).is_err());
+        assert!(volume.statfs().free_blocks > before);
     }
 
     #[test]

@@ -15,11 +15,15 @@
 //! 7. any other MBR.
 
 use crate::format::START_BYTES;
-use crate::{Format, PartitionTable, gpt, mbr};
-use larder_block::{BlockDevice, Result};
+use crate::table::SECTOR_BYTES;
+use crate::{Format, Partition, PartitionTable, gpt, mbr};
+use larder_block::{BlockDevice, Request, Result};
+use std::sync::mpsc;
 
 /// The number of bytes at the start of a device that a partition table and an ext superblock take.
 const HEAD_BYTES: usize = 8 << 10;
+/// The number of partitions whose starts are in memory at once.
+const BATCH: usize = 16;
 /// The offset of the superblock in an ext file system, in bytes.
 const SUPERBLOCK: usize = 1024;
 /// The magic number of ext2, ext3 and ext4, and its offset in the superblock.
@@ -60,13 +64,13 @@ impl Contents {
 }
 
 /// Examines the content of `device`: reads its start, its partition table if there is one, and the start of each
-/// partition. If `number` is given, reads the start of this partition only.
+/// partition. If `number` is given, and this partition has an ext file system, does not read the starts of the others.
 ///
 /// # Errors
-/// The errors of the device. A partition whose start cannot be read has unknown content.
+/// The errors of the device. A partition whose start cannot be read has unknown content, unless the device does not
+/// answer in time.
 pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents> {
-    let size_bytes = device.size_bytes();
-    let head = start_of(device, 0, size_bytes, HEAD_BYTES)?;
+    let head = start_of(device, HEAD_BYTES)?;
     let is_protected = mbr::is_protective(&head);
     if is_protected {
         let table = match gpt::read(device, &head)? {
@@ -74,20 +78,20 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
             None => gpt::read_backup(device)?,
         };
         if let Some(table) = table {
-            return Ok(Contents::Partitions(probed(device, table, number)));
+            return Ok(Contents::Partitions(probed(device, table, number)?));
         }
     }
-    let table = mbr::read(device, &head)?.map(|table| probed(device, table, number));
+    let table = probed_mbr(device, &head, number)?;
     match table {
         Some(table) if is_ext(&head) => return Ok(Contents::ExtAndPartitions(table)),
         None if is_ext(&head) => return Ok(Contents::Ext),
+        Some(table) if table.has_ext() => return Ok(Contents::Partitions(table)),
+        Some(_) if is_protected => return Ok(Contents::DamagedGpt),
         _ => {}
     }
-    let start = start_of(device, 0, size_bytes, START_BYTES)?;
+    let start = start_of(device, START_BYTES)?;
     let iso = Format::iso_9660(&start);
     Ok(match table {
-        Some(table) if table.partitions.iter().any(|one| one.is_ext) => Contents::Partitions(table),
-        Some(_) if is_protected => Contents::DamagedGpt,
         Some(table) if table.partitions.iter().any(|one| one.format.is_some()) && iso.is_none() => {
             Contents::Partitions(table)
         }
@@ -100,42 +104,113 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
     })
 }
 
-/// Returns `table` with the contents of its partitions, or only of partition `number`.
+/// Returns the MBR of `device`, with the contents of its partitions as in [`probed`]. `head` has the first bytes of
+/// the device.
+///
+/// An MBR counts sectors, and does not contain their size. A disk has this size, and an image file does not. Other
+/// tools assume 512 bytes for a file. Here, the size is 4096 bytes if a partition then has an ext file system, and with
+/// 512 bytes none has.
+fn probed_mbr(
+    device: &dyn BlockDevice,
+    head: &[u8],
+    number: Option<u32>,
+) -> Result<Option<PartitionTable>> {
+    let mut first = None;
+    for sector_bytes in SECTOR_BYTES {
+        let Some(table) = mbr::read(device, head, sector_bytes as u64)? else {
+            continue;
+        };
+        let table = probed(device, table, number)?;
+        if table.has_ext() {
+            return Ok(Some(table));
+        }
+        first = first.or(Some(table));
+    }
+    Ok(first)
+}
+
+/// Returns `table` with the contents of its partitions. If partition `number` has an ext file system, the contents of
+/// the others stay unknown.
 fn probed(
     device: &dyn BlockDevice,
     mut table: PartitionTable,
     number: Option<u32>,
-) -> PartitionTable {
-    // If there is no such partition, the failure lists all of them.
-    let number = number.filter(|number| table.partitions.iter().any(|one| one.number == *number));
-    for partition in &mut table.partitions {
-        if number.is_some_and(|number| number != partition.number) {
-            continue;
-        }
-        let start = |len| start_of(device, partition.offset_bytes, partition.size_bytes, len);
-        // An ext file system at offset 0 is that of the whole device, not of a partition that begins there.
-        partition.is_ext =
-            partition.offset_bytes > 0 && start(HEAD_BYTES).is_ok_and(|head| is_ext(&head));
-        if !partition.is_ext {
-            let start = start(START_BYTES).unwrap_or_default();
-            partition.format = Format::of(&start).or_else(|| Format::iso_9660(&start));
+) -> Result<PartitionTable> {
+    let mut partitions = table.partitions.iter_mut();
+    if let Some(requested) = partitions.find(|one| Some(one.number) == number) {
+        probe(device, vec![&mut *requested])?;
+        if requested.is_ext {
+            return Ok(table);
         }
     }
-    table
+    probe(device, table.partitions.iter_mut().collect())?;
+    Ok(table)
 }
 
-/// Returns the first `len` bytes of the range of `size_bytes` at `offset_bytes` of `device`, or the whole range if it is
-/// shorter.
-fn start_of(
+/// Finds the contents of `partitions`. The starts of [`BATCH`] partitions are requested at once, because each read of a
+/// device on a server takes a round trip.
+fn probe(device: &dyn BlockDevice, mut partitions: Vec<&mut Partition>) -> Result<()> {
+    // If a sector is damaged, the superblock may still be readable.
+    for len in [START_BYTES, HEAD_BYTES] {
+        let mut unread = Vec::new();
+        while !partitions.is_empty() {
+            let batch: Vec<_> = partitions.drain(..partitions.len().min(BATCH)).collect();
+            let starts = starts_of(device, &batch, len)?;
+            for (partition, start) in batch.into_iter().zip(starts) {
+                match start {
+                    Some(start) => recognize(partition, &start),
+                    None => unread.push(partition),
+                }
+            }
+        }
+        partitions = unread;
+    }
+    Ok(())
+}
+
+/// Reads the first `len` bytes of each of `partitions`, or all of a shorter partition. Returns `None` for those that
+/// cannot be read.
+fn starts_of(
     device: &dyn BlockDevice,
-    offset_bytes: u64,
-    size_bytes: u64,
+    partitions: &[&mut Partition],
     len: usize,
-) -> Result<Vec<u8>> {
-    let len = usize::try_from(size_bytes).map_or(len, |size| size.min(len));
-    let mut start = vec![0; len];
-    device.read_at(&mut start, offset_bytes)?;
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let (sender, receiver) = mpsc::channel();
+    let requests = (0_usize..).zip(partitions).map(|(index, partition)| {
+        let sender = sender.clone();
+        let start = vec![0_u8; len_within(partition.size_bytes, len)];
+        Request::read(start, partition.offset_bytes, move |start, result| {
+            // If the device has answered too late, the result is not needed.
+            let _ = sender.send((index, result.is_ok().then_some(start)));
+        })
+    });
+    device.perform(requests.collect(), device.timeout())?;
+    let mut starts = vec![None; partitions.len()];
+    for (index, start) in receiver.try_iter() {
+        starts[index] = start;
+    }
+    Ok(starts)
+}
+
+/// Sets the content of `partition`, whose first bytes are `start`.
+fn recognize(partition: &mut Partition, start: &[u8]) {
+    // An ext file system at offset 0 is that of the whole device, not of a partition that begins there.
+    partition.is_ext = partition.offset_bytes > 0 && is_ext(start);
+    if !partition.is_ext {
+        partition.format = Format::of(start).or_else(|| Format::iso_9660(start));
+    }
+}
+
+/// Returns the first `len` bytes of `device`, or all of a shorter device.
+fn start_of(device: &dyn BlockDevice, len: usize) -> Result<Vec<u8>> {
+    let mut start = vec![0; len_within(device.size_bytes(), len)];
+    device.read_at(&mut start, 0)?;
     Ok(start)
+}
+
+/// Returns `len`, or `size_bytes` if that is less.
+fn len_within(size_bytes: u64, len: usize) -> usize {
+    usize::try_from(size_bytes).map_or(len, |size| size.min(len))
 }
 
 /// Returns whether `head` has an ext superblock: the magic number, and a possible block size.

@@ -1,6 +1,8 @@
 //! Formats that are neither ext file systems nor partition tables: their names, how they are recognized, and how a
 //! user gets at the files in them.
 
+use crate::shell::quoted;
+
 /// A format that is recognized by its first bytes, but not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -297,38 +299,5 @@ impl Format {
             Self::ExFat => kernel("exFAT"),
             Self::Fat => kernel("FAT"),
         }
-    }
-}
-
-/// Returns `name` as one word of a shell command that is not an option.
-fn quoted(name: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+:=@%,-".contains(&byte);
-    let prefix = if name.starts_with('-') { "./" } else { "" };
-    if name.bytes().all(is_plain) {
-        format!("{prefix}{name}")
-    } else {
-        format!("'{prefix}{}'", name.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_hints_are_words_of_a_shell() {
-        for (name, expected) in [
-            ("disk.img", "disk.img"),
-            ("-a", "./-a"),
-            ("a disk", "'a disk'"),
-            ("-it's", r"'./-it'\''s'"),
-        ] {
-            assert_eq!(quoted(name), expected);
-        }
-        assert!(
-            Format::Gzip
-                .hint("disk.img")
-                .ends_with("< disk.img > disk.img.raw")
-        );
     }
 }

@@ -4,14 +4,14 @@
 //! UEFI specification 2.10, section 5.3: the header is in the second sector, and a backup is in the last sector. Each
 //! header gives the first sector of an array of partition entries. The header and the array have checksums.
 
-use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
+use crate::table::{
+    LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, SECTOR_BYTES, TableKind,
+};
 use larder_block::{BlockDevice, Result};
 use uuid::{Uuid, uuid};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// The sizes of sectors in bytes, the usual one first.
-const SECTOR_BYTES: [usize; 2] = [512, 4096];
 const SIGNATURE: [u8; 8] = *b"EFI PART";
 /// The byte range of the checksum field in the header.
 const CHECKSUM: std::ops::Range<usize> = 16..20;
@@ -170,6 +170,7 @@ fn read_from(
         });
     Ok(Some(PartitionTable {
         kind: TableKind::Gpt,
+        sector_bytes,
         partitions: partitions.take(MAX_PARTITIONS).collect(),
     }))
 }

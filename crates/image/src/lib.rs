@@ -15,8 +15,10 @@ mod contents;
 mod format;
 mod gpt;
 mod mbr;
+mod shell;
 mod table;
 
 pub use contents::{Contents, examine};
 pub use format::Format;
+pub use shell::quoted;
 pub use table::{MAX_PARTITIONS, NotSelected, Partition, PartitionTable, TableKind};

@@ -3,16 +3,20 @@
 //! # Model
 //! The first sector has four entries: the primary partitions, 1 to 4. One of them can be extended. It then contains a
 //! chain of sectors with tables of their own. One entry of each is a logical partition, and another one is the place of
-//! the next table. The logical partitions are numbered from 5. Sectors have 512 bytes. As in the kernel, an entry is a
-//! partition if it has sectors, whatever its type is.
+//! the next table. The logical partitions are numbered from 5. As in the kernel, an entry is a partition if it has
+//! sectors, whatever its type is.
+//!
+//! # Sectors
+//! The entries count sectors of the disk. Their size is not in the table. Whatever it is, a table is in the first
+//! [`RECORD_LEN`] bytes of its sector.
 
 use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
 use larder_block::{BlockDevice, Result};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-const SECTOR_BYTES: u64 = 512;
-const SECTOR_LEN: usize = 512;
+/// The length of a boot record in bytes.
+const RECORD_LEN: usize = 512;
 const TABLE: std::ops::Range<usize> = 446..510;
 const SIGNATURE: [u8; 2] = [0x55, 0xAA];
 /// The number of the first logical partition.
@@ -41,9 +45,14 @@ impl Entry {
     }
 }
 
-/// Returns the table of `device`, or `None` if it has no valid table. `start` has the first bytes of the device.
-pub(crate) fn read(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<PartitionTable>> {
-    let Some(entries) = start.get(..SECTOR_LEN).and_then(entries_of) else {
+/// Returns the table of `device`, which has sectors of `sector_bytes`, or `None` if it has no valid table. `start` has the
+/// first bytes of the device.
+pub(crate) fn read(
+    device: &dyn BlockDevice,
+    start: &[u8],
+    sector_bytes: u64,
+) -> Result<Option<PartitionTable>> {
+    let Some(entries) = start.get(..RECORD_LEN).and_then(entries_of) else {
         return Ok(None);
     };
     // Code of a boot loader can be at the place of the table.
@@ -53,94 +62,106 @@ pub(crate) fn read(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<Part
     {
         return Ok(None);
     }
-    let device_bytes = device.size_bytes();
+    let disk = Disk {
+        device,
+        sector_bytes,
+    };
     let primary = (1..).zip(&entries).filter_map(|(number, entry)| {
-        (!entry.is_extended()).then(|| partition(number, entry, 0, device_bytes))?
+        (!entry.is_extended()).then(|| disk.partition(number, entry, 0))?
     });
     let mut partitions: Vec<Partition> = primary.collect();
     let mut number = FIRST_LOGICAL;
     for extended in entries.iter().filter(|entry| entry.is_extended()) {
-        read_logical(device, extended, &mut number, &mut partitions)?;
+        disk.read_logical(extended, &mut number, &mut partitions)?;
     }
     Ok((!partitions.is_empty()).then_some(PartitionTable {
         kind: TableKind::Mbr,
+        sector_bytes,
         partitions,
     }))
 }
 
 /// Returns whether `start` has a boot record that protects a GPT.
 pub(crate) fn is_protective(start: &[u8]) -> bool {
-    let entries = start.get(..SECTOR_LEN).and_then(entries_of);
+    let entries = start.get(..RECORD_LEN).and_then(entries_of);
     entries.is_some_and(|entries| entries.iter().any(|entry| entry.kind == PROTECTIVE))
 }
 
-/// Adds the logical partitions of the extended partition of `extended`. The next logical partition has `number`.
-fn read_logical(
-    device: &dyn BlockDevice,
-    extended: &Entry,
-    number: &mut u32,
-    partitions: &mut Vec<Partition>,
-) -> Result<()> {
-    let first = u64::from(extended.first_sector.get());
-    let mut at = first;
-    // The limit also ends a chain that forms a loop.
-    for _ in partitions.len()..MAX_PARTITIONS {
-        let offset_bytes = at * SECTOR_BYTES;
-        if offset_bytes + SECTOR_BYTES > device.size_bytes() {
-            break;
-        }
-        let mut sector = [0; SECTOR_LEN];
-        device.read_at(&mut sector, offset_bytes)?;
-        let Some(entries) = entries_of(&sector) else {
-            break;
-        };
-        // Usual tables have one logical partition, and then the place of the next table.
-        for logical in &entries[..2] {
-            if !logical.is_extended()
-                && logical.sectors.get() > 0
-                && partitions.len() < MAX_PARTITIONS
-            {
-                partitions.extend(partition(*number, logical, at, device.size_bytes()));
-                *number += 1;
+/// A device, and the size of its sectors.
+struct Disk<'d> {
+    device: &'d dyn BlockDevice,
+    sector_bytes: u64,
+}
+
+impl Disk<'_> {
+    /// Adds the logical partitions of the extended partition of `extended`. The next logical partition has `number`.
+    fn read_logical(
+        &self,
+        extended: &Entry,
+        number: &mut u32,
+        partitions: &mut Vec<Partition>,
+    ) -> Result<()> {
+        let first = u64::from(extended.first_sector.get());
+        let mut at = first;
+        // The limit also ends a chain that forms a loop.
+        for _ in partitions.len()..MAX_PARTITIONS {
+            let offset_bytes = at * self.sector_bytes;
+            if offset_bytes + RECORD_LEN as u64 > self.device.size_bytes() {
+                break;
+            }
+            let mut record = [0; RECORD_LEN];
+            self.device.read_at(&mut record, offset_bytes)?;
+            let Some(entries) = entries_of(&record) else {
+                break;
+            };
+            // Usual tables have one logical partition, and then the place of the next table.
+            for logical in &entries[..2] {
+                if !logical.is_extended()
+                    && logical.sectors.get() > 0
+                    && partitions.len() < MAX_PARTITIONS
+                {
+                    partitions.extend(self.partition(*number, logical, at));
+                    *number += 1;
+                }
+            }
+            let next = entries.iter().find(|entry| entry.is_extended());
+            match next.map(|next| u64::from(next.first_sector.get())) {
+                Some(distance) if distance > 0 => at = first + distance,
+                _ => break,
             }
         }
-        let next = entries.iter().find(|entry| entry.is_extended());
-        match next.map(|next| u64::from(next.first_sector.get())) {
-            Some(distance) if distance > 0 => at = first + distance,
-            _ => break,
+        Ok(())
+    }
+
+    /// Returns the partition of `entry`, whose first sector is counted from sector `origin`. Returns `None` if the entry
+    /// is unused or begins outside the device.
+    fn partition(&self, number: u32, entry: &Entry, origin: u64) -> Option<Partition> {
+        let (first, sectors) = (entry.first_sector.get(), entry.sectors.get());
+        if sectors == 0 {
+            return None;
         }
+        let offset_bytes = (origin + u64::from(first)) * self.sector_bytes;
+        let size_bytes = u64::from(sectors) * self.sector_bytes;
+        // If the image is truncated, the partition ends with the device.
+        let end_bytes = self.device.size_bytes().min(offset_bytes + size_bytes);
+        (offset_bytes < end_bytes).then(|| Partition {
+            number,
+            offset_bytes,
+            size_bytes: end_bytes - offset_bytes,
+            type_name: type_name(entry.kind),
+            name: String::new(),
+            is_ext: false,
+            format: None,
+        })
     }
-    Ok(())
 }
 
-/// Returns the entries in `sector`, or `None` if it does not end with the signature.
-fn entries_of(sector: &[u8]) -> Option<[Entry; 4]> {
-    if sector.get(TABLE.end..)? != SIGNATURE {
+/// Returns the entries in `record`, or `None` if it does not end with the signature.
+fn entries_of(record: &[u8]) -> Option<[Entry; 4]> {
+    if record.get(TABLE.end..)? != SIGNATURE {
         return None;
     }
-    <[Entry; 4]>::read_from_bytes(sector.get(TABLE)?).ok()
-}
-
-/// Returns the partition of `entry`, whose first sector is counted from sector `origin`. Returns `None` if the entry is
-/// unused or begins outside the device.
-fn partition(number: u32, entry: &Entry, origin: u64, device_bytes: u64) -> Option<Partition> {
-    let (first, sectors) = (entry.first_sector.get(), entry.sectors.get());
-    if sectors == 0 {
-        return None;
-    }
-    let offset_bytes = (origin + u64::from(first)) * SECTOR_BYTES;
-    let size_bytes = u64::from(sectors) * SECTOR_BYTES;
-    // If the image is truncated, the partition ends with the device.
-    let end_bytes = device_bytes.min(offset_bytes + size_bytes);
-    (offset_bytes < end_bytes).then(|| Partition {
-        number,
-        offset_bytes,
-        size_bytes: end_bytes - offset_bytes,
-        type_name: type_name(entry.kind),
-        name: String::new(),
-        is_ext: false,
-        format: None,
-    })
+    <[Entry; 4]>::read_from_bytes(record.get(TABLE)?).ok()
 }
 
 /// Returns a short name of a type.

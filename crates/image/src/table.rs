@@ -6,6 +6,9 @@ use std::fmt;
 /// The largest number of partitions that are read from a table. Tables of usual tools have at most 128.
 pub const MAX_PARTITIONS: usize = 256;
 
+/// The sizes of sectors in bytes, the usual one first.
+pub(crate) const SECTOR_BYTES: [usize; 2] = [512, 4096];
+
 /// The name of the type of members of a Linux software RAID.
 pub(crate) const LINUX_RAID: &str = "Linux RAID";
 
@@ -34,6 +37,8 @@ impl TableKind {
 pub struct PartitionTable {
     /// The kind of the table.
     pub kind: TableKind,
+    /// The size of the sectors that the table counts, in bytes: 512 or 4096.
+    pub sector_bytes: u64,
     /// The partitions, ordered by number.
     pub partitions: Vec<Partition>,
 }
@@ -89,6 +94,11 @@ impl fmt::Display for Numbers<'_> {
 }
 
 impl PartitionTable {
+    /// Returns whether a partition begins with an ext file system.
+    pub(crate) fn has_ext(&self) -> bool {
+        self.partitions.iter().any(|one| one.is_ext)
+    }
+
     /// Returns the partition with `number`. Without a number, returns the only partition with an ext file system.
     ///
     /// # Errors

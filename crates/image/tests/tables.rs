@@ -1,12 +1,14 @@
 //! Partition tables that `sfdisk` writes, and damaged ones.
 
-use larder_block::{BlockDevice, MemoryDevice};
+use larder_block::{BlockDevice, MemoryDevice, Request};
 use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
-use larder_instruments::FaultyDevice;
+use larder_instruments::{FaultyDevice, RecordingDevice};
+use larder_testkit::mbr::put_entry;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const SFDISK: &[Requirement] = &[Requirement::Tool("sfdisk")];
@@ -28,15 +30,6 @@ fn put_ext(disk: &mut [u8], offset_bytes: u64) {
 fn put(disk: &mut [u8], offset_bytes: u64, bytes: &[u8]) {
     let at = usize::try_from(offset_bytes).unwrap();
     disk[at..at + bytes.len()].copy_from_slice(bytes);
-}
-
-/// Writes the entry `number`, from 0, of an MBR.
-fn put_entry(disk: &mut [u8], number: usize, kind: u8, first: u32, sectors: u32) {
-    let entry = &mut disk[446 + 16 * number..][..16];
-    entry[4] = kind;
-    entry[8..12].copy_from_slice(&first.to_le_bytes());
-    entry[12..].copy_from_slice(&sectors.to_le_bytes());
-    disk[510..512].copy_from_slice(&[0x55, 0xAA]);
 }
 
 fn contents(disk: Vec<u8>) -> Contents {
@@ -136,7 +129,9 @@ fn gpt_with_sectors_of_4096_bytes_is_found() {
     let checksum = crc32fast::hash(header);
     header[16..20].copy_from_slice(&checksum.to_le_bytes());
     put_entry(&mut disk, 0, 0xEE, 1, 2047);
-    assert_eq!(rows(&table(disk)), [(1, 1, 2, "Linux filesystem")]);
+    let table = table(disk);
+    assert_eq!(table.sector_bytes, 4096);
+    assert_eq!(rows(&table), [(1, 1, 2, "Linux filesystem")]);
 }
 
 const MBR: &str = "label: dos
@@ -171,6 +166,45 @@ fn primary_and_logical_partitions_of_mbr_are_found() {
         NotSelected::SeveralExt(vec![2, 5, 6]).to_string(),
         "partitions 2, 5 and 6 have ext file systems"
     );
+}
+
+#[test]
+fn mbr_with_sectors_of_4096_bytes_is_found_by_its_file_systems() {
+    // A primary partition, and a logical one in an extended partition that begins at 2 MiB.
+    let mut disk = vec![0; 8 << 20];
+    put_entry(&mut disk, 0, 0x83, 256, 256);
+    put_entry(&mut disk, 1, 0x05, 512, 1024);
+    put_entry(&mut disk[2 << 20..], 0, 0x83, 256, 256);
+    assert_eq!(table(disk.clone()).sector_bytes, 512);
+    put_ext(&mut disk, 3 * MIB);
+    for number in [None, Some(1), Some(5)] {
+        let examined = examine(&MemoryDevice::new(disk.clone()), number).unwrap();
+        let table = examined.table().unwrap();
+        assert_eq!(table.sector_bytes, 4096);
+        assert_eq!(rows(table), [(1, 1, 1, "Linux"), (5, 3, 1, "Linux")]);
+        assert_eq!(table.select(None).unwrap().number, 5);
+    }
+    // With sectors of 512 bytes, there is a file system, too.
+    put_ext(&mut disk, 256 * 512);
+    let table = table(disk);
+    assert_eq!(table.sector_bytes, 512);
+    assert_eq!(table.select(None).unwrap().number, 1);
+}
+
+#[test]
+fn contents_of_all_partitions_are_known_unless_the_requested_one_has_ext() {
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x83, 2048, 2048);
+    put_entry(&mut disk, 1, 0x82, 4096, 2048);
+    put_ext(&mut disk, MIB);
+    put(&mut disk, 2 * MIB + 4086, b"SWAPSPACE2");
+    let device = MemoryDevice::new(disk);
+    for (number, swap) in [(1, None), (2, Some(Format::Swap)), (3, Some(Format::Swap))] {
+        let examined = examine(&device, Some(number)).unwrap();
+        let partitions = &examined.table().unwrap().partitions;
+        assert!(partitions[0].is_ext);
+        assert_eq!(partitions[1].format, swap, "partition {number}");
+    }
 }
 
 #[test]
@@ -255,6 +289,84 @@ fn partition_that_cannot_be_read_has_unknown_content() {
         panic!("partitions")
     };
     assert_eq!(table.select(None).unwrap().number, 2);
+}
+
+#[test]
+fn superblock_is_found_although_a_later_sector_cannot_be_read() {
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x83, 2048, 2048);
+    put_ext(&mut disk, MIB);
+    let device = Arc::new(MemoryDevice::new(disk));
+    let bad = MIB + (32 << 10);
+    let device = FaultyDevice::new(device).fail_range(bad..bad + 512);
+    let examined = examine(&device, None).unwrap();
+    assert!(examined.table().unwrap().select(None).is_ok());
+}
+
+#[test]
+fn start_of_each_partition_is_read_once() {
+    let mut disk = vec![0; 5 << 20];
+    for (number, first) in (0..).zip([2048, 4096, 6144]) {
+        put_entry(&mut disk, number, 0x83, first, 2048);
+    }
+    put_ext(&mut disk, MIB);
+    put(&mut disk, 2 * MIB + 4086, b"SWAPSPACE2");
+    let device = RecordingDevice::new(Arc::new(MemoryDevice::new(disk)));
+    examine(&device, None).unwrap();
+    let log = device.take_log();
+    let mut offsets: Vec<u64> = log.iter().map(|read| read.offset_bytes).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, [0, MIB, 2 * MIB, 3 * MIB]);
+}
+
+/// A device that counts the requests of each call.
+#[derive(Debug)]
+struct Batches {
+    inner: MemoryDevice,
+    lens: Mutex<Vec<usize>>,
+}
+
+impl BlockDevice for Batches {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.inner.read_at(buf, offset_bytes)
+    }
+
+    fn perform(
+        &self,
+        requests: Vec<Request>,
+        timeout: Option<Duration>,
+    ) -> larder_block::Result<()> {
+        self.lens.lock().unwrap().push(requests.len());
+        self.inner.perform(requests, timeout)
+    }
+}
+
+#[test]
+fn starts_of_partitions_are_requested_together() {
+    // Three primary partitions, and an extended one with 33 logical partitions of a sector.
+    let mut disk = vec![0; 1 << 20];
+    put_ext(&mut disk, 100 * 512);
+    for (number, first) in (0..).zip([100, 200, 300]) {
+        put_entry(&mut disk, number, 0x83, first, 100);
+    }
+    put_entry(&mut disk, 3, 0x05, 400, 1000);
+    for number in 0..33 {
+        let table = &mut disk[(400 + 2 * number) * 512..][..512];
+        put_entry(table, 0, 0x83, 1, 1);
+        let next = u32::try_from(2 * (number + 1)).unwrap();
+        put_entry(table, 1, 0x05, next, u32::from(number < 32));
+    }
+    let device = Batches {
+        inner: MemoryDevice::new(disk),
+        lens: Mutex::default(),
+    };
+    let examined = examine(&device, None).unwrap();
+    assert_eq!(examined.table().unwrap().partitions.len(), 36);
+    assert_eq!(*device.lens.lock().unwrap(), [16, 16, 4]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod error;
 pub mod full;
 pub mod http;
 pub mod image;
+pub mod mbr;
 pub mod medium;
 pub mod memory;
 pub mod model;

@@ -1,5 +1,5 @@
-//! The command `larder info`: shows the label, features, sizes and journal state of an image. If an image has several
-//! ext file systems or none, shows what it contains.
+//! The command `larder info`: shows the label, features, sizes and journal state of an image. Lists the partitions of an
+//! image that has any, and names other formats.
 
 use crate::args::InfoArgs;
 use crate::opening::{Opened, open_any};
@@ -13,16 +13,29 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = match open_any(&args.source)? {
-        Opened::Volume(volume) => volume.info(),
+    let (info, only) = match open_any(&args.source)? {
+        Opened::Volume(volume) => (volume.info(), None),
+        Opened::OnlyPartition {
+            volume,
+            table,
+            number,
+        } => (volume.info(), Some((table, number))),
         Opened::Other(contents) => return show_contents(&args.source.image, &contents, args.json),
     };
     let mounts = mounts_of(&args.source.image);
     if args.json {
-        write_json(&json::Image { info, mounts })?;
-    } else {
-        print_text(&info, &mounts)?;
+        let only = only.as_ref();
+        write_json(&json::Image {
+            info,
+            only_partition: only.map(|(table, number)| json::OnlyPartition::new(table, *number)),
+            mounts,
+        })?;
+        return Ok(ExitCode::SUCCESS);
     }
+    if let Some((table, _)) = &only {
+        print_partitions(table)?;
+    }
+    print_text(only.map(|(_, number)| number), &info, &mounts)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -57,6 +70,7 @@ fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<Exi
 fn print_partitions(table: &PartitionTable) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{:<14} partitions ({})", "Type", table.kind.as_str())?;
+    writeln!(out, "{:<14} of {} bytes", "Sectors", table.sector_bytes)?;
     writeln!(out)?;
     writeln!(
         out,
@@ -93,8 +107,12 @@ fn mounts_of(image: &Path) -> Vec<json::Mounted> {
     mounted.collect()
 }
 
-fn print_text(info: &Info, mounts: &[json::Mounted]) -> Result<()> {
+/// Prints `info`. If it describes the partition with the number `partition`, a list of all partitions precedes it.
+fn print_text(partition: Option<u32>, info: &Info, mounts: &[json::Mounted]) -> Result<()> {
     let mut out = io::stdout().lock();
+    if let Some(number) = partition {
+        writeln!(out, "\n{:<14} {number}", "Partition")?;
+    }
     let human = |blocks: u64| size::human(blocks.saturating_mul(info.block_size_bytes.into()));
     let mut row = |key: &str, value: &str| writeln!(out, "{key:<14} {value}");
     row("Type", info.kind)?;

@@ -2,9 +2,9 @@
 
 use super::image_path::{self, split};
 use crate::args::RmArgs;
-use crate::failure::of_path;
+use crate::failure::{CHECK_IT, of_path};
 use larder::{FileKind, Ino, Volume};
-use larder_console::{Failure, Result, name, print_error};
+use larder_console::{Failure, Result, name, print_error, print_hint};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
@@ -93,9 +93,10 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
             Ok(metadata) if metadata.kind == FileKind::Directory => {
                 if !entered.insert(ino) {
                     print_error(&format!(
-                        "{}: the directory has two names: the image is damaged; check it with e2fsck -n",
+                        "{}: the directory has two names: the image is damaged",
                         name::escaped(&path)
                     ));
+                    print_hint(CHECK_IT);
                     continue;
                 }
                 let (parent, left) = (level.ino, listed(volume, ino, &path, &mut report));

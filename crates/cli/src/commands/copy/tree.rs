@@ -3,6 +3,7 @@
 
 use super::attributes;
 use super::content::{self, failure, written};
+use crate::failure::CHECK_IT;
 use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result, name};
@@ -204,7 +205,7 @@ impl<'a> TreeCopy<'a> {
                     "directory inode {} has two names: the image is damaged",
                     metadata.ino
                 ),
-                "check the image with e2fsck -n",
+                CHECK_IT,
             ));
         }
         Ok(Level {
