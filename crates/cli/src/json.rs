@@ -86,7 +86,8 @@ impl<'t> Partitions<'t> {
 #[derive(Debug, Serialize)]
 struct Table<'t> {
     /// `GPT` or `MBR`.
-    table: &'static str,
+    #[serde(rename = "table")]
+    kind: &'static str,
     sector_bytes: u64,
     #[serde(rename = "partitions")]
     rows: Vec<Partition<'t>>,
@@ -119,7 +120,7 @@ impl<'t> Table<'t> {
             },
         };
         Self {
-            table: table.kind.as_str(),
+            kind: table.kind.as_str(),
             sector_bytes: table.sector_bytes,
             rows: table.partitions.iter().map(partition).collect(),
         }

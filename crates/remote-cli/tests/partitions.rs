@@ -48,12 +48,18 @@ fn only_partition_with_ext_is_read() {
     assert!(output.stderr.is_empty());
     let json = larder_ok(["info", "--json", &url]);
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!((&json["kind"], &json["partition"]), (&"ext4".into(), &2.into()));
+    assert_eq!(
+        (&json["kind"], &json["partition"]),
+        (&"ext4".into(), &2.into())
+    );
     let contents = json["partitions"].as_array().unwrap().iter();
     let contents: Vec<_> = contents.map(|one| one["content"].as_str()).collect();
     assert_eq!(contents, [Some("swap"), Some("ext"), None]);
     let message = larder_fails(["ls", "--partition", "1", &url]);
-    assert!(message.contains("partition 1 of") && message.contains("swap space"), "{message}");
+    assert!(
+        message.contains("partition 1 of") && message.contains("swap space"),
+        "{message}"
+    );
     let message = larder_fails(["ls", "--partition", "4", &url]);
     assert!(message.contains("there is no partition 4"), "{message}");
 }
