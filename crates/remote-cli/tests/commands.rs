@@ -221,7 +221,10 @@ fn cached_images_are_listed_and_removed() {
     let pruned = text(&["cache", "prune", "1G"]);
     assert!(pruned.starts_with("cached images removed: 0 "), "{pruned}");
     let cleared = text(&["cache", "clear"]);
-    assert!(cleared.starts_with("cached images removed: 1 "), "{cleared}");
+    assert!(
+        cleared.starts_with("cached images removed: 1 "),
+        "{cleared}"
+    );
     assert!(text(&["cache", "ls"]).contains("is empty"));
 }
 
