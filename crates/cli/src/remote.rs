@@ -153,7 +153,7 @@ pub struct CachedImage {
 /// What was removed from the disk cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruned {
-    /// The number of images that were removed.
+    /// The number of images whose cached parts were removed.
     pub images: u64,
     /// The disk space that was freed, in bytes.
     pub bytes: u64,

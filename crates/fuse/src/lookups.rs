@@ -1,17 +1,18 @@
-//! Counts how often the kernel has received the node number of each inode of a writable mount.
+//! Counts the references that the kernel holds to each inode of a writable mount.
 //!
 //! Model: the counts correspond to `nlookup` of the kernel's FUSE inodes. Each reply that contains a node
 //! number adds one to the count, and a `FORGET` request subtracts from it. While the count is not zero, the
 //! kernel may use the node even if the file has no name. Therefore the mount holds the inode until the count
 //! is zero again: the volume does not free an inode that is held.
 //!
-//! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes. A
-//! table that grows has its old and its new memory at the same time. If both tables grow at once, a node
-//! takes up to 62 bytes.
+//! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes.
+//! While a table grows, its old and new allocations coexist. If this table and the volume's table of holds
+//! grow at once, a node takes up to 62 bytes.
 //!
 //! Locking: the counts are in shards, and the lock of a shard guards its counts. The hold on an inode is
 //! acquired under the lock of its shard. Otherwise another thread could find the count of the node, and
-//! subtract from it, before the hold exists. The hold is released without the lock.
+//! subtract from it, before the hold exists. The hold is released without the lock. This is safe because holds
+//! are counted: a hold that another thread acquires meanwhile stays.
 
 use larder::Ino;
 use parking_lot::Mutex;

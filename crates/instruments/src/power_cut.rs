@@ -1,8 +1,9 @@
-//! Derives the contents that a device can have after a loss of power from the log of its changes.
+//! From the log of a device's changes, derives the contents that it can have after a power loss.
 //!
 //! Model: a disk with a volatile cache. When a flush returns, all changes that had returned before the flush
 //! began are on the medium. Of all later writes, any subset of the 512-byte sectors can be on the medium,
-//! whatever the order of the writes. All other sectors keep their previous contents. A sector is never torn.
+//! whatever the order of the writes. A later discard takes effect as a whole or not at all, independently of the
+//! writes. All other sectors keep their previous contents. A sector is never torn.
 
 use crate::faulty::split_mix;
 use crate::{ChangeRecord, OverlayDevice};
@@ -12,7 +13,8 @@ use std::ops::Range;
 /// The size of a sector, the unit that reaches the medium as a whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
 
-/// The byte that discarded ranges contain. A device may return any content; tests do not write this byte.
+/// The byte that discarded ranges contain. Discarded sectors may read as anything; this byte is one that tests do
+/// not write.
 const DISCARDED: u8 = 0xdd;
 
 /// The contents that a device can have if power is lost at a position in a log. The position only moves
@@ -119,7 +121,8 @@ struct LoggedWrite<'a> {
     untorn: &'a Range<u64>,
 }
 
-/// The rule for which of the writes since the last flush reach the medium.
+/// The rule for which of the writes since the last flush reach the medium. It does not apply to discards: each takes
+/// effect with a probability of one half.
 enum Survival {
     /// All writes before this one, and some sectors of this one: the device keeps the order of writes.
     Until(usize),
@@ -127,8 +130,8 @@ enum Survival {
     AllBut(usize),
     /// Only this write.
     Only(usize),
-    /// Each write as a whole, with this probability in eighths. A quarter of the writes are torn instead: any
-    /// of their sectors may be on the medium.
+    /// Of each write, with a probability of a quarter, any of its sectors. Otherwise the whole write, with this
+    /// probability in eighths.
     Eighths(u64),
 }
 

@@ -219,9 +219,12 @@ fn cached_images_are_listed_and_removed() {
     assert_eq!(image["stored_bytes"], json["stored_bytes"]);
     assert!(image["stored_bytes"].as_u64().unwrap() > 3_000_000);
     let pruned = text(&["cache", "prune", "1G"]);
-    assert!(pruned.starts_with("images removed: 0 "), "{pruned}");
+    assert!(pruned.starts_with("cached images removed: 0 "), "{pruned}");
     let cleared = text(&["cache", "clear"]);
-    assert!(cleared.starts_with("images removed: 1 "), "{cleared}");
+    assert!(
+        cleared.starts_with("cached images removed: 1 "),
+        "{cleared}"
+    );
     assert!(text(&["cache", "ls"]).contains("is empty"));
 }
 

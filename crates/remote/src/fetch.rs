@@ -1,17 +1,17 @@
 //! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
 //!
 //! # Permits
-//! Demand has priority over prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] permits, and
-//! keeps the permit until the read ends. A read in the background first waits for one of [`BACKGROUND_REQUESTS`]
-//! further permits. So background reads never take all permits, and some remain for reads that a thread waits
-//! for. If a thread begins to wait for a read in the background, the read no longer needs the further permit. The
-//! requests that open an object, and those that load a profile or a pack from a server, need no permit.
+//! Demand has priority over prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] request
+//! permits, and keeps it until the read ends. A background read first waits for one of [`BACKGROUND_REQUESTS`]
+//! background permits, and keeps it as long. So background reads never take all request permits, and some remain for
+//! reads that a thread waits for. If a thread begins to wait for a background read that has no background permit yet,
+//! the read no longer needs one. Reads queue for request permits in the order of their arrival, whatever their
+//! priority. The requests that open an object, and those that load a profile or a pack from a server, need no permit.
 //!
 //! # Time limit
-//! The time limit of a read begins when the read begins to wait for its permits. It begins again whenever a piece
-//! arrives: while the read waits, a piece of any read, and afterwards a piece of the read itself. So if the server does
-//! not answer, the reads in the queue fail with those in flight. If it answers, reads wait in the queue as long as
-//! necessary.
+//! The time limit of a read begins when the read begins to wait for its permits. It restarts when a piece arrives: of
+//! any read while this read is queued, and then only of this read. So if the server does not answer, the reads in the
+//! queue fail with those in flight. If it answers, reads wait in the queue as long as necessary.
 
 use crate::counters::Counters;
 use crate::error::Failure;
@@ -29,18 +29,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The maximum number of reads of a [`Fetcher`] that have a permit. Each has at most one request in flight.
+/// The number of request permits of a [`Fetcher`]. A read that has one has at most one request in flight.
 const REQUESTS: usize = 128;
-/// The number of further permits, for reads in the background.
+/// The number of background permits of a [`Fetcher`].
 const BACKGROUND_REQUESTS: usize = 96;
-/// The maximum pause after the first failed attempt since the last success. Each further pause is twice as long,
-/// up to [`MAX_PAUSE`].
+/// The maximum pause after the first failed attempt since the last success. After each further failure, the maximum is
+/// twice as long, up to [`MAX_PAUSE`]. [`jittered`] chooses the pause below the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// If a server replies to this number of attempts with the whole object, it does not support ranges.
+/// If at least this number of attempts have failed since the last success, and the server has replied to the last one
+/// with the whole object, the read fails, because the server does not support ranges. If the time limit leaves no time
+/// for another attempt, one such reply suffices.
 const WHOLE_ATTEMPTS: u32 = 3;
 
-/// The permits of a read: the further permit, unless the read is urgent, and the permit.
+/// The permits of a read: the background permit, unless the read is urgent, and the request permit.
 type Permits<'f> = (Option<SemaphorePermit<'f>>, SemaphorePermit<'f>);
 
 /// Reads ranges of one version of an object.
@@ -49,7 +51,9 @@ pub(crate) struct Fetcher {
     object: Object,
     version: Version,
     deadline: Duration,
-    all: Semaphore,
+    /// The request permits.
+    requests: Semaphore,
+    /// The background permits.
     background: Semaphore,
     /// The time at which a piece of any read arrived last.
     last_arrival: Mutex<Instant>,
@@ -96,7 +100,7 @@ impl Fetcher {
             object,
             version,
             deadline,
-            all: Semaphore::new(REQUESTS),
+            requests: Semaphore::new(REQUESTS),
             background: Semaphore::new(BACKGROUND_REQUESTS),
             last_arrival: Mutex::new(Instant::now()),
             is_offline: false,
@@ -137,7 +141,7 @@ impl Fetcher {
             attempts.start = limit_start;
             self.read_now(attempts, range, piece_bytes, deliver).await
         };
-        // The object existed when it was opened, so it was removed since then.
+        // The object existed when it was opened, so it has been removed since then.
         let read = read.await.map_err(|error| match error {
             Error::NotFound => Error::Replaced,
             error => error,
@@ -177,7 +181,7 @@ impl Fetcher {
             Either::Left(_) => None,
             Either::Right((permit, _)) => Some(permit.expect(open)),
         };
-        (background, self.all.acquire().await.expect(open))
+        (background, self.requests.acquire().await.expect(open))
     }
 
     /// Reads `rest` with as many attempts as needed.
@@ -197,7 +201,7 @@ impl Fetcher {
         }
     }
 
-    /// Requests `rest`, once. Removes the bytes that were delivered from the start of `rest`.
+    /// Requests `rest`, once. Advances `rest.start` past the delivered bytes.
     async fn attempt(
         &self,
         attempts: &mut Attempts<'_>,
@@ -243,12 +247,12 @@ async fn first(
 }
 
 /// The attempts to read a range. Each piece that arrives is a success. After a success, the time limit, the pauses
-/// and the count of failed attempts begin again.
+/// and the count of failed attempts restart.
 pub(crate) struct Attempts<'m> {
     meter: &'m Meter,
     /// The maximum time without a success.
     deadline: Duration,
-    /// The time at which the time limit began: the time of the last success, or an earlier time if there was none.
+    /// The time of the last success; before the first one, the time at which the time limit of the read began.
     start: Instant,
     /// The number of attempts that have failed since `start`.
     failed: u32,
@@ -278,7 +282,7 @@ impl<'m> Attempts<'m> {
         Ok(head)
     }
 
-    /// Awaits a step of an attempt, at most until the deadline has passed since the last success.
+    /// Awaits a step of an attempt, at most until `deadline` has passed since `start`.
     pub(crate) async fn in_time<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
@@ -297,7 +301,7 @@ impl<'m> Attempts<'m> {
     /// Pauses after an attempt that failed with `failure`.
     ///
     /// # Errors
-    /// If no further attempt is made, because it could not succeed, or because the deadline would pass before it.
+    /// If there is no further attempt, because it could not succeed, or because it would begin after the time limit.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         let counters = &self.meter.counters;
         counters.set_last_failure(failure.to_string());
@@ -365,7 +369,7 @@ mod tests {
     fn read_in_the_queue_fails_if_nothing_arrives_for_any_read() {
         in_runtime(async {
             let fetcher = fetcher(Duration::from_millis(50)).await;
-            let _others = fetcher.all.acquire_many(128).await.unwrap();
+            let _others = fetcher.requests.acquire_many(128).await.unwrap();
             let failed = Error::Deadline(fetcher.deadline, Failure::no_answer());
             assert_eq!(read(&fetcher).await, Err(failed));
             assert_eq!(fetcher.counters().to_counts().requests, 1);

@@ -1,9 +1,9 @@
 //! The dirty blocks of a file, and their reservations. The content of a dirty block is not on the
 //! device yet.
 //!
-//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree. One difference: the
-//! state is recorded for each block, not for each page. If a page is larger than a block, only some
-//! of its blocks may be dirty, and write-back does not allocate the others.
+//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree. Unlike `PG_dirty`, and
+//! like these extents, the state is recorded for each block, not for each page. If a page has several
+//! blocks, some can be dirty and others clean. Write-back does not allocate the clean ones.
 //!
 //! Cost: about 50 bytes for each run in each set of blocks.
 
@@ -110,8 +110,8 @@ pub(crate) struct Dirty {
     pub(crate) delayed: BlockSet,
     /// The unmapped blocks that a writer is about to make dirty. They then become delayed.
     pub(crate) expected: BlockSet,
-    /// The blocks that are mapped as unwritten and are dirty, or are about to become dirty.
-    /// Write-back converts them to written.
+    /// The blocks mapped as unwritten that are dirty or about to become dirty. Write-back converts
+    /// them to written.
     pub(crate) converting: BlockSet,
     /// The space for the content of the delayed and expected blocks.
     pub(crate) reservation: Option<Reservation>,
@@ -119,8 +119,8 @@ pub(crate) struct Dirty {
     /// case.
     pub(crate) for_mapping: Option<MappingReservation>,
     /// The blocks that write-back is writing now. A thread that is about to change them must wait
-    /// until the write-back ends. It must not rely on the pins of the pages, because write-back may
-    /// release the pins earlier.
+    /// until the write-back ends. Waiting until the pages are unpinned is not enough, because
+    /// write-back may unpin them before it ends.
     pub(crate) writing: Option<Range<u64>>,
 }
 

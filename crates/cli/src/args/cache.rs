@@ -7,10 +7,10 @@ use std::path::PathBuf;
 /// List or remove cached parts of images at URLs
 ///
 /// In a cache on disk, larder stores the parts of images that it has read from a server. The cache
-/// takes at most 10G, unless --cache-disk-size sets another limit for a command that reads an image.
-/// When the cache is full, larder removes the parts of the least recently used image that is not in
-/// use, so these commands are rarely needed. They remove only cached parts, never an image, and keep
-/// the parts of images that are in use.
+/// takes at most 10G. Commands that read an image can set another limit with --cache-disk-size.
+/// When the cache is full, larder removes the parts of the least recently used images that are not in
+/// use, so these commands are rarely needed. They remove only cached parts, never an image on a
+/// server, and keep the parts of images that are in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ pub(crate) enum CacheCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CacheDirArgs {
     /// The directory, unless it is the default.
-    // The help is separate, because it would need backticks, and would show them.
+    // The help text is separate: in a doc comment, it would need backticks, which clap would show.
     #[arg(
         long,
         value_name = "DIR",

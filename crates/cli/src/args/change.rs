@@ -22,11 +22,12 @@ fn hide_unusable(arg: Arg) -> Arg {
 /// files in the image are unchanged.
 ///
 /// If the destination does not exist, the file belongs to you and has the permissions of the source,
-/// without the source's set-id and sticky bits. If the destination directory has a set-group-ID bit or a
-/// default ACL, it applies to the new file as usual.
-/// For standard input, the permissions are 666 minus the umask. If the destination is an existing file,
-/// its content is replaced, and its owner, permissions, extended attributes and the flags A, c, d, j, s,
-/// S, t and u of chattr(1) are kept. Other hard links to the existing file keep the old content.
+/// without the source's set-id and sticky bits. For standard input, the permissions are 666 minus the
+/// umask. A set-group-ID bit or default ACL of the destination directory applies to the new file as usual.
+///
+/// If the destination is an existing file, its content is replaced, and its owner, permissions, extended
+/// attributes and the flags A, c, d, j, s, S, t and u of chattr(1) are kept. Other hard links to the
+/// existing file keep the old content.
 #[derive(Debug, Args)]
 #[command(
     mut_args(hide_unusable),

@@ -1,4 +1,4 @@
-//! The command `larder cache`: lists and removes images in the disk cache.
+//! The command `larder cache`: lists images with parts in the disk cache, and removes these parts.
 
 use crate::args::{CacheArgs, CacheCommand, CacheDirArgs};
 use crate::remote::{self, CachedImage, RemoteImages};
@@ -36,7 +36,7 @@ fn prune(images: &dyn RemoteImages, directory: &CacheDirArgs, max_bytes: u64) ->
     };
     writeln!(
         io::stdout().lock(),
-        "images removed: {} ({}); remaining: {}{in_use}",
+        "cached images removed: {} ({}); remaining: {}{in_use}",
         pruned.images,
         human(pruned.bytes),
         human(pruned.left_bytes),

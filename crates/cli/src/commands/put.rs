@@ -21,8 +21,8 @@ use std::process::ExitCode;
 /// The size of the buffer for one read and one write, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The flags that a new file takes from the file that it replaces. They are flags that chattr(1) can set.
-/// Flags that forbid replacing a file are not among them.
+/// The flags of chattr(1) that are copied from a replaced file to the new one. Flags that forbid replacing a file are
+/// not among them.
 const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -75,8 +75,8 @@ impl Source {
     }
 }
 
-/// Writes `source` to `path`. If a file exists there, the new file replaces it, and takes its owner,
-/// permissions and attributes.
+/// Writes `source` to `path`. If a file exists there, the new file replaces it, with the same owner,
+/// permissions, extended attributes and [`KEPT_FLAGS`].
 fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     let failed = |error: larder::Error| of_path(path, &error);
     let target = match volume.resolve(path) {
@@ -128,7 +128,7 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies everything except the content from the file `replaced` to the file `new`.
+/// Copies the owner, permissions, extended attributes and [`KEPT_FLAGS`] from `replaced` to `new`.
 fn keep(volume: &Volume, replaced: &Metadata, new: Ino) -> larder::Result<()> {
     let owner = SetAttributes {
         uid: Some(replaced.uid),

@@ -3,10 +3,9 @@
 //! Model: each receiver answers the requests that it receives, one after the other. A request that would wait for the
 //! device is [passed](super::passing) to a worker, with these exceptions, in which the receiver itself waits:
 //!
-//! - The request is large, which usually only writes are, and enough other receivers stay free. Passing the request
-//!   would copy its data.
-//! - The request is not small, and with a copy of it, the copies of passed requests would take more than
-//!   [`MAX_PASSED_BYTES`].
+//! - The request is large (usually a write), and enough other receivers remain free. Passing the request would copy its
+//!   data.
+//! - The request is not small, and copying it would raise the total size of copies above [`MAX_PASSED_BYTES`].
 //! - The mount is read-only, another receiver is idle, and the request does not end when its program is killed
 //!   ([`Ending::Never`]). This avoids waking a worker.
 //! - The session has no workers.
@@ -16,9 +15,9 @@
 //!    receiver waits only if `idle` counts another one. When the last idle receiver takes a request, `idle` becomes 0,
 //!    so this receiver must not wait: if its request would wait, it passes the request to a worker.
 //! 2. On a writable mount with several receivers, at least one receiver other than the [follower](Role::Follower) does
-//!    not wait for the device, unless no further copy of a request fits into [`MAX_PASSED_BYTES`]. `waiting` counts
-//!    those that may wait, including the follower. The follower alone does not suffice, because it shares the processor
-//!    of the program that sends requests.
+//!    not wait for the device, unless no further copy of a request fits into [`MAX_PASSED_BYTES`]. `waiting` counts the
+//!    receivers with permission to wait, including the follower. The follower alone does not suffice, because it shares
+//!    the processor of the program that sends requests.
 //!
 //! # Memory
 //! If no further copy of a request fits into [`MAX_PASSED_BYTES`], all receivers may wait. Further requests then stay
@@ -41,14 +40,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The memory for the headers of a request, in bytes.
 const HEADER_BYTES: usize = 4096;
-/// A receiver may itself wait for the device while it answers a request whose argument has at least this length, in
-/// bytes, if [`Receivers::permit`] permits it.
+/// The minimum argument length of a large request, in bytes. See [`Receivers::permit`].
 const LARGE_BYTES: usize = 256 << 10;
 /// The maximum memory for the copies of passed requests, in bytes, not counting [small](SMALL_BYTES) requests. It has
 /// room for about one request of the maximum size for each of 16 workers, the default of `threads=`.
 const MAX_PASSED_BYTES: usize = 16 << 20;
-/// A request whose argument has at most this length, in bytes, may be passed in any case. A copy of this length takes
-/// less memory than the thread of the program that waits for the reply.
+/// The maximum argument length of a small request, in bytes. Small requests may be passed in any case: a copy of this
+/// length takes less memory than the thread of the program that waits for the reply.
 const SMALL_BYTES: usize = 4096;
 
 /// What the receivers of a session share.
@@ -62,9 +60,9 @@ pub(super) struct Receivers {
     pub(super) parking: Option<Parking>,
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
-    /// The value of `waiting` at which only the follower gets a further permission to wait.
+    /// While `waiting` is at least this, only the follower is permitted to wait.
     pub(super) most_waiting: usize,
-    /// The number of receivers, including the follower, that have a permission to wait for the device now.
+    /// The number of receivers, including the follower, that have permission to wait for the device now.
     pub(super) waiting: AtomicUsize,
     /// The memory for copies of passed requests, in bytes. Small requests are not counted.
     pub(super) passed_bytes: Arc<AtomicUsize>,
@@ -138,8 +136,8 @@ impl Receivers {
 
     /// Permits the calling receiver to wait for the device while it answers a request whose argument has
     /// `argument_bytes`. Returns `None` if the argument is shorter than [`LARGE_BYTES`]. A receiver that is not the
-    /// follower also gets `None` if `waiting` has reached `most_waiting`, so that another one is left besides the
-    /// follower. `waiting` includes the follower, so one receiver fewer is permitted to wait while the follower waits.
+    /// follower also gets `None` while `waiting` is at least `most_waiting`, so that another one is left besides the
+    /// follower. `waiting` includes the follower, so one other receiver fewer may wait while the follower waits.
     ///
     /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
     /// long, the watcher of `parking` wakes another receiver for the next requests.

@@ -7,16 +7,16 @@
 //! - Ranges are joined across a gap of at most [`MAX_GAP_UNITS`], because fetching the gap takes less time than another
 //!   request.
 //! - Ranges are joined across a larger gap only if there are more than [`REQUESTS`] requests.
-//! - At most a fifth of all fetched units are in gaps. Therefore, if the units of a profile are far apart, there are
-//!   more than [`REQUESTS`] requests. A pack needs only one.
+//! - At most a fifth of all fetched units are in gaps. Therefore, if the units of a profile are far apart, more than
+//!   [`REQUESTS`] requests can remain. A pack needs only one.
 //!
-//! The requests have the order of the first use of their units. At most [`REQUESTS`] are in flight at once, so that
-//! the units that are needed first arrive first.
+//! The requests have the order of the first use of their units. At most [`REQUESTS`] are in flight at once, so that the
+//! units that are needed first arrive first. Requests that a thread waits for are not counted.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The maximum number of requests in flight.
+/// The maximum number of requests in flight, not counting those that a thread waits for.
 pub(super) const REQUESTS: usize = 16;
 /// The maximum length of a gap that is joined even if there are at most [`REQUESTS`] requests: 256 KiB.
 const MAX_GAP_UNITS: u64 = 4;

@@ -66,8 +66,8 @@ fn claim(units: &Units, numbers: impl IntoIterator<Item = u64>) -> Option<Claims
     Some(claims)
 }
 
-/// Fetches runs of units, in order, and at most [`REQUESTS`] at once. A run that a thread waits for does not wait for
-/// its turn.
+/// Fetches runs of units, in order, at most [`REQUESTS`] at once. A run that a thread waits for is fetched without
+/// waiting for its turn.
 async fn fetch_all(units: Arc<Units>, runs: Vec<(Range<u64>, Claims)>) {
     let permits = Semaphore::new(REQUESTS);
     let fetches = stream::iter(runs).for_each_concurrent(None, async |(run, claims)| {

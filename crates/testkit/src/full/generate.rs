@@ -6,20 +6,21 @@ use larder::Fallocate;
 
 /// The number of rounds in a sequence. In most rounds, space runs out.
 const ROUNDS: u64 = 10;
-/// The lengths of the regions, from the start of a file, in which offsets are chosen. They limit the sizes of
-/// the files. The filler uses the remaining space.
+/// [`Generator::border`] chooses an offset below one of these limits, so that the files remain small. The filler
+/// uses the remaining space.
 const REGIONS_BYTES: [u64; 4] = [64 << 10, 512 << 10, 1 << 20, 3 << 20];
-/// Ranges start and end at multiples of these units.
+/// [`Generator::border`] returns a multiple of one of these units. Some lengths are a unit plus or minus one.
 const UNITS_BYTES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 const PAGE_BYTES: u64 = 4096;
-/// The distances from the end of the previous change to the start of the next one.
+/// The maximum distances back from the end of the last change to an offset near it, before the offset is rounded
+/// down.
 const NEAR_BYTES: [u64; 3] = [8 << 10, 128 << 10, 1 << 20];
 
 struct Generator {
     random: Random,
     mix: Mix,
     limits: Limits,
-    /// For each file, the end of the last change that gave it content or space.
+    /// For each file, the end of its last write or allocation. Other changes, such as copies, are not recorded.
     ends_bytes: [u64; FILES.len()],
     steps: Vec<Step>,
 }
@@ -110,15 +111,15 @@ impl Generator {
         FILES[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// Returns an offset on a block boundary.
+    /// Returns a multiple of one of [`UNITS_BYTES`]. It is a block boundary, unless blocks are larger than the unit.
     fn border(&mut self) -> u64 {
         let region = self.pick(&REGIONS_BYTES, 1 << 20);
         let unit = self.pick(&UNITS_BYTES, PAGE_BYTES);
         self.random.below(region / unit) * unit
     }
 
-    /// Returns an offset in the part that was last added to the file, so that steps overlap, or on or
-    /// near a block boundary.
+    /// Returns an offset shortly before the end of the last change, so that steps overlap, or at or shortly after
+    /// a [`border`](Self::border).
     fn offset(&mut self, file: FileNo) -> u64 {
         if self.one_in(2) {
             let end_bytes = self.ends_bytes[file.index()];
@@ -144,7 +145,7 @@ impl Generator {
             2 => self.pick(&UNITS_BYTES, PAGE_BYTES) + 1,
             3 => (1 + self.random.below(64)) * PAGE_BYTES,
             4 => 1 + self.random.below(64 << 10),
-            // Larger than the page cache.
+            // Usually long enough for a write that bypasses the page cache.
             5 => (256 << 10) + self.random.below(800 << 10),
             6 => (64 + self.random.below(256)) * PAGE_BYTES,
             _ => (1 + self.random.below(16)) << 10,

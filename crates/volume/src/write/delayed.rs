@@ -3,9 +3,9 @@
 //!
 //! Model: `ext4_da_reserve_space`. One difference: Larder also reserves the blocks that the mapping
 //! needs in the worst case. Linux relies on a pool of blocks that the file system sets aside for
-//! mappings, and guarantees nothing for files with indirect blocks. Write-back of a file releases
-//! its surplus reservations. Therefore a write that finds no space writes back all files, and tries
-//! again.
+//! mappings, and guarantees nothing for files with indirect blocks. Larder over-reserves, and
+//! releases the surplus when it writes a file back. So a write that finds no space writes back all
+//! files, and tries again.
 //!
 //! # Invariants
 //! 1. Delayed blocks have a reservation for their content and mapping. While write-back holds a

@@ -8,14 +8,15 @@ use larder_lab::trace::procfs::KeyTable;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Record the accesses to the kernel's caches, or the keys of another table
+/// Record accesses to the kernel's caches, or which processes, users or memory areas exist
 ///
 /// With --kernel, the command requires root. It uses the tracepoints of the page cache, readahead, block devices
 /// and ext4 in a separate tracing instance, which does not affect other tracing and is removed at the end. The
 /// accesses of larder lab record itself are not recorded.
 ///
-/// With --keys, the command records which keys a table of the kernel contains. It scans /proc four times a second.
-/// The trace contains only numbers: no names, paths or command lines.
+/// With --keys, the command records which process IDs, user IDs or memory areas exist (see Tables below). It scans
+/// /proc (for users, also /etc/passwd) up to four times a second. The trace contains only numbers: no names, paths or
+/// command lines.
 ///
 /// If COMMAND is given, the recording ends when COMMAND exits. If --seconds is given, it ends after that time.
 /// Ctrl-C always ends the recording. docs/traces.md describes the rows of a trace, and what is not recorded. To
@@ -24,9 +25,9 @@ use std::path::PathBuf;
 #[command(group = ArgGroup::new("source").required(true))]
 #[command(after_help = "\
 Tables of --keys:
-  processes  the numbers of processes and threads
+  processes  the IDs of processes and threads
   users      the user IDs of processes, and those of the accounts in /etc/passwd
-  areas      the memory areas of processes: the number of the process and the first page; requires
+  areas      the memory areas of processes: the ID of the process and the first page; requires
              root for the processes of other users
 
 Examples:
@@ -41,8 +42,8 @@ kernel_events (received from the kernel), lost (events that the kernel discarded
 read_bytes, writes, written_bytes}, windows {sync, async} (synchronous and asynchronous
 readahead), missing_tracepoints [names of tracepoints that this kernel does not have]
 
-JSON of --keys: output, events, scans, keys (number of different keys), peak (most keys in a scan),
-unreadable (most processes in a scan whose files could not be read)")]
+JSON of --keys: output, events, scans, keys (number of different keys), peak (largest number of keys
+in one scan), unreadable (largest number of unreadable processes in one scan)")]
 pub(crate) struct RecordArgs {
     /// Record the caches of the running kernel
     #[arg(long, group = "source")]
@@ -85,7 +86,7 @@ pub(crate) struct RecordArgs {
     /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Command to run and record, with its child processes
+    /// Command to run; with --kernel, only it and its child processes are recorded
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! Records the keys of a table of the kernel that is not one of the caches.
+//! Records the keys of a kernel table that is not a cache: processes, users or memory areas.
 
 use super::args::RecordArgs;
 use super::failure::failure;
@@ -25,7 +25,7 @@ struct Summary {
 }
 
 pub(super) fn run(args: &RecordArgs, table: KeyTable) -> Result<ExitCode> {
-    // The description contains no command: a recording of keys contains nothing but numbers.
+    // The description contains no command: a recording of keys contains only numbers.
     let info = TraceInfo {
         source: format!("keys of {}, kernel {}", table.as_str(), kernel_release()),
         began_unix_s: now_unix_s(),

@@ -1,5 +1,5 @@
-//! The command `larder lab record`: records the accesses to the kernel's caches, or the keys of another table,
-//! in a trace.
+//! The command `larder lab record`: records in a trace the accesses to the kernel's caches, or which processes, users
+//! or memory areas exist.
 
 mod args;
 mod failure;

@@ -1,4 +1,4 @@
-//! Records the keys of tables outside of the caches: of processes, of users and of memory areas.
+//! Records the keys of kernel tables that are not caches: processes, users and memory areas.
 //!
 //! # Model
 //! Lever 2000, section 6, leaves "the uid and pid hash tables, and the vma data structures" to future work. No
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 /// The time between the end of a scan and the start of the next one.
 const SCAN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A table outside of the caches, whose keys can be recorded.
+/// A kernel table that is not a cache, and whose keys can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyTable {
     /// The numbers of processes and their threads.
@@ -83,7 +83,7 @@ pub struct KeySummary {
     pub keys: u64,
     /// The largest number of keys in a scan.
     pub peak: u64,
-    /// The largest number of unreadable processes in a scan: this process may not read their files.
+    /// The largest number of processes in a scan whose files the recording process may not read.
     pub unreadable: u64,
 }
 
