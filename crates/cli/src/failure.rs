@@ -117,7 +117,9 @@ pub(crate) fn of_image(
 /// Returns a hint for a `message` that advises the use of e2fsck or tune2fs, if the file system at `offset_bytes` does
 /// not begin with the image.
 pub(crate) fn e2fsprogs_hint(message: &str, image: &Path, offset_bytes: u64) -> Option<String> {
-    let advises = ["e2fsck", "tune2fs"].iter().any(|program| message.contains(program));
+    let advises = ["e2fsck", "tune2fs"]
+        .iter()
+        .any(|program| message.contains(program));
     let name = e2fsprogs_name(image, offset_bytes).filter(|_| advises)?;
     Some(format!("for e2fsck and tune2fs, the file system is {name}"))
 }
@@ -206,9 +208,8 @@ mod tests {
 
     #[test]
     fn advice_to_use_e2fsprogs_names_the_offset_of_a_partition() {
-        let hint = |message, offset_bytes| {
-            e2fsprogs_hint(message, Path::new("disk.img"), offset_bytes)
-        };
+        let hint =
+            |message, offset_bytes| e2fsprogs_hint(message, Path::new("disk.img"), offset_bytes);
         for message in ["run e2fsck first", "run tune2fs -f -E clear_mmp"] {
             assert_eq!(
                 hint(message, 512).as_deref(),

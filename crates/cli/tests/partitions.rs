@@ -183,8 +183,16 @@ fn hint_for_a_damaged_partition_names_its_offset() {
     file.write_all_at(&[0xff; 4], MIB + 1024 + 24).unwrap();
     let disk = disk.to_str().unwrap();
     let hint = format!("hint: check the file system with e2fsck -n '{name}'");
-    assert_fails(&larder(["ls", "--partition", "1", disk]), 1, &["superblock", &hint]);
-    assert_fails(&larder(["ls", "--offset", "1M", disk]), 1, &["superblock", &hint]);
+    assert_fails(
+        &larder(["ls", "--partition", "1", disk]),
+        1,
+        &["superblock", &hint],
+    );
+    assert_fails(
+        &larder(["ls", "--offset", "1M", disk]),
+        1,
+        &["superblock", &hint],
+    );
 }
 
 #[test]

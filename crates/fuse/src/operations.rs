@@ -397,7 +397,10 @@ mod tests {
             return;
         };
         let ino = volume.create(Ino::ROOT, b"a", &NEW).unwrap().ino;
-        assert_eq!(volume.write_at(ino, &vec![7; 64 << 10], 0).unwrap(), 64 << 10);
+        assert_eq!(
+            volume.write_at(ino, &vec![7; 64 << 10], 0).unwrap(),
+            64 << 10
+        );
         volume.sync().unwrap();
         let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         assert_eq!(operations.count_lookup(&entry), Ok(()));
