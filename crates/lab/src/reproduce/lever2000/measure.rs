@@ -1,8 +1,7 @@
 //! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is represented by a volume with the kernel's hash tables. The volume stays open during all runs
-//! of a table of the document. A run consists of as many *passes* as are needed to reach the minimum duration of a
+//! A kernel is represented by a volume with the kernel's hash tables. A run consists of as many *passes* as are needed to reach the minimum duration of a
 //! run. A pass creates new homes for the users, starts all users at the same time, and measures time and counts
 //! until the last user is done. After its script, each user runs [programs](super::programs), lists its
 //! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a
@@ -14,10 +13,11 @@
 //! last. The processors' caches then contain the memory of another kernel when a turn begins; this is the same for all
 //! kernels, whose predecessor is nearly always the same.
 //!
-//! Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can resume. Before the
-//! first round, and before the first round after an interruption, the caches of the volumes are empty. Passes that are
-//! not measured fill them: one after an interruption; before the first round, all those that determine the
-//! [plan](Plan).
+//! Each round has new volumes, on new views of the same image. A pass that is not measured fills their caches.
+//! Otherwise, names of removed homes would collect in the dentry caches, and each round would walk longer chains and
+//! have less memory for pages than the round before.
+//!
+//! Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can resume.
 //!
 //! No thread writes back in the background, because it would disturb the kernel that runs at that time. The
 //! homes are synced before the users start.
@@ -202,19 +202,21 @@ impl Image {
             buffers_after: (table.cache == Some(CacheKind::Buffer))
                 .then(|| BUFFERS_AFTER / u64::from(size.divisor)),
         };
-        let volumes: Vec<Volume> = (table.kernels.iter())
-            .map(|kernel| self.open(kernel, memory_bytes))
-            .collect::<Result<_, _>>()?;
-        for volume in &volumes {
-            load.pass(volume, Pass::Other)?;
-        }
+        let volumes = || -> Result<Vec<Volume>, Error> {
+            let volumes = (table.kernels.iter()).map(|kernel| {
+                let volume = self.open(kernel, memory_bytes)?;
+                load.pass(&volume, Pass::Other)?;
+                Ok(volume)
+            });
+            volumes.collect()
+        };
         let plan = match plan {
             Some(plan) => plan,
-            None => load.plan(&volumes, size)?,
+            None => load.plan(&volumes()?, size)?,
         };
         for number in stored + 1..=rounds as usize {
             let is_last = number == rounds as usize;
-            let runs = load.round(&volumes, plan, is_last, run_done)?;
+            let runs = load.round(&volumes()?, plan, is_last, run_done)?;
             let finished = FinishedRound {
                 table: table.number,
                 users,
@@ -223,7 +225,6 @@ impl Image {
             };
             state.add(finished).map_err(Error::State)?;
         }
-        volumes.iter().try_for_each(Volume::close)?;
         Ok(())
     }
 }
@@ -420,4 +421,36 @@ impl CacheFigures {
 )]
 fn whole(number: f64) -> u32 {
     number.ceil().max(1.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernels::TABLES;
+    use super::*;
+    use crate::operations::Operations;
+    use larder_testkit::report_skipped;
+
+    /// With one user, counts do not depend on the order in which threads run.
+    #[test]
+    fn each_round_begins_with_the_same_caches() {
+        let size = Size::quick(2000);
+        let image = match Image::new(Operations::sdm(), 1, &size) {
+            Ok(image) => image,
+            Err(Error::Mke2fs(missing)) => return report_skipped(&missing),
+            Err(error) => panic!("{error}"),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let (mut state, _) = State::open(size, &dir.path().join("state")).unwrap();
+        let table = &TABLES[0];
+        let published = table.loads[0];
+        assert_eq!(size.users(published), 1);
+        image.load(table, 1, &size, &mut state, &mut || ()).unwrap();
+        let counts = |round: &FinishedRound| -> Vec<Counts> {
+            let caches = round.runs.iter().flat_map(|run| &run.caches);
+            caches.map(|cache| cache.counts).collect()
+        };
+        let mut rounds = state.rounds(table.number, 1).map(counts);
+        let first = rounds.next().unwrap();
+        assert_eq!(rounds.next(), Some(first));
+    }
 }

@@ -141,7 +141,7 @@ impl Lever2000 {
              the noise. Counts of links decide where possible. They have no interval, because they are the same in \
              each run except for effects of concurrency. Throughputs are compared in pairs of runs in the same round: \
              the ratio is their geometric mean, with a 95% interval from a bootstrap over pairs, which requires five \
-             pairs. All rounds are compared, because the caches are warm before the first one. The same ratios by \
+             pairs. All rounds are compared, because the caches are filled before each one. The same ratios by \
              processor time are listed, but do not decide. The interval of a published throughput follows from the \
              printed deviation. The interval of a ratio of deviations assumes normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
