@@ -100,7 +100,15 @@ pub enum Error {
     /// The session with the kernel failed. Errno: the errno of the contained error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
-    /// Requests must be passed through `io_uring`, which is not possible. Errno: the errno of the contained error.
+    /// Requests must be passed through `io_uring`, which the kernel does not offer. Errno: `EOPNOTSUPP`.
+    #[error(
+        "cannot use io_uring for requests of the kernel: the kernel does not offer it to FUSE servers"
+    )]
+    IoUringOff,
+    /// Requests must be passed through `io_uring`, but its rings cannot be set up. With [`Transport::Auto`]: the kernel
+    /// waits for rings that a security module does not permit. Errno: the errno of the contained error.
+    ///
+    /// [`Transport::Auto`]: crate::Transport::Auto
     #[error("cannot use io_uring for requests of the kernel: {0}")]
     NoIoUring(io::Error),
     /// The server failed to start. Errno: the errno of the contained error.

@@ -1,6 +1,7 @@
 //! Hints for the user on errors of mounting and unmounting.
 
 use crate::{Error, Transport, mount_of};
+use std::io::ErrorKind;
 
 /// The hint for a path that is not the mount point of an image.
 const LIST_MOUNTS: &str =
@@ -34,10 +35,16 @@ impl Error {
                 "as root, add the line user_allow_other to /etc/fuse.conf; or mount as root"
                     .to_owned()
             }
-            Self::NoIoUring(_) => format!(
+            Self::IoUringOff => format!(
                 "on Linux 6.14 or later, as root: echo Y > {}; or use --transport auto",
                 Transport::URING_PARAMETER
             ),
+            Self::NoIoUring(error) if error.kind() == ErrorKind::PermissionDenied => {
+                "as root: sysctl kernel.io_uring_disabled=0; in a container, the seccomp profile \
+                 must also permit io_uring; or use --transport dev"
+                    .to_owned()
+            }
+            Self::NoIoUring(_) => "use --transport dev".to_owned(),
             Self::NeedsRoot(option) => format!("leave out -o {option}, or mount as root"),
             Self::Busy(path) => format!(
                 "end the programs that use it (fuser -vm {0} lists them), or detach it now: \
@@ -68,5 +75,25 @@ impl Error {
             Self::Observe(error) => return error.hint(),
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn hint_on_io_uring_names_what_root_must_set() {
+        let hint = Error::IoUringOff.hint().unwrap();
+        let command = "as root: echo Y > /sys/module/fuse/parameters/enable_uring";
+        assert!(hint.contains(command), "{hint}");
+        let hint = Error::NoIoUring(Errno::PERM.into()).hint().unwrap();
+        assert!(
+            hint.contains("as root: sysctl kernel.io_uring_disabled=0"),
+            "{hint}"
+        );
+        let hint = Error::NoIoUring(Errno::NFILE.into()).hint().unwrap();
+        assert_eq!(hint, "use --transport dev");
     }
 }

@@ -7,7 +7,9 @@ use std::str::FromStr;
 /// How the kernel passes requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Through `io_uring` if the kernel offers it and a ring can be created, otherwise through /dev/fuse.
+    /// Through `io_uring` if the kernel offers it and the rings can be set up, otherwise through /dev/fuse. Also through
+    /// /dev/fuse if [`MountOptions::threads`] is 1, or if the mount is writable and the server lacks the capability
+    /// `CAP_SYS_NICE`, without which small changes are slower over `io_uring`.
     #[default]
     Auto,
     /// Through `io_uring`, which needs Linux 6.14 and the parameter `enable_uring` of the kernel module `fuse`.

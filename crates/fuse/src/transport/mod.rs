@@ -1,8 +1,9 @@
 //! Receives the requests of the kernel and sends the replies.
 //!
 //! There are two transports: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
-//! ([`receivers`]). One is chosen in the handshake ([`start`]). Both parse requests with [`crate::protocol`] and pass
-//! them to a [`Handler`]. For a volume, the handler is in [`requests`], and calls [`Operations`].
+//! ([`receivers`]). One is chosen in the handshake ([`start`]), before any request is answered. Both parse requests with
+//! [`crate::protocol`] and pass them to a [`Handler`]. For a volume, the handler is in [`requests`], and calls
+//! [`Operations`].
 
 mod attributes;
 mod device;
@@ -32,9 +33,11 @@ pub(crate) use handler::{Outcome, Waiting};
 use larder::Volume;
 use parking::Parking;
 use passing::Passing;
-use queues::Queues;
+use policy::can_change_policy;
+use queues::{QueueThreads, Queues};
 use receivers::Receivers;
 use requests::Requests;
+use ring::decline;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,8 +56,8 @@ pub(crate) struct Session {
     connection: Arc<Connection>,
     receivers: Receivers,
     receiver_count: usize,
-    /// The rings, if the transport is `io_uring`.
-    queues: Option<Queues>,
+    /// The threads of the rings, if the transport is `io_uring`.
+    queues: Option<QueueThreads>,
     collects_writes: bool,
 }
 
@@ -66,7 +69,7 @@ pub(crate) fn start(
     options: &MountOptions,
 ) -> Result<Session> {
     let collects_writes = || write_back::choose(&volume, entry, options);
-    let handshake = Handshake::perform(device, options, collects_writes)?;
+    let handshake = Handshake::perform(device, options, collects_writes, Queues::new)?;
     let requests = Requests::new(
         Operations::new(volume, options),
         Arc::clone(&handshake.connection),
@@ -84,7 +87,7 @@ pub(crate) fn start_with(
     device: OwnedFd,
     options: &MountOptions,
 ) -> Result<Session> {
-    let handshake = Handshake::perform(device, options, || false)?;
+    let handshake = Handshake::perform(device, options, || false, Queues::new)?;
     handshake.session(handler, options)
 }
 
@@ -92,26 +95,29 @@ pub(crate) fn start_with(
 struct Handshake {
     connection: Arc<Connection>,
     agreement: Agreement,
-    queues: Option<Queues>,
+    queues: Option<QueueThreads>,
 }
 
 impl Handshake {
     /// Performs the handshake. If the kernel can collect written data, calls `collects_writes`, which decides whether
-    /// the kernel does so.
+    /// the kernel does so. If the transport may be `io_uring`, calls `create_queues`.
     fn perform(
         device: OwnedFd,
         options: &MountOptions,
         collects_writes: impl FnOnce() -> bool,
+        create_queues: impl FnOnce(&Arc<Connection>) -> io::Result<Queues>,
     ) -> Result<Self> {
         let connection = Arc::new(Connection(device));
         let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
-        let queues = choose(&connection, &offer, options)?;
+        let queues = choose(&offer, options, || create_queues(&connection))?;
         let chosen = Chosen {
             io_uring: queues.is_some(),
             write_back: offer.has_write_back() && collects_writes(),
         };
         let agreement = offer.accept(options, chosen);
         connection.reply(unique, Ok(agreement.reply.as_bytes()));
+        let queues = queues.map(|queues| register(queues, &connection, options));
+        let queues = queues.transpose()?.flatten();
         Ok(Self {
             connection,
             agreement,
@@ -196,22 +202,47 @@ fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
 
 /// Chooses the transport. Returns the rings of `io_uring`, or `None` for /dev/fuse.
 fn choose(
-    connection: &Arc<Connection>,
     offer: &Offer,
     options: &MountOptions,
+    create_queues: impl FnOnce() -> io::Result<Queues>,
 ) -> Result<Option<Queues>> {
-    let queues = match options.transport {
-        Transport::Device => return Ok(None),
+    match options.transport {
+        Transport::Device => Ok(None),
+        Transport::Auto if !prefers_io_uring(offer, options) => Ok(None),
+        Transport::Uring if !offer.has_io_uring() => Err(Error::IoUringOff),
+        Transport::Auto | Transport::Uring => or_fall_back(create_queues(), options),
+    }
+}
+
+/// Returns whether [`Transport::Auto`] is `io_uring`, provided that the rings can be set up.
+fn prefers_io_uring(offer: &Offer, options: &MountOptions) -> bool {
+    offer.has_io_uring()
         // A session with rings has several threads.
-        Transport::Auto if options.thread_count() == 1 => return Ok(None),
-        _ if offer.has_io_uring() => Queues::new(connection),
-        _ => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the kernel does not offer it to FUSE servers",
-        )),
-    };
-    match queues {
-        Ok(queues) => Ok(Some(queues)),
+        && options.thread_count() > 1
+        // Changes come as many small requests, one after the other. They are slow unless the thread that answers them
+        // shares a processor with the program. /dev/fuse does this without a privilege.
+        && (!options.read_write || can_change_policy())
+}
+
+/// Registers the entries of `queues`, after the reply to `INIT`. Returns `None` if this fails and the transport may be
+/// /dev/fuse.
+fn register(
+    queues: Queues,
+    connection: &Arc<Connection>,
+    options: &MountOptions,
+) -> Result<Option<QueueThreads>> {
+    let threads = or_fall_back(queues.register(), options)?;
+    if threads.is_none() {
+        decline(connection).map_err(Error::NoIoUring)?;
+    }
+    Ok(threads)
+}
+
+/// Returns what a step in setting up rings has returned. Returns `None` if the step failed and the transport may be
+/// /dev/fuse.
+fn or_fall_back<T>(step: io::Result<T>, options: &MountOptions) -> Result<Option<T>> {
+    match step {
+        Ok(value) => Ok(Some(value)),
         Err(error) if options.transport == Transport::Auto => {
             tracing::debug!("no io_uring: {error}");
             Ok(None)
@@ -241,13 +272,9 @@ impl Session {
             connection,
             receivers,
             receiver_count,
-            queues,
+            mut queues,
             ..
         } = self;
-        let mut queue_threads = Vec::new();
-        if let (Some(queues), Some(passing)) = (queues, &receivers.passing) {
-            queue_threads = queues.into_threads(&receivers.handler, passing);
-        }
         let ended = |result: thread::Result<io::Result<()>>| {
             let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
             result.inspect_err(|error| {
@@ -256,27 +283,29 @@ impl Session {
             })
         };
         let served: io::Result<()> = thread::scope(|scope| {
-            let named = |name: &str, index| thread::Builder::new().name(format!("{name}-{index}"));
             let mut threads = Vec::new();
-            for (index, serve) in queue_threads.into_iter().enumerate() {
-                let serve = move || ended(catch_unwind(AssertUnwindSafe(serve)));
-                threads.push(named("larder-queue", index).spawn_scoped(scope, serve));
-            }
             for index in 0..receiver_count {
                 let serve = || receivers.serve(&connection);
                 let serve = move || ended(catch_unwind(AssertUnwindSafe(serve)));
-                threads.push(named("larder-fuse", index).spawn_scoped(scope, serve));
+                let named = thread::Builder::new().name(format!("larder-fuse-{index}"));
+                threads.push(named.spawn_scoped(scope, serve));
             }
             if threads.iter().any(io::Result::is_err) {
                 abort();
             }
-            let results = threads.into_iter().map(|thread| {
+            // Waits for all threads, then returns the first error.
+            let mut results: Vec<io::Result<()>> = Vec::new();
+            if let (Some(queues), Some(passing)) = (&mut queues, &receivers.passing) {
+                let served = queues.serve(&receivers.handler, passing);
+                results.extend(served.map(|result| ended(Ok(result))));
+            }
+            results.extend(threads.into_iter().map(|thread| {
                 let panicked = |_| Err(io::Error::other("a thread of the session panicked"));
                 thread?.join().unwrap_or_else(panicked)
-            });
-            // Waits for all threads, then returns the first error.
-            results.collect::<Vec<_>>().into_iter().collect()
+            }));
+            results.into_iter().collect()
         });
+        drop(queues);
         let handler = Arc::clone(&receivers.handler);
         // Dropping the receivers waits for the workers.
         drop(receivers);
@@ -284,3 +313,6 @@ impl Session {
         served.map_err(Error::Session)
     }
 }
+
+#[cfg(test)]
+mod tests;

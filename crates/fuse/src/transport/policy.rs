@@ -50,16 +50,25 @@ struct Watched {
     sharing: Sharing,
 }
 
+/// Returns whether the threads of this process can change from `SCHED_IDLE` to the normal policy.
+pub(super) fn can_change_policy() -> bool {
+    // A thread that cannot change back keeps `SCHED_IDLE`, so a new thread tries.
+    let probe = thread::Builder::new().spawn(|| {
+        let this = rustix::thread::gettid();
+        set_idle_policy(this, true).is_ok() && set_idle_policy(this, false).is_ok()
+    });
+    let can_change = probe.is_ok_and(|probe| probe.join().unwrap_or(false));
+    if !can_change {
+        tracing::debug!("this process may not change the scheduling policy of its threads");
+    }
+    can_change
+}
+
 impl Watcher {
     /// Starts the watcher. Returns `None` if the threads of this process cannot change from `SCHED_IDLE` to the
     /// normal policy, or if no thread can be started.
     pub(super) fn start() -> Option<Self> {
-        let probe = thread::Builder::new().spawn(|| {
-            let this = rustix::thread::gettid();
-            set_idle_policy(this, true).is_ok() && set_idle_policy(this, false).is_ok()
-        });
-        if !probe.ok()?.join().unwrap_or(false) {
-            tracing::debug!("this process may not change the scheduling policy of its threads");
+        if !can_change_policy() {
             return None;
         }
         let shared = Arc::<Shared>::default();

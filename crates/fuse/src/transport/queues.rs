@@ -12,11 +12,19 @@
 //!
 //! The kernel sends `FORGET` only through /dev/fuse, so one [receiver](super::receivers) reads from this
 //! device.
+//!
+//! # Registration
+//! The kernel passes no request to the queues before each of them has an entry. It waits for these entries once the
+//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, each thread registers one entry for each of its
+//! queues ([`Queues::register`]). If this fails for any queue, no queue has received a request, and the session can use
+//! /dev/fuse without losing one ([`decline`](super::ring::decline)). The threads register the other entries when they
+//! start to answer requests. If the kernel refuses some of these, which only a lack of memory can cause, the queues have
+//! fewer entries.
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
 use super::passing::{Copied, Passed, Passing};
-use super::policy::{Answered, Watcher};
+use super::policy::Watcher;
 use super::reply_memory::SMALL_REPLY_BYTES;
 use super::ring::{Entry, Ring, Waker};
 use crate::operations::Answer;
@@ -28,7 +36,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
 
 /// The file that lists the processors of this machine, including those that are not present yet.
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
@@ -46,9 +57,28 @@ thread_local! {
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The rings of a session, before its threads start.
+/// The rings of a session, before their entries are registered.
 #[derive(Debug)]
 pub(super) struct Queues(Vec<Queue>);
+
+/// The threads of the queues. Each queue has an entry. The threads wait for [`QueueThreads::serve`]. Dropping this value
+/// waits until they have ended.
+#[derive(Debug)]
+pub(super) struct QueueThreads {
+    /// A thread answers requests when it receives a value from its channel. It ends if its channel is closed instead.
+    starts: Vec<Sender<Serving>>,
+    /// The result of the registration of each thread, and later the result of serving.
+    results: Receiver<io::Result<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a queue's thread needs to answer requests.
+#[derive(Clone, Debug)]
+struct Serving {
+    handler: Arc<dyn Handler>,
+    passing: Arc<Passing>,
+    watcher: Arc<Option<Watcher>>,
+}
 
 /// A ring, and the processors whose queues it serves.
 #[derive(Debug)]
@@ -82,74 +112,136 @@ impl Queues {
     /// The kernel has no `io_uring` or does not allow it, a limit is reached, or the number of processors is
     /// unknown.
     pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
+        Self::with_data_bytes(connection, DATA_BYTES as usize)
+    }
+
+    /// Creates the rings, whose entries have room for `data_bytes` of data. The kernel refuses entries with less than
+    /// [`DATA_BYTES`].
+    pub(super) fn with_data_bytes(
+        connection: &Arc<Connection>,
+        data_bytes: usize,
+    ) -> io::Result<Self> {
         let queues = queue_count()?;
         let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);
         let threads = queues.min(MAX_THREADS);
         let numbers = 0..u16::try_from(queues).map_err(io::Error::other)?;
         let queue = |thread: usize| {
             let processors: Vec<u16> = numbers.clone().skip(thread).step_by(threads).collect();
-            let entries: Vec<u16> = processors
-                .iter()
-                .flat_map(|&queue| std::iter::repeat_n(queue, depth))
-                .collect();
-            let ring = Ring::new(connection, &entries, DATA_BYTES as usize)?;
+            let ring = Ring::new(connection, &processors.repeat(depth), data_bytes)?;
             Ok(Queue { ring, processors })
         };
         (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns one function for each thread. The caller starts the threads. A function returns when the volume
-    /// is unmounted.
-    pub(super) fn into_threads(
-        self,
+    /// Starts the threads, and registers an entry for each queue. After this, the kernel passes requests to the queues.
+    ///
+    /// # Errors
+    /// The kernel refuses an entry, or a thread cannot be started. At least one queue then has no entry, and all threads
+    /// have ended.
+    pub(super) fn register(self) -> io::Result<QueueThreads> {
+        let (result, results) = channel();
+        let mut threads = QueueThreads {
+            starts: Vec::new(),
+            results,
+            threads: Vec::new(),
+        };
+        for (index, queue) in self.0.into_iter().enumerate() {
+            let (start, started) = channel();
+            let result = result.clone();
+            let thread = thread::Builder::new()
+                .name(format!("larder-queue-{index}"))
+                .spawn(move || queue.run(&started, &result))?;
+            threads.starts.push(start);
+            threads.threads.push(thread);
+        }
+        drop(result);
+        let registered = threads.results.iter().take(threads.starts.len());
+        registered.collect::<io::Result<()>>()?;
+        Ok(threads)
+    }
+}
+
+impl QueueThreads {
+    /// Lets the threads answer requests until the volume is unmounted. Returns the result of each thread when it has
+    /// ended.
+    pub(super) fn serve(
+        &mut self,
         handler: &Arc<dyn Handler>,
         passing: &Arc<Passing>,
-    ) -> Vec<impl FnOnce() -> io::Result<()> + Send + 'static> {
-        let watcher = Arc::new(Watcher::start());
-        let thread = |queue: Queue| {
-            let (handler, passing) = (Arc::clone(handler), Arc::clone(passing));
-            let watcher = Arc::clone(&watcher);
-            move || {
-                let answered = (*watcher).as_ref().map(Watcher::add_this_thread);
-                queue.serve(&*handler, &passing, answered.as_ref())
-            }
+    ) -> impl Iterator<Item = io::Result<()>> {
+        let serving = Serving {
+            handler: Arc::clone(handler),
+            passing: Arc::clone(passing),
+            watcher: Arc::new(Watcher::start()),
         };
-        self.0.into_iter().map(thread).collect()
+        for start in self.starts.drain(..) {
+            // Each thread waits for this, so it receives the value.
+            let _ = start.send(serving.clone());
+        }
+        self.results.iter()
+    }
+}
+
+impl Drop for QueueThreads {
+    fn drop(&mut self) {
+        self.starts.clear();
+        for thread in self.threads.drain(..) {
+            // A panic of the thread has been sent as a result.
+            let _ = thread.join();
+        }
     }
 }
 
 impl Queue {
-    /// Answers requests until the volume is unmounted.
-    fn serve(
-        mut self,
-        handler: &dyn Handler,
-        passing: &Passing,
-        answered: Option<&Answered>,
-    ) -> io::Result<()> {
+    /// Registers an entry for each queue, and sends the result. Then answers requests when `started` has a value, and
+    /// sends the result at the end.
+    fn run(mut self, started: &Receiver<Serving>, result: &Sender<io::Result<()>>) {
+        let mut received = Vec::new();
+        let registered = caught(|| self.ring.register(self.processors.len(), &mut received));
+        let is_registered = registered.is_ok();
+        // Sending fails if another thread could not be started. `started` is then closed, too.
+        let _ = result.send(registered);
+        if !is_registered {
+            return;
+        }
+        if let Ok(serving) = started.recv() {
+            let _ = result.send(caught(move || self.serve(received, &serving)));
+        }
+    }
+
+    /// Answers the requests in `received` and all later ones until the volume is unmounted.
+    fn serve(mut self, mut received: Vec<Entry>, serving: &Serving) -> io::Result<()> {
         self.run_on_its_processors();
+        let handler = &*serving.handler;
+        let answered = (*serving.watcher).as_ref().map(Watcher::add_this_thread);
         let returned = Arc::new(Returned {
             entries: Mutex::default(),
             waker: self.ring.waker(),
         });
-        let mut received = Vec::new();
-        while !self.ring.is_ended() {
-            for entry in std::mem::take(&mut *returned.entries.lock()) {
-                self.ring.give(entry);
-            }
-            self.ring.wait(&mut received)?;
+        if let Err(error) = self.ring.register(usize::MAX, &mut received) {
+            tracing::debug!("a queue has fewer entries than intended: {error}");
+        }
+        loop {
             for mut entry in received.drain(..) {
                 if answer(handler, &mut entry, Waiting::Refused) {
-                    if let Some(answered) = answered {
+                    if let Some(answered) = &answered {
                         answered.count_one();
                     }
                     self.ring.give(entry);
                     continue;
                 }
                 let returned = Arc::clone(&returned);
-                passing.pass(Box::new(FromRing { entry, returned }));
+                let passed = Box::new(FromRing { entry, returned });
+                serving.passing.pass(passed);
             }
+            if self.ring.is_ended() {
+                return Ok(());
+            }
+            for entry in std::mem::take(&mut *returned.entries.lock()) {
+                self.ring.give(entry);
+            }
+            self.ring.wait(&mut received)?;
         }
-        Ok(())
     }
 
     /// Restricts this thread to the processors of its queues. Does nothing if the thread is not allowed to run
@@ -171,6 +263,12 @@ impl Queue {
             tracing::debug!("cannot choose the processors of a thread: {error}");
         }
     }
+}
+
+/// Returns the result of `part`, or an error if it panics.
+fn caught(part: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let panicked = |_| Err(io::Error::other("a queue's thread panicked"));
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(panicked)
 }
 
 /// A request in an entry of a ring.

@@ -51,8 +51,13 @@ pub(super) struct Ring {
     in_kernel: Vec<Option<Entry>>,
     /// The header and the data memory of each entry, as its registration passes them to the kernel.
     parts: Vec<[libc::iovec; 2]>,
-    /// The number of entries that the kernel has not dropped. It drops entries when the connection has ended.
+    /// The entries that [`Ring::register`] has not taken. It takes them from the end.
+    unregistered: Vec<Entry>,
+    /// The number of entries that the kernel has neither refused nor dropped. It drops entries when the connection has
+    /// ended.
     live: usize,
+    /// The reason why the kernel refused to register an entry, until [`Ring::register`] returns it.
+    refusal: Option<Errno>,
     waker: Waker,
     waits_for_waker: bool,
 }
@@ -115,7 +120,7 @@ impl Entry {
 
 impl Ring {
     /// Creates a ring with an entry for each element of `queues`. The element is the number of the entry's
-    /// queue. The first [`Ring::wait`] passes the entries to the kernel.
+    /// queue. The kernel does not know the entries before [`Ring::register`].
     ///
     /// # Errors
     /// The kernel has no `io_uring`, or does not allow it, or a limit is reached.
@@ -132,7 +137,9 @@ impl Ring {
             connection: Arc::clone(connection),
             in_kernel: queues.iter().map(|_| None).collect(),
             parts: Vec::with_capacity(queues.len()),
+            unregistered: Vec::with_capacity(queues.len()),
             live: queues.len(),
+            refusal: None,
             waker: Waker(Arc::new(event)),
             waits_for_waker: false,
         };
@@ -141,9 +148,31 @@ impl Ring {
             let (header, data) = entry.memory.split_at_mut(HEADER_BYTES);
             ring.parts
                 .push([part(&mut header[..size_of::<RingHeader>()]), part(data)]);
-            ring.give(entry);
+            ring.unregistered.push(entry);
         }
         Ok(ring)
+    }
+
+    /// Registers the last `count` entries that are not registered, or all if there are fewer. Appends entries that
+    /// already have requests to `received`.
+    ///
+    /// # Errors
+    /// The kernel refuses an entry although the connection has not ended, or accepts no commands.
+    pub(super) fn register(&mut self, count: usize, received: &mut Vec<Entry>) -> io::Result<()> {
+        let first = self.unregistered.len().saturating_sub(count);
+        for entry in self.unregistered.split_off(first) {
+            self.give(entry);
+        }
+        while !self.uring.submission().is_empty() {
+            match self.uring.submit() {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        self.take(received)?;
+        self.refusal
+            .take()
+            .map_or(Ok(()), |errno| Err(errno.into()))
     }
 
     pub(super) fn waker(&self) -> Waker {
@@ -194,7 +223,7 @@ impl Ring {
     /// entries with requests to `received`.
     ///
     /// # Errors
-    /// The kernel refuses to wait, or refuses an entry although the connection has not ended.
+    /// The kernel refuses to wait, or refuses a registered entry although the connection has not ended.
     pub(super) fn wait(&mut self, received: &mut Vec<Entry>) -> io::Result<()> {
         if !self.waits_for_waker {
             self.waits_for_waker = true;
@@ -242,6 +271,10 @@ impl Ring {
                 | Errno::NODEV
                 | Errno::NOENT
                 | Errno::CANCELED => self.live -= 1,
+                errno if !entry.is_registered => {
+                    self.live -= 1;
+                    self.refusal = Some(errno);
+                }
                 errno => return Err(errno.into()),
             }
         }
@@ -252,6 +285,25 @@ impl Ring {
         let completion = self.uring.completion().next()?;
         Some((completion.user_data(), completion.result()))
     }
+}
+
+/// Makes the kernel pass all requests through /dev/fuse although the reply to `INIT` has accepted `io_uring`. At least
+/// one queue must have no entry.
+///
+/// Until each queue has an entry, the kernel passes no request to any queue. If it refuses an entry, it stops waiting for
+/// the others, and uses /dev/fuse. Therefore this function registers an entry for a queue that does not exist.
+///
+/// # Errors
+/// The command did not reach the FUSE driver, for example because a security module does not permit it. The kernel then
+/// keeps waiting for the queues.
+pub(super) fn decline(connection: &Arc<Connection>) -> io::Result<()> {
+    let mut ring = Ring::new(connection, &[u16::MAX], 0)?;
+    let registered = ring.register(1, &mut Vec::new());
+    registered.or_else(|error| match Errno::from_io_error(&error) {
+        // EOPNOTSUPP: the kernel has refused another entry before, and already uses /dev/fuse.
+        Some(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Gives `thread` the scheduling policy `SCHED_IDLE` if `is_idle`, otherwise the normal policy. Threads that
