@@ -8,11 +8,11 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use support::{
-    Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, content, has_root,
-    in_own_namespace, is_mounted, mount, mount_line, name_of, open_fuse_device, run, serve, sh,
-    signal, text, tool, umount, wait_until,
+    Fixture, Mountpoint, User, as_nobody, assert_clean, assert_fails, can_mount, command, content,
+    has_root, in_own_namespace, is_mounted, mount, mount_line, name_of, open_fuse_device, run,
+    serve, sh, signal, text, umount, wait_until,
 };
 
 /// Returns the socket of the mount at `mountpoint`, in the directories for `uid`.
@@ -194,37 +194,6 @@ fn stats_are_restricted_to_owner_and_root() {
     assert_eq!(json["readahead"]["max_bytes"], 1 << 20, "{json}");
     let back_ends = ["io_uring", "threads"].map(serde_json::Value::from);
     assert!(back_ends.contains(&json["device"]["back_end"]), "{json}");
-    let is_enabled = std::fs::read("/sys/module/fuse/parameters/enable_uring")
-        .is_ok_and(|value| value.starts_with(b"Y"));
-    let transport = if is_enabled { "io_uring" } else { "/dev/fuse" };
-    assert_eq!(json["transport"], transport, "{json}");
-    let info = |arguments: &[&str]| {
-        let image = fixture.image();
-        let mut command = command("larder", User::Same);
-        text(
-            &command
-                .arg("info")
-                .args(arguments)
-                .arg(image)
-                .output()
-                .unwrap()
-                .stdout,
-        )
-    };
-    let at = mountpoint.0.display();
-    assert!(info(&[]).contains(&format!("{at} (transport: {transport})")));
-    let json: serde_json::Value = serde_json::from_str(&info(&["--json"])).unwrap();
-    let mounted = serde_json::json!({ "mountpoint": at.to_string(), "transport": transport });
-    assert_eq!(json["mounts"], serde_json::json!([mounted]));
-    let output = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
-    let advises = text(&output.stderr).contains("as root, echo Y > /sys/module/fuse");
-    let can_enable = std::path::Path::new("/sys/module/fuse/parameters/enable_uring").exists();
-    assert_eq!(
-        advises,
-        can_enable && !is_enabled,
-        "{}",
-        text(&output.stderr)
-    );
     for cache in ["page", "buffer", "dentry", "inode"] {
         let output = run(
             User::Same,
@@ -571,19 +540,6 @@ fn mount_without_root_works_end_to_end() {
     mount(User::Nobody, &fixture, &mountpoint.0, "ro,subtype=");
     assert!(mount_line(&mountpoint.0).unwrap().contains(" - fuse "));
     umount(User::Nobody, &mountpoint.0);
-}
-
-/// Runs a program on a path as a user without privileges.
-fn as_nobody(program: &str, path: &Path) -> Output {
-    let mut command = if larder_testkit::requirement::is_root() {
-        let id = support::NOBODY.to_string();
-        let mut command = Command::new(tool("setpriv"));
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", program]);
-        command
-    } else {
-        Command::new(program)
-    };
-    command.arg(path).env("LC_ALL", "C").output().unwrap()
 }
 
 #[test]

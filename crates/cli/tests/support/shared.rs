@@ -148,6 +148,19 @@ pub fn command_of(binary: &Path, program: &str, user: User) -> Command {
     command
 }
 
+/// Runs a program on a path as a user without privileges.
+pub fn as_nobody(program: &str, path: &Path) -> Output {
+    let mut command = if is_root() {
+        let id = NOBODY.to_string();
+        let mut command = Command::new(tool("setpriv"));
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.arg(path).env("LC_ALL", "C").output().unwrap()
+}
+
 /// Asserts that a command failed with this code, and that standard error contains all of `parts`.
 #[track_caller]
 pub fn assert_fails(output: &Output, code: i32, parts: &[&str]) {
