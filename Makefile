@@ -19,8 +19,8 @@ BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio m
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
 # The tests of mounts, which run on both transports.
-MOUNT_TESTS := $(addprefix --test ,'mount*' cached_writes_full direct_writes set_id_bits \
-	visible_changes writing)
+MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
+	opening partitions set_id_bits top trace visible_changes writing)
 
 .PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
@@ -42,13 +42,16 @@ test: deps python-tools test-servers ## Run all tests: units, models, comparison
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
+	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --lib -- transport::
 
 crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states), and killed writers of the disk cache
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test crash_no_journal --test faults -- --nocapture
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder-remote --lib --test disk_cache -- killed power_cut
 
-full-images: deps ## Run random operations on full images: in process, mounted, and on the kernel's mount (50 sequences a layout)
-	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture
+full-images: export LARDER_SEQUENCES := 50
+full-images: deps ## Run random operations on full images: in process, mounted over both transports, and on the kernel's mount (50 sequences a layout)
+	scripts/with-fuse-transport dev $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture
+	scripts/with-fuse-transport uring $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test mount_full_random -- --nocapture mounted_full
 
 check: ## Check format, lints, docs, cyclic dependencies between source files, wording, and figures
 	$(CARGO) fmt --all --check
