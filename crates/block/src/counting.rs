@@ -1,9 +1,6 @@
 //! A device that counts its reads and writes.
 
-use crate::{
-    BackEnd, BlockDevice, Pieces, Priority, Request, Result, ServerCounts, gathered_bytes,
-    total_bytes,
-};
+use crate::{BlockDevice, Request, Result, gathered_bytes, total_bytes};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,6 +95,10 @@ impl BlockDevice for CountingDevice {
         self.inner.size_bytes()
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.count(buf.len() as u64);
         self.inner.read_at(buf, offset_bytes)
@@ -130,42 +131,6 @@ impl BlockDevice for CountingDevice {
     fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         self.count_requests(&mut requests);
         self.inner.perform(requests, timeout)
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        self.inner.timeout()
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
-    fn server_counts(&self) -> Option<ServerCounts> {
-        self.inner.server_counts()
-    }
-
-    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.inner.expedite(offset_bytes, len_bytes);
-    }
-
-    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.inner.announce(offset_bytes, len_bytes, priority);
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.inner.window_bytes()
-    }
-
-    fn cancel_in_flight(&self) {
-        self.inner.cancel_in_flight();
-    }
-
-    fn pieces(&self) -> Option<Pieces> {
-        self.inner.pieces()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.inner.back_end()
     }
 
     fn flush(&self) -> Result<()> {

@@ -18,10 +18,7 @@
 
 use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
-use crate::{
-    BackEnd, BlockDevice, Error, Pieces, Priority, Request, Result, ServerCounts, check_range,
-    total_bytes, waiting,
-};
+use crate::{BlockDevice, Error, Request, Result, check_range, total_bytes, waiting};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -37,8 +34,8 @@ pub struct DeadlineDevice {
 impl DeadlineDevice {
     /// Creates a device whose reads fail if `inner` does not answer within `timeout`.
     ///
-    /// `inner` must perform requests on other threads or by `io_uring`. With [`BackEnd::Calls`], reads
-    /// never time out.
+    /// `inner` must perform requests on other threads or by `io_uring`. With
+    /// [`BackEnd::Calls`](crate::BackEnd::Calls), reads never time out.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, timeout: Duration) -> Self {
         Self { inner, timeout }
@@ -68,6 +65,10 @@ impl BlockDevice for DeadlineDevice {
         self.inner.size_bytes()
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         let bytes = self.read(buf.len() as u64, offset_bytes)?;
         buf.copy_from_slice(&bytes);
@@ -90,38 +91,6 @@ impl BlockDevice for DeadlineDevice {
 
     fn timeout(&self) -> Option<Duration> {
         Some(self.timeout)
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
-    fn server_counts(&self) -> Option<ServerCounts> {
-        self.inner.server_counts()
-    }
-
-    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.inner.expedite(offset_bytes, len_bytes);
-    }
-
-    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.inner.announce(offset_bytes, len_bytes, priority);
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.inner.window_bytes()
-    }
-
-    fn cancel_in_flight(&self) {
-        self.inner.cancel_in_flight();
-    }
-
-    fn pieces(&self) -> Option<Pieces> {
-        self.inner.pieces()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.inner.back_end()
     }
 
     fn is_writable(&self) -> bool {

@@ -22,6 +22,13 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
 
+    /// Returns the inner device, if this device has the same bytes at the same offsets. By default, calls that
+    /// query or advise the device (from [`timeout`](BlockDevice::timeout) to
+    /// [`server_counts`](BlockDevice::server_counts)) are forwarded to it. Other calls are not forwarded.
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        None
+    }
+
     /// Fills `buf` with the bytes at `offset_bytes`.
     ///
     /// # Errors
@@ -73,7 +80,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Returns the time after which a thread stops waiting for the device, or `None` if threads wait for
     /// ever. The layers above use it for their own waits.
     fn timeout(&self) -> Option<Duration> {
-        None
+        self.inner()?.timeout()
     }
 
     /// Returns the time at which a wait that begins now must end, or `None` if [`BlockDevice::timeout`] sets
@@ -85,56 +92,65 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Raises the priority of requests for these bytes to [`Priority::Demand`], because a
     /// thread now waits for them. Has no effect on requests that the device has started.
     ///
-    /// The default implementation does nothing. [`FileDevice`](crate::FileDevice),
+    /// Without an inner device, the default implementation does nothing. [`FileDevice`](crate::FileDevice),
     /// [`DirectDevice`](crate::DirectDevice) and [`ThreadedDevice`](crate::ThreadedDevice) use it. They start a
     /// submitted request at once, unless 128 others are in flight with `io_uring`, or 8 with threads. Only then do
     /// requests wait, and demand requests cannot delay background requests for ever: one background request is
     /// started after at most 16 demand requests.
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        let _ = (offset_bytes, len_bytes);
+        if let Some(inner) = self.inner() {
+            inner.expedite(offset_bytes, len_bytes);
+        }
     }
 
     /// Announces that requests for all of these bytes follow at once, with `priority`. A device that fetches data
     /// from a server can then fetch them together, although each request is short.
     ///
-    /// The default implementation does nothing.
+    /// Without an inner device, the default implementation does nothing.
     fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        let _ = (offset_bytes, len_bytes, priority);
+        if let Some(inner) = self.inner() {
+            inner.announce(offset_bytes, len_bytes, priority);
+        }
     }
 
     /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at
     /// its end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
     ///
-    /// The default implementation does nothing: the kernel may still write to the buffers of a request for a file.
-    fn cancel_in_flight(&self) {}
+    /// Without an inner device, the default implementation does nothing: the kernel may still write to the buffers of a
+    /// request for a file.
+    fn cancel_in_flight(&self) {
+        if let Some(inner) = self.inner() {
+            inner.cancel_in_flight();
+        }
+    }
 
     /// Returns the pieces of the device, if the device receives long reads in pieces, for example from a server.
     /// Requests that end at the end of a piece complete earlier than longer ones. Callers divide a long read at the
     /// ends of pieces, and [announce](BlockDevice::announce) it first.
     fn pieces(&self) -> Option<Pieces> {
-        None
+        self.inner()?.pieces()
     }
 
     /// Returns the length of a window of readahead that keeps the device busy, in bytes, if the device measures it.
     /// Longer windows only delay other reads. The length changes with each measure.
     fn window_bytes(&self) -> Option<u64> {
-        None
+        self.inner()?.window_bytes()
     }
 
     /// Returns how [`BlockDevice::submit`] and [`BlockDevice::perform`] perform requests.
     fn back_end(&self) -> BackEnd {
-        BackEnd::Calls
+        self.inner().map_or(BackEnd::Calls, BlockDevice::back_end)
     }
 
     /// Returns whether data should be read before it is requested. Returns false if the device knows better what
     /// will be needed, or records what is needed.
     fn wants_readahead(&self) -> bool {
-        true
+        self.inner().is_none_or(BlockDevice::wants_readahead)
     }
 
     /// Returns what the device has read from a server, or `None` if it is local.
     fn server_counts(&self) -> Option<ServerCounts> {
-        None
+        self.inner()?.server_counts()
     }
 
     /// Returns true if the device can be written to. If not, every write fails.

@@ -14,8 +14,7 @@
 //! searches and is passed on whole.
 
 use crate::{
-    BackEnd, BlockDevice, Pieces, Priority, Request, Result, check_range, divided,
-    perform_blocking, total_bytes,
+    BlockDevice, Priority, Request, Result, check_range, divided, perform_blocking, total_bytes,
 };
 use std::io::IoSliceMut;
 use std::num::NonZeroU32;
@@ -161,6 +160,10 @@ impl BlockDevice for RemapDevice {
         self.inner.size_bytes()
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn submit(&self, requests: Vec<Request>) {
         let is_redirected = |at, len| !self.touched(at, len).is_empty();
         let (redirected, others) = divided(requests, is_redirected);
@@ -175,14 +178,6 @@ impl BlockDevice for RemapDevice {
         self.inner.perform(others, timeout)
     }
 
-    fn timeout(&self) -> Option<Duration> {
-        self.inner.timeout()
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
             self.inner.expedite(at_bytes, len_bytes);
@@ -193,22 +188,6 @@ impl BlockDevice for RemapDevice {
         self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
             self.inner.announce(at_bytes, len_bytes, priority);
         });
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.inner.window_bytes()
-    }
-
-    fn cancel_in_flight(&self) {
-        self.inner.cancel_in_flight();
-    }
-
-    fn pieces(&self) -> Option<Pieces> {
-        self.inner.pieces()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.inner.back_end()
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {

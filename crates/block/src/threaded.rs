@@ -1,9 +1,7 @@
 //! A device whose requests are performed by blocking calls on threads.
 
 use crate::engine::{Calls, Engine};
-use crate::{
-    BackEnd, BlockDevice, Request, Result, ServerCounts, accepted, check_range, perform_blocking,
-};
+use crate::{BackEnd, BlockDevice, Request, Result, accepted, check_range, perform_blocking};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +45,10 @@ impl BlockDevice for ThreadedDevice {
         self.inner.size_bytes()
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.inner.read_at(buf, offset_bytes)
     }
@@ -72,14 +74,6 @@ impl BlockDevice for ThreadedDevice {
             check_range(self.size_bytes(), at, len)
         });
         self.engine.perform(requests, timeout)
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
-    fn server_counts(&self) -> Option<ServerCounts> {
-        self.inner.server_counts()
     }
 
     fn back_end(&self) -> BackEnd {

@@ -2,9 +2,7 @@
 //! not change.
 
 use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
-use larder_block::{
-    BackEnd, BlockDevice, Pieces, Priority, Request, Result, divided, perform_blocking,
-};
+use larder_block::{BlockDevice, Request, Result, divided, perform_blocking};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -50,38 +48,14 @@ impl BlockDevice for RepairedDevice {
         self.inner.size_bytes()
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn submit(&self, requests: Vec<Request>) {
         let (first, others) = divided(requests, |at, _| at < END_BYTES);
         self.inner.submit(others);
         perform_blocking(self, first);
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
-    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.inner.expedite(offset_bytes, len_bytes);
-    }
-
-    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.inner.announce(offset_bytes, len_bytes, priority);
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.inner.window_bytes()
-    }
-
-    fn cancel_in_flight(&self) {
-        self.inner.cancel_in_flight();
-    }
-
-    fn pieces(&self) -> Option<Pieces> {
-        self.inner.pieces()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.inner.back_end()
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {

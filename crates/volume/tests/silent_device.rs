@@ -4,7 +4,7 @@
 use larder::{Advice, Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::{OverlayDevice, ReorderingDevice};
-use larder_testkit::crash::LAYOUTS;
+use larder_testkit::crash::{LAYOUTS, Layout, layout};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ struct Image {
 }
 
 impl Image {
-    fn new() -> Self {
-        let device = Arc::new(OverlayDevice::new(LAYOUTS[0].base().unwrap()));
+    fn new(layout: &Layout) -> Self {
+        let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let mut options = OpenOptions::default();
         options.read_write = true;
         let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
@@ -74,7 +74,7 @@ fn each_mode(run: impl Fn(&Image, bool)) {
         return;
     }
     for read_write in [false, true] {
-        run(&Image::new(), read_write);
+        run(&Image::new(&LAYOUTS[0]), read_write);
     }
 }
 
@@ -104,6 +104,20 @@ fn reader_of_a_silent_device_gets_eio_and_a_late_answer_completes_the_page() {
         }
         read(&volume, image.silent, 0, 1).unwrap();
     });
+}
+
+#[test]
+fn reader_gets_eio_if_the_superblock_was_read_from_a_backup() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    let image = Image::new(layout("meta-bg-1k").unwrap());
+    // The block size in the superblock.
+    image.device.write_at(&[9; 4], 1024 + 0x18).unwrap();
+    let (device, volume) = image.open(TIMEOUT, false);
+    assert!(volume.info().superblock_repair.is_some());
+    device.silence(0..u64::MAX);
+    assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
 }
 
 #[test]
@@ -210,7 +224,7 @@ fn sync_of_content_that_a_silent_device_does_not_write_gets_eio_and_stops_writin
     if skip(&["mke2fs"].map(Requirement::Tool)) {
         return;
     }
-    let image = Image::new();
+    let image = Image::new(&LAYOUTS[0]);
     let (device, volume) = image.open(TIMEOUT, true);
     let start = device_offset(&image, 1);
     volume.write_at(image.silent, &[3; PAGE], 0).unwrap();
@@ -238,7 +252,7 @@ fn checkpoint_on_a_silent_device_gets_eio_and_the_log_keeps_the_changes() {
     if skip(&["mke2fs"].map(Requirement::Tool)) {
         return;
     }
-    let image = Image::new();
+    let image = Image::new(&LAYOUTS[0]);
     let (device, volume) = image.open(TIMEOUT, true);
     let created = volume.create(Ino::ROOT, b"new", &NEW).unwrap().ino;
     volume.sync().unwrap();
