@@ -290,15 +290,15 @@ fn described_elsewhere(file: &dyn BlockDevice) -> Result<DiskError, DiskError> {
 
 /// Checks that the descriptor of the image with `header` names no other file.
 fn check_descriptor(file: &dyn BlockDevice, header: &Header) -> Result<(), DiskError> {
-    let (sector, sectors) = (
-        header.descriptor_sector.get(),
-        header.descriptor_sectors.get(),
-    );
-    let len_bytes = sectors.saturating_mul(SECTOR_BYTES);
+    // The files of a disk that has several files have no descriptor, or an empty one.
+    let undescribed = || {
+        let what = "it has no description of its own, and may be a part of a disk";
+        DiskError::Unsupported(what.to_owned())
+    };
+    let sector = header.descriptor_sector.get();
+    let len_bytes = header.descriptor_sectors.get().saturating_mul(SECTOR_BYTES);
     if sector == 0 || len_bytes > MAX_DESCRIPTOR_BYTES {
-        // Files of a disk that has several files have no descriptor.
-        let what = "it has no description of its own, and may be a part of a disk".to_owned();
-        return Err(DiskError::Unsupported(what));
+        return Err(undescribed());
     }
     let text = read_text(file, sector.saturating_mul(SECTOR_BYTES), len_bytes)?;
     let descriptor = Descriptor::parse(&text);
@@ -310,9 +310,7 @@ fn check_descriptor(file: &dyn BlockDevice, header: &Header) -> Result<(), DiskE
     if is_complete {
         return Ok(());
     }
-    Err(descriptor
-        .other_file()
-        .unwrap_or(DiskError::Corrupt("its descriptor lists no file")))
+    Err(descriptor.other_file().unwrap_or_else(undescribed))
 }
 
 /// Reads the text of `len_bytes` at `offset_bytes`. It ends at the first zero.
