@@ -13,6 +13,7 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::checksum::Crc32c;
 use larder_ext4::ondisk::jbd2::{Format, JournalSuperblock};
 use larder_ext4::ondisk::superblock::{SUPERBLOCK_BYTES, Superblock};
+use larder_image::open_disk;
 use larder_instruments::FaultyDevice;
 use larder_remote::profile::pack::{HEAD_BYTES, Head};
 use larder_testkit::device::PatchedDevice;
@@ -107,6 +108,48 @@ pub fn gpt_with_checksums(bytes: &[u8]) -> Vec<u8> {
     let checksum = crc32fast::hash(header);
     header[16..20].copy_from_slice(&checksum.to_le_bytes());
     copy
+}
+
+/// Returns `file` with the frame and the end of a seek table that make its last bytes the entries of `frames` frames,
+/// without checksums. If the file is too short, it has all entries that fit.
+#[must_use]
+pub fn with_seek_table(file: &[u8], frames: u8) -> Vec<u8> {
+    let frames = usize::from(frames).min(file.len() / 8);
+    let (content, entries) = file.split_at(file.len() - 8 * frames);
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    let mut copy = content.to_vec();
+    copy.extend(0x184D_2A5E_u32.to_le_bytes());
+    copy.extend(number(entries.len() + 9));
+    copy.extend(entries);
+    copy.extend(number(frames));
+    copy.push(0);
+    copy.extend(0x8F92_EAB1_u32.to_le_bytes());
+    copy
+}
+
+/// Opens the disk image `bytes` of `format`, and reads a part of each sixteenth of the disk.
+///
+/// # Panics
+/// If one part is read differently by two calls, or if the disk has bytes past its end.
+pub fn read_disk(bytes: &[u8], format: larder_image::Format) {
+    const PARTS: u64 = 16;
+    const CACHE_BYTES: u64 = 64 << 10;
+    let file = Arc::new(MemoryDevice::new(bytes.to_vec()));
+    let Ok(Some(disk)) = open_disk(file, format, CACHE_BYTES) else {
+        return;
+    };
+    let size_bytes = disk.size_bytes();
+    let (mut first, mut second) = ([0; 3000], [1; 3000]);
+    for part in 0..PARTS {
+        let offset_bytes = size_bytes / PARTS * part;
+        let len = usize::try_from(size_bytes - offset_bytes).unwrap_or(usize::MAX);
+        let len = len.min(first.len());
+        let (first, second) = (&mut first[..len], &mut second[..len]);
+        let is_read = disk.read_at(first, offset_bytes).is_ok();
+        assert_eq!(disk.read_at(second, offset_bytes).is_ok(), is_read);
+        assert!(!is_read || first == second);
+    }
+    assert!(disk.read_at(&mut [0], size_bytes).is_err());
 }
 
 /// Checks that requests can be signed with a key: its ID and its token can be parts of headers.

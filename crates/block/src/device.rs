@@ -222,6 +222,13 @@ impl Pieces {
         }
     }
 
+    /// Returns the pieces of the part of the device that begins at `start_bytes`.
+    #[must_use]
+    pub fn of_part(self, start_bytes: u64) -> Self {
+        let before_bytes = self.before_bytes + start_bytes % self.len_bytes;
+        Self::new(self.len_bytes, before_bytes)
+    }
+
     /// Returns the number of the piece that contains the byte at `offset_bytes` of the device.
     #[must_use]
     pub fn number(&self, offset_bytes: u64) -> u64 {

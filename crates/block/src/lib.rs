@@ -10,6 +10,7 @@
 //! | [`DirectDevice`] | the same, bypassing the kernel's page cache | local images with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images in memory |
 //! | [`RemapDevice`] | another device, some of whose blocks are read from other places | journal recovery without writing |
+//! | [`PartDevice`] | a part of another device | partitions of images at URLs and of disk images |
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices with only blocking calls |
 //! | [`DeadlineDevice`] | another device, with a timeout for reads | volumes with `device_timeout` |
 //! | [`CountingDevice`] | another device, whose requests are counted | statistics of every volume |
@@ -30,6 +31,7 @@ mod lock;
 mod loops;
 mod memory;
 pub mod mounts;
+mod part;
 mod processors;
 mod remap;
 mod request;
@@ -51,6 +53,7 @@ pub use error::{Error, Result};
 pub use file::{FileDevice, FileRange};
 pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
+pub use part::PartDevice;
 pub use processors::run_on_all_processors;
 pub use remap::{Redirect, RemapDevice};
 pub use request::{CancelToken, Priority, Request};

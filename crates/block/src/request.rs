@@ -152,6 +152,13 @@ impl Request {
         self
     }
 
+    /// Changes the offset of the first byte on the device. A device uses this to pass the request to another device.
+    #[must_use]
+    pub fn with_offset(mut self, offset_bytes: u64) -> Self {
+        self.offset_bytes = offset_bytes;
+        self
+    }
+
     /// Returns the token that can cancel the request, if it has one.
     #[must_use]
     pub fn cancel_token(&self) -> Option<&CancelToken> {

@@ -550,11 +550,12 @@ pub(crate) struct CpArgs {
 ///
 /// If the image has partitions, larder lists them. If exactly one of them has an ext file system, and the
 /// image as a whole has none, larder then shows this file system. If the image has another format, larder
-/// names it.
+/// names it. larder reads the disks in qcow2, VMDK and seekable zstd images.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder info disk.img
+  larder info disk.qcow2
   larder info --partition 2 disk.img
   larder info --json disk.img | jq -r .uuid
 
@@ -572,7 +573,9 @@ has partitions: table (GPT or MBR), sector_bytes, partitions [{number,
 offset_bytes, size_bytes, type, name, content (ext, another format, or null)}],
 and either the keys above and partition (the number of the
 partition that they describe), or kind (partitions). With --partition: only the
-keys above. For another format: kind.")]
+keys above. For another format: kind. If the image is a disk image that larder
+reads: disk {format (qcow2, vmdk or zstd), size_bytes, unit_bytes (of a cluster,
+a grain or the largest frame)}.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

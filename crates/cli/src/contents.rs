@@ -1,16 +1,19 @@
-//! Selects a partition of an image, and explains what an image contains if that is not an ext file system.
+//! Selects a partition of an image, and explains what an image contains if that is not an ext file system, or why a disk
+//! image of another format cannot be used.
 
 use crate::remote;
 use larder_console::{Failure, Result, name, size};
-use larder_image::{Contents, NotSelected, Partition, PartitionTable};
+use larder_image::{Contents, DiskError, DiskInfo, Format, NotSelected, Partition, PartitionTable};
 use std::path::Path;
 
-/// Returns partition `number` of `image`, which has these `contents`.
+/// Returns partition `number` of `image`, which has these `contents`. `disk` is what the image is, if it is a disk image of
+/// another format.
 ///
 /// # Errors
 /// If there is no such partition, or if the partition has a format that larder does not read.
 pub(crate) fn partition<'c>(
     image: &Path,
+    disk: Option<DiskInfo>,
     contents: &'c Contents,
     number: u32,
 ) -> Result<&'c Partition> {
@@ -19,7 +22,7 @@ pub(crate) fn partition<'c>(
             Contents::Ext | Contents::Empty | Contents::Unknown => {
                 Failure::new(format!("{} has no partition table", image.display()))
             }
-            _ => not_ext(image, contents),
+            _ => not_ext(image, disk, contents),
         });
     };
     let partition = table
@@ -47,8 +50,8 @@ pub(crate) fn only_ext(contents: &Contents) -> Option<&Partition> {
 }
 
 /// Returns the failure for `image`, which has these `contents`, and not one ext file system. If there are partitions,
-/// several or none of them have an ext file system.
-pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
+/// several or none of them have an ext file system. `disk` is what the image is, if it is a disk image of another format.
+pub(crate) fn not_ext(image: &Path, disk: Option<DiskInfo>, contents: &Contents) -> Failure {
     let path = image.display();
     match contents {
         Contents::Partitions(table) => {
@@ -69,15 +72,16 @@ pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
             format!("{path}: both copies of its GPT are damaged"),
             "repair the GPT of a copy of the image with gdisk, or give --offset BYTES",
         ),
-        Contents::Other(format) => Failure::with_hint(
-            format!("{path} is {}", format.description()),
-            if remote::is_remote(image) {
-                "copy the image to a local file; larder info then names a command that helps"
-                    .to_owned()
-            } else {
-                format.hint(&path.to_string())
-            },
-        ),
+        Contents::Other(format) => match disk {
+            None => Failure::with_hint(
+                format!("{path} is {}", format.description()),
+                hint(image, *format),
+            ),
+            Some(disk) => Failure::with_hint(
+                format!("the disk in {path} is {}", format.description()),
+                hint(image, disk.format),
+            ),
+        },
         Contents::Empty => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image: it begins with zeros"),
             "if the file system begins at another place, give --offset BYTES",
@@ -87,6 +91,53 @@ pub(crate) fn not_ext(image: &Path, contents: &Contents) -> Failure {
             "if the file system is inside of it, give --offset BYTES; file(1) may know the format",
         ),
     }
+}
+
+/// Returns what a user can do with `image`, which has this `format`.
+pub(crate) fn hint(image: &Path, format: Format) -> String {
+    if remote::is_remote(image) {
+        "copy the image to a local file; larder info then names a command that helps".to_owned()
+    } else {
+        format.hint(&image.display().to_string())
+    }
+}
+
+/// Returns the failure for `image`, a disk image of `format` that cannot be read.
+pub(crate) fn unusable(image: &Path, format: Format, error: &DiskError) -> Failure {
+    let path = image.display();
+    let is = format.description();
+    match error {
+        DiskError::OtherFile { role, name } => {
+            let other = match &name[..] {
+                [] => String::new(),
+                name => format!(" ({})", name::escaped(name)),
+            };
+            Failure::with_hint(
+                format!("{path} is {is} that needs another file: its {role}{other}"),
+                format!(
+                    "larder opens only files that you name; if you trust the image, {}",
+                    hint(image, format)
+                ),
+            )
+        }
+        DiskError::Unsupported(_) => {
+            Failure::with_hint(format!("{path} is {is}, but {error}"), hint(image, format))
+        }
+        DiskError::Device(_) => Failure::new(format!("{path}: {error}")),
+        _ => Failure::new(format!("{path} is {is}, but {error}")),
+    }
+}
+
+/// Returns the failure for `image`, a disk image that was to be written.
+pub(crate) fn not_writable(image: &Path, disk: DiskInfo) -> Failure {
+    Failure::with_hint(
+        format!(
+            "{} is {}, and can only be read",
+            image.display(),
+            disk.format.description()
+        ),
+        format!("to change it, {}", hint(image, disk.format)),
+    )
 }
 
 /// Returns the failure for `image`, from whose `table` no partition was selected.
@@ -108,6 +159,21 @@ fn listed(table: &PartitionTable) -> String {
     }
     let all: Vec<String> = table.partitions.iter().map(described).collect();
     format!("its partitions are {}", all.join(", "))
+}
+
+/// Describes the disk image of `disk` in a line: its format, and its sizes.
+pub(crate) fn described_disk(disk: DiskInfo) -> String {
+    let units = match disk.format {
+        Format::Vmdk => "grains of",
+        Format::Zstd => "frames of at most",
+        _ => "clusters of",
+    };
+    format!(
+        "{} (disk of {}, {units} {})",
+        disk.format.as_str(),
+        size::human(disk.size_bytes),
+        size::human(disk.unit_bytes)
+    )
 }
 
 /// Describes `partition` in a line: its number, its size, and what it contains.

@@ -4,7 +4,7 @@
 use crate::mode;
 use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, Timestamp};
-use larder_image::PartitionTable;
+use larder_image::{DiskInfo, PartitionTable};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -38,12 +38,36 @@ impl Name {
 pub(crate) struct Image<'t> {
     #[serde(flatten)]
     pub(crate) info: larder::Info,
+    /// What the image is, if it is a disk image of another format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<Disk>,
     /// The partition with the file system, if it is the only one, and was not requested.
     #[serde(flatten)]
     pub(crate) only_partition: Option<OnlyPartition<'t>>,
     /// The mounts of the image in this mount namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) mounts: Vec<Mounted>,
+}
+
+/// What `larder info` shows of a disk image.
+#[derive(Debug, Serialize)]
+pub(crate) struct Disk {
+    /// `qcow2`, `vmdk` or `zstd`.
+    format: &'static str,
+    /// The size of the disk, not of the file.
+    size_bytes: u64,
+    /// The size of a cluster (qcow2), a grain (VMDK) or the largest frame (zstd).
+    unit_bytes: u64,
+}
+
+impl From<DiskInfo> for Disk {
+    fn from(disk: DiskInfo) -> Self {
+        Self {
+            format: disk.format.as_str(),
+            size_bytes: disk.size_bytes,
+            unit_bytes: disk.unit_bytes,
+        }
+    }
 }
 
 /// The only partition with an ext file system, among all partitions.
@@ -69,14 +93,17 @@ impl<'t> OnlyPartition<'t> {
 pub(crate) struct Partitions<'t> {
     /// Always `partitions`.
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<Disk>,
     #[serde(flatten)]
     table: Table<'t>,
 }
 
 impl<'t> Partitions<'t> {
-    pub(crate) fn new(table: &'t PartitionTable) -> Self {
+    pub(crate) fn new(table: &'t PartitionTable, disk: Option<DiskInfo>) -> Self {
         Self {
             kind: "partitions",
+            disk: disk.map(Disk::from),
             table: Table::new(table),
         }
     }
@@ -131,6 +158,8 @@ impl<'t> Table<'t> {
 #[derive(Debug, Serialize)]
 pub(crate) struct OtherFormat {
     pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<Disk>,
 }
 
 /// A mount of an image.

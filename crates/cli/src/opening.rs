@@ -2,7 +2,8 @@
 //! until the server ends, at most [`TIMEOUT`]. [`open_or_fall_back`] opens an image read-only if the image cannot
 //! be written.
 //!
-//! If an image has partitions, the requested one is opened, or the only one with an ext file system.
+//! If an image is a disk image of another format, such as qcow2, the disk in it is opened. If an image has partitions, the
+//! requested one is opened, or the only one with an ext file system.
 
 use crate::args::ImageArgs;
 use crate::contents;
@@ -11,10 +12,12 @@ use crate::holder::is_ending;
 use crate::mount_options;
 use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
-use larder_block::{BlockDevice, Error as DeviceError, FileDevice, FileRange, lock_holder};
+use larder_block::{
+    BlockDevice, DirectDevice, Error as DeviceError, FileDevice, FileRange, PartDevice, lock_holder,
+};
 use larder_console::{Failure, Result, print_hint, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use larder_image::{Contents, Partition, PartitionTable, examine};
+use larder_image::{Contents, DiskInfo, Partition, PartitionTable, examine, open_disk};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The parts of an image at a URL are kept in the memory for all caches divided by this number, but in at most
-/// [`MAX_UNITS_BYTES`].
+/// [`MAX_UNITS_BYTES`]. So are the tables and decompressed units of a disk image.
 const UNITS_DIVISOR: u64 = 8;
 const MAX_UNITS_BYTES: u64 = 32 << 20;
 /// The divisor and the maximum if there is a profile. Its parts may have to stay in memory until they are needed.
@@ -55,7 +58,14 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
 }
 
 /// The result of opening an image.
-pub(crate) enum Opened {
+pub(crate) struct Opened {
+    /// What the image is, if it is a disk image of another format.
+    pub disk: Option<DiskInfo>,
+    pub content: Content,
+}
+
+/// The content of an image.
+pub(crate) enum Content {
     /// The image, or the requested partition, has an ext file system.
     Volume(Box<Volume>),
     /// No partition was requested, and one of the partitions has an ext file system.
@@ -80,6 +90,8 @@ enum Error {
         /// The offset of the partition that was found in the image, or 0.
         offset_bytes: u64,
     },
+    /// The image was to be written, but Larder only reads its format.
+    ReadOnlyFormat(DiskInfo),
     /// The request cannot be met.
     Failure(Failure),
 }
@@ -120,6 +132,7 @@ impl Error {
                 let offset_bytes = offset_bytes.max(options.offset_bytes);
                 failure::of_image(image, offset_bytes, access, &error)
             }
+            Self::ReadOnlyFormat(disk) => contents::not_writable(image, disk),
             Self::Failure(failure) => failure,
         }
     }
@@ -165,7 +178,10 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
         Error::Volume {
             error,
             offset_bytes,
-        } if options.read_write => read_only_reason(error).map(|why| (why, *offset_bytes)),
+        } if options.read_write => {
+            read_only_reason(error).map(|why| (why.to_owned(), *offset_bytes))
+        }
+        Error::ReadOnlyFormat(disk) => Some((format!("it is {}", disk.format.description()), 0)),
         _ => None,
     };
     let Some((why, offset_bytes)) = refused else {
@@ -178,7 +194,7 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
         source.image.display()
     ));
     let offset_bytes = offset_bytes.max(options.offset_bytes);
-    if let Some(hint) = failure::e2fsprogs_hint(why, source.image, offset_bytes) {
+    if let Some(hint) = failure::e2fsprogs_hint(&why, source.image, offset_bytes) {
         print_hint(&hint);
     }
     Ok(volume)
@@ -186,46 +202,60 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
 
 /// Opens the image of `source`, which must have an ext file system.
 fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
-    match open_source(source, options)? {
-        Opened::Volume(volume) | Opened::OnlyPartition { volume, .. } => Ok(*volume),
-        Opened::Other(contents) => Err(contents::not_ext(source.image, &contents).into()),
+    let opened = open_source(source, options)?;
+    match opened.content {
+        Content::Volume(volume) | Content::OnlyPartition { volume, .. } => Ok(*volume),
+        Content::Other(contents) => {
+            Err(contents::not_ext(source.image, opened.disk, &contents).into())
+        }
     }
 }
 
 /// Opens the image of `source`.
 fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
-    let Source {
-        image,
-        partition,
-        remote,
-    } = source;
-    check_profile(image, remote)?;
+    let image = source.image;
+    check_profile(image, source.remote)?;
     if remote::is_remote(image) {
         return open_remote(source, options);
     }
-    if partition.is_none_or(|number| number > 0) && options.offset_bytes == 0 {
-        let open = || Ok(FileDevice::open(image, FileRange::default())?);
-        let device = when_free(image, open)?;
-        // The start may be damaged, and a backup of the superblock may be intact.
-        let contents = examine(&device, partition).unwrap_or(Contents::Unknown);
-        // The device has a lock.
-        drop(device);
-        return open_found(source, contents, |found| {
-            let options = found.map_or_else(|| options.clone(), |found| within(options, found));
-            Ok(when_free(image, || Volume::open(image, &options))?)
-        });
+    let file = when_free(image, || open_file(image, options))?;
+    let medium = Medium::new(source, file, options)?;
+    if medium.disk.is_some() {
+        return medium.open(source);
     }
-    let volume = when_free(image, || Volume::open(image, options))?;
-    Ok(Opened::Volume(Box::new(volume)))
+    let contents = medium.contents;
+    // The device has a lock.
+    drop(medium.device);
+    let open = |options: &OpenOptions| -> Result<Volume, Error> {
+        Ok(when_free(image, || Volume::open(image, options))?)
+    };
+    let content = if is_searched(source, options) {
+        open_found(source, None, contents, |found| match found {
+            Some(found) => open(&within(options, found)),
+            None => open(options),
+        })?
+    } else {
+        Content::Volume(Box::new(open(options)?))
+    };
+    Ok(Opened {
+        disk: None,
+        content,
+    })
+}
+
+/// Opens the whole file or block device at `path` for reading.
+fn open_file(path: &Path, options: &OpenOptions) -> larder::Result<Arc<dyn BlockDevice>> {
+    let range = FileRange::default();
+    Ok(if options.direct_device {
+        Arc::new(DirectDevice::open(path, range)?)
+    } else {
+        Arc::new(FileDevice::open(path, range)?)
+    })
 }
 
 /// Opens the image of `source` at a URL.
 fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
-    let Source {
-        image,
-        partition,
-        remote,
-    } = source;
+    let Source { image, remote, .. } = source;
     if options.read_write {
         let hint = "copy the image to a local file first";
         let message = format!(
@@ -234,47 +264,130 @@ fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
         );
         return Err(Failure::with_hint(message, hint).into());
     }
-    let memory_bytes = memory_bytes(options, remote);
-    let mut volume_options = options.clone();
-    volume_options.cache_size_bytes -= memory_bytes;
-    let open = |device| Volume::open_device(device, &volume_options);
-    let device = remote_device(image, options, remote, memory_bytes)?;
-    if partition == Some(0) || options.offset_bytes > 0 {
-        return Ok(Opened::Volume(Box::new(open(device)?)));
-    }
-    let contents = examine(device.as_ref(), partition).unwrap_or(Contents::Unknown);
-    open_found(source, contents, |found| {
-        let device = match found {
-            None => device,
-            Some(found) => {
-                drop(device);
-                remote_device(image, &within(options, found), remote, memory_bytes)?
-            }
+    let settings = RemoteSettings {
+        args: remote.clone(),
+        deadline: options.device_timeout,
+        memory_bytes: memory_bytes(options, remote),
+    };
+    let device = remote::open(image, &settings)?;
+    let mut options = options.clone();
+    options.cache_size_bytes -= settings.memory_bytes;
+    Medium::new(source, device, &options)?.open(source)
+}
+
+/// Returns whether the file system of `source` is found by examining its image. If not, the user has given its place.
+fn is_searched(source: Source<'_>, options: &OpenOptions) -> bool {
+    source.partition != Some(0) && options.offset_bytes == 0
+}
+
+/// A whole image: a file, an object on a server, or the disk in one of these.
+struct Medium {
+    device: Arc<dyn BlockDevice>,
+    /// What the device is, if it is the disk in an image of another format.
+    disk: Option<DiskInfo>,
+    contents: Contents,
+    /// The options for the volume. The memory that `device` uses is subtracted.
+    options: OpenOptions,
+}
+
+impl Medium {
+    /// Examines `device`, which has the image of `source`. If this is a disk image, opens the disk in it.
+    fn new(
+        source: Source<'_>,
+        device: Arc<dyn BlockDevice>,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        // The start may be damaged, and a backup of the superblock may be intact.
+        let contents_of = |device: &dyn BlockDevice| {
+            examine(device, source.partition).unwrap_or(Contents::Unknown)
         };
-        Ok(open(device)?)
-    })
+        let mut medium = Self {
+            contents: contents_of(&*device),
+            device,
+            disk: None,
+            options: options.clone(),
+        };
+        let Contents::Other(format) = medium.contents else {
+            return Ok(medium);
+        };
+        let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
+        let disk = open_disk(Arc::clone(&medium.device), format, memory_bytes)
+            .map_err(|error| contents::unusable(source.image, format, &error))?;
+        if let Some(disk) = disk {
+            medium.disk = Some(disk.info());
+            medium.contents = contents_of(&disk);
+            medium.device = Arc::new(disk);
+            medium.options.cache_size_bytes -= memory_bytes;
+        }
+        Ok(medium)
+    }
+
+    /// Opens the file system of `source` on the device, which cannot be written to.
+    fn open(self, source: Source<'_>) -> Result<Opened, Error> {
+        let Self {
+            device,
+            disk,
+            contents,
+            options,
+        } = self;
+        if let Some(disk) = disk
+            && options.read_write
+        {
+            return Err(Error::ReadOnlyFormat(disk));
+        }
+        let open = |options: &OpenOptions| -> Result<Volume, Error> {
+            let range = FileRange {
+                offset_bytes: options.offset_bytes,
+                size_bytes: options.size_bytes,
+            };
+            let part: Arc<dyn BlockDevice> = if range == FileRange::default() {
+                device
+            } else {
+                Arc::new(PartDevice::new(device, range)?)
+            };
+            Ok(Volume::open_device(part, options)?)
+        };
+        let opened = if is_searched(source, &options) {
+            open_found(source, disk, contents, |found| match found {
+                Some(found) => open(&within(&options, found)),
+                None => open(&options),
+            })
+        } else {
+            open(&options).map(|volume| Content::Volume(Box::new(volume)))
+        };
+        let content = opened.map_err(|error| match error {
+            // The programs of e2fsprogs do not find a file system in a disk image.
+            Error::Volume { error, .. } if disk.is_some() => {
+                failure::of_image(source.image, 0, Access::Read, &error).into()
+            }
+            error => error,
+        })?;
+        Ok(Opened { disk, content })
+    }
 }
 
 /// Finds the file system of `source`, whose image has these `contents`, and opens it by `open`. The argument of `open`
 /// is the partition, or `None` for the whole image. If a partition was found that the user has not requested, reports it.
+/// `disk` is what the image is, if it is a disk image of another format.
 fn open_found(
     source: Source<'_>,
+    disk: Option<DiskInfo>,
     contents: Contents,
     open: impl FnOnce(Option<&Partition>) -> Result<Volume, Error>,
-) -> Result<Opened, Error> {
+) -> Result<Content, Error> {
     let found = match source.partition {
-        Some(number) => Some(contents::partition(source.image, &contents, number)?),
+        Some(number) => Some(contents::partition(source.image, disk, &contents, number)?),
         None => contents::only_ext(&contents),
     };
     if found.is_none() && !may_be_ext(&contents) {
-        return Ok(Opened::Other(contents));
+        return Ok(Content::Other(contents));
     }
     let volume = match open(found) {
         Ok(volume) => Box::new(volume),
         Err(Error::Volume {
             error: larder::Error::Ext4(Ext4Error::NotExt),
             ..
-        }) if found.is_none() => return Ok(Opened::Other(contents)),
+        }) if found.is_none() => return Ok(Content::Other(contents)),
         Err(Error::Volume { error, .. }) => {
             let offset_bytes = found.map_or(0, |found| found.offset_bytes);
             return Err(Error::Volume {
@@ -293,12 +406,12 @@ fn open_found(
     }
     let number = only.map(|only| only.number);
     Ok(match (number, contents) {
-        (Some(number), Contents::Partitions(table)) => Opened::OnlyPartition {
+        (Some(number), Contents::Partitions(table)) => Content::OnlyPartition {
             volume,
             table,
             number,
         },
-        _ => Opened::Volume(volume),
+        _ => Content::Volume(volume),
     })
 }
 
@@ -328,23 +441,6 @@ fn memory_bytes(options: &OpenOptions, args: &RemoteArgs) -> u64 {
     } else {
         MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR)
     }
-}
-
-/// Opens the part that `options` select of the object at the URL with the label `image`.
-fn remote_device(
-    image: &Path,
-    options: &OpenOptions,
-    args: &RemoteArgs,
-    memory_bytes: u64,
-) -> Result<Arc<dyn BlockDevice>, Error> {
-    let settings = RemoteSettings {
-        args: args.clone(),
-        offset_bytes: options.offset_bytes,
-        size_bytes: options.size_bytes,
-        deadline: options.device_timeout,
-        memory_bytes,
-    };
-    Ok(remote::open(image, &settings)?)
 }
 
 /// Checks that the options for profiles can be used with `image`.

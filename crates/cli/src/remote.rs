@@ -116,10 +116,6 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
 pub struct RemoteSettings {
     /// What the user requests of the server.
     pub args: RemoteArgs,
-    /// The offset of the file system in the object, in bytes.
-    pub offset_bytes: u64,
-    /// The size of the part of the object that the file system may use, in bytes. `None` means up to the end.
-    pub size_bytes: Option<u64>,
     /// The time after which a read fails, or `None` for the default.
     pub deadline: Option<Duration>,
     /// The memory for parts of the image that were fetched, in bytes.

@@ -286,7 +286,7 @@ fn other_formats_are_named_with_a_hint() {
     let path = dir.path().join("file");
     for (bytes, name, hint) in [
         (&b"\x1f\x8b\x08\0"[..], "compressed with gzip", "gzip -dc"),
-        (b"QFI\xfb", "a qcow2 image", "qemu-img convert"),
+        (b"conectix", "a VHD image", "qemu-img convert"),
         (b"LUKS\xba\xbe", "a LUKS container", "cryptsetup open"),
         (b"XFSB", "an XFS file system", "mount -o loop"),
         (b"hsqs", "a squashfs file system", "squashfuse"),

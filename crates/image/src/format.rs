@@ -1,9 +1,9 @@
 //! Formats that are neither ext file systems nor partition tables: their names, how they are recognized, and how a
-//! user gets at the files in them.
+//! user gets at the files in them. Larder itself reads the disks in some of them ([`open_disk`](crate::open_disk)).
 
 use crate::shell::quoted;
 
-/// A format that is recognized by its first bytes, but not opened.
+/// A format that is recognized by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {

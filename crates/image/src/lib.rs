@@ -1,8 +1,8 @@
-//! What an image file contains: an ext file system, partitions, or another format.
+//! What an image file contains: an ext file system, partitions, a disk in another format, or something else.
 //!
 //! [`examine`] reads the start of a device, and returns its [`Contents`]. If these are partitions,
 //! [`PartitionTable::select`] returns the partition that a user requested, or the only one with an ext file
-//! system.
+//! system. If the file is a disk image, [`open_disk`] returns the disk in it, which can be examined in turn.
 //!
 //! # Untrusted input
 //! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions of a GPT are read, and at most
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod contents;
+mod disk;
 mod format;
 mod gpt;
 mod mbr;
@@ -19,6 +20,7 @@ mod shell;
 mod table;
 
 pub use contents::{Contents, examine};
+pub use disk::{DiskDevice, DiskError, DiskInfo, open_disk};
 pub use format::Format;
 pub use shell::quoted;
 pub use table::{MAX_PARTITIONS, NotSelected, Partition, PartitionTable, TableKind};

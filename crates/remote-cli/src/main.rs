@@ -41,8 +41,6 @@ impl RemoteImages for Images {
         settings: &RemoteSettings,
     ) -> Result<Arc<dyn BlockDevice>, RemoteFailure> {
         let mut options = options(&settings.args)?;
-        options.offset_bytes = settings.offset_bytes;
-        options.size_bytes = settings.size_bytes;
         options.memory_bytes = settings.memory_bytes;
         if let Some(deadline) = settings.deadline {
             options.deadline = deadline;

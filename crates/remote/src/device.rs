@@ -59,10 +59,6 @@ pub struct RemoteOptions {
     pub deadline: Duration,
     /// The memory for units, in bytes. Default: 32 MiB.
     pub memory_bytes: u64,
-    /// The offset of the file system in the object, in bytes. Default: 0.
-    pub offset_bytes: u64,
-    /// The size of the part of the object that is the device, in bytes. `None` means up to the end. Default: `None`.
-    pub size_bytes: Option<u64>,
     /// The disk cache. Default: none.
     pub cache: Option<CacheOptions>,
     /// Whether only the disk cache is read, and no request is sent. Default: false.
@@ -86,8 +82,6 @@ impl Default for RemoteOptions {
             allow_unversioned: false,
             deadline: Duration::from_mins(1),
             memory_bytes: 32 << 20,
-            offset_bytes: 0,
-            size_bytes: None,
             cache: None,
             offline: false,
             profile: None,
@@ -102,8 +96,6 @@ impl Default for RemoteOptions {
 #[derive(Debug)]
 pub struct RemoteDevice {
     units: Arc<Units>,
-    /// The offset of the device in the object, in bytes.
-    offset_bytes: u64,
     size_bytes: u64,
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
@@ -153,14 +145,6 @@ impl RemoteDevice {
             working_set,
         } = replies;
         let object_bytes = fetcher.version().size_bytes;
-        let left_bytes = object_bytes
-            .checked_sub(options.offset_bytes)
-            .ok_or_else(|| {
-                Error::Settings(format!(
-                    "the offset {} is past the end of the object, which has {object_bytes} bytes",
-                    options.offset_bytes
-                ))
-            })?;
         if let Some(recorder) = &options.recorder {
             recorder.set_object(url.to_string(), fetcher.version().clone());
         }
@@ -202,10 +186,7 @@ impl RemoteDevice {
         drop(runtime_context);
         Ok(Self {
             units,
-            offset_bytes: options.offset_bytes,
-            size_bytes: options
-                .size_bytes
-                .map_or(left_bytes, |size_bytes| size_bytes.min(left_bytes)),
+            size_bytes: object_bytes,
             profile_units,
             recorder: options.recorder.clone(),
             cancelled: Arc::default(),
@@ -223,11 +204,9 @@ impl RemoteDevice {
         self.runtime.as_ref().expect("the device is not dropped")
     }
 
-    /// Converts a range of the device to a range of the object. Records the range for the profile, because the
-    /// caller reads it.
-    fn in_object(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
-        let start = self.offset_bytes + offset_bytes;
-        let range_bytes = start..start + len_bytes;
+    /// Returns a range of the object. Records the range for the profile, because the caller reads it.
+    fn recorded(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+        let range_bytes = offset_bytes..offset_bytes + len_bytes;
         if let Some(recorder) = &self.recorder {
             recorder.record(&range_bytes);
         }
@@ -346,7 +325,7 @@ impl BlockDevice for RemoteDevice {
     ) -> larder_block::Result<()> {
         let len_bytes = larder_block::total_bytes(bufs);
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
-        let range_bytes = self.in_object(offset_bytes, len_bytes);
+        let range_bytes = self.recorded(offset_bytes, len_bytes);
         let parts = match self.units.read_now(&range_bytes) {
             Some(parts) => parts,
             None => self
@@ -371,7 +350,7 @@ impl BlockDevice for RemoteDevice {
         });
         let _runtime = self.runtime().enter();
         for mut request in requests {
-            let range_bytes = self.in_object(request.offset_bytes(), request.len_bytes());
+            let range_bytes = self.recorded(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
                 request.complete(Err(DeviceError::Cancelled));
             } else if let Some(parts) = self.units.read_now(&range_bytes) {
@@ -387,17 +366,16 @@ impl BlockDevice for RemoteDevice {
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
-            self.units
-                .expedite(&self.in_object(offset_bytes, len_bytes));
+            self.units.expedite(&self.recorded(offset_bytes, len_bytes));
         }
     }
 
     fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
         // The requests that follow report an invalid range.
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
-            let start = self.offset_bytes + offset_bytes;
             let _runtime = self.runtime().enter();
-            self.units.announce(start..start + len_bytes, priority);
+            self.units
+                .announce(offset_bytes..offset_bytes + len_bytes, priority);
         }
     }
 
@@ -406,9 +384,7 @@ impl BlockDevice for RemoteDevice {
     }
 
     fn pieces(&self) -> Option<Pieces> {
-        // The units divide the object, not the device.
-        let pieces = |len_bytes| Pieces::new(len_bytes, self.offset_bytes);
-        NonZeroU64::new(UNIT_BYTES).map(pieces)
+        NonZeroU64::new(UNIT_BYTES).map(|len_bytes| Pieces::new(len_bytes, 0))
     }
 
     fn window_bytes(&self) -> Option<u64> {

@@ -1,10 +1,10 @@
 //! Reads of an object on a server with faults: right bytes of one version, or an error.
 
-use larder_block::{BlockDevice, Error as DeviceError, Priority, Request};
+use larder_block::{BlockDevice, Error as DeviceError, FileRange, PartDevice, Priority, Request};
 use larder_remote::{Error, ImageUrl, RemoteDevice, RemoteOptions};
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use larder_testkit::{Random, Seed};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 const UNIT: usize = 64 << 10;
@@ -39,7 +39,7 @@ fn open(server: &HttpServer) -> Result<RemoteDevice, Error> {
     RemoteDevice::open(&url, &options())
 }
 
-fn read(device: &RemoteDevice, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
+fn read(device: &dyn BlockDevice, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
     let mut buf = vec![0; len];
     device.read_at(&mut buf, offset as u64).map(|()| buf)
 }
@@ -90,10 +90,11 @@ fn pieces_of_a_partition_are_the_units_of_the_object() {
     // The start of the first partition on many old disks.
     const START: usize = 63 * 512;
     let server = server();
-    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
-    let mut options = options();
-    options.offset_bytes = START as u64;
-    let device = RemoteDevice::open(&url, &options).unwrap();
+    let range = FileRange {
+        offset_bytes: START as u64,
+        size_bytes: None,
+    };
+    let device = PartDevice::new(Arc::new(open(&server).unwrap()), range).unwrap();
     assert_eq!(read(&device, 0, 9).unwrap(), content(0)[START..START + 9]);
     let pieces = device.pieces().unwrap();
     let end = (UNIT - START) as u64;

@@ -20,6 +20,7 @@ pub mod mount;
 pub mod mutate;
 pub mod operation;
 pub mod oracle;
+pub mod qemu;
 pub mod readahead;
 pub mod requirement;
 pub mod seed;

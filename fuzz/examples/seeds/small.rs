@@ -5,6 +5,7 @@ use larder_cache::hash::HashKey;
 use larder_cache::tables::Tables;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER, gpt_with_checksums};
+use larder_testkit::qemu::convert;
 use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use std::fs;
 
@@ -65,6 +66,7 @@ pub fn make() -> Result<()> {
     make_replies()?;
     make_profile()?;
     make_disks()?;
+    make_disk_images()?;
     make_page()?;
     make_trace()?;
     make_changes()
@@ -101,6 +103,39 @@ fn make_disks() -> Result<()> {
         gpt[at] = value;
     }
     seed("partitions", "gpt", &gpt_with_checksums(&gpt))
+}
+
+/// Creates small images in each format of disks. Those of qcow2 and VMDK are made by qemu-img.
+fn make_disk_images() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (raw, image) = (dir.path().join("raw"), dir.path().join("image"));
+    let mut content = vec![0; 20 << 10];
+    content[5000..9000].fill(7);
+    for (byte, value) in content[10_000..10_500].iter_mut().zip(0_u8..=255) {
+        *byte = value;
+    }
+    fs::write(&raw, &content)?;
+    for (target, name, arguments) in [
+        ("qcow2", "small", "-o cluster_size=512"),
+        ("qcow2", "extended", "-o extended_l2=on,cluster_size=16k"),
+        ("qcow2", "deflate", "-c -o cluster_size=4k"),
+        ("qcow2", "zstd", "-c -o cluster_size=4k,compression_type=zstd"),
+        ("vmdk", "sparse", "-o subformat=monolithicSparse"),
+        ("vmdk", "stream", "-o subformat=streamOptimized"),
+    ] {
+        convert(&raw, &image, target, arguments)?;
+        seed(target, name, &fs::read(&image)?)?;
+    }
+    // Two frames: a block that is stored as it is, and a block of equal bytes. The sizes of both are their entries.
+    let frames = [
+        &[0x28, 0xB5, 0x2F, 0xFD, 0x20, 4, 0x21, 0, 0][..],
+        b"disk",
+        &[0x28, 0xB5, 0x2F, 0xFD, 0x20, 9, 0x4B, 0, 0, 7],
+        &[13, 0, 0, 0, 4, 0, 0, 0],
+        &[10, 0, 0, 0, 9, 0, 0, 0],
+    ]
+    .concat();
+    seed("seekable_zstd", "frames", &[&[2], frames.as_slice()].concat())
 }
 
 /// Creates files and output with credentials, and URLs.

@@ -1,37 +1,43 @@
 //! The command `larder info`: shows the label, features, sizes and journal state of an image. Lists the partitions of an
-//! image that has any, and names other formats.
+//! image that has any, shows the format of a disk image, and names other formats.
 
 use crate::args::InfoArgs;
-use crate::opening::{Opened, open_any};
+use crate::opening::{Content, open_any};
 use crate::{contents, json};
 use larder::{Info, JournalState};
 use larder_console::{Result, name, size, write_json};
 use larder_fuse::server_of;
-use larder_image::{Contents, PartitionTable};
+use larder_image::{Contents, DiskInfo, PartitionTable};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let (info, only) = match open_any(&args.source)? {
-        Opened::Volume(volume) => (volume.info(), None),
-        Opened::OnlyPartition {
+    let opened = open_any(&args.source)?;
+    let disk = opened.disk;
+    let (info, only) = match opened.content {
+        Content::Volume(volume) => (volume.info(), None),
+        Content::OnlyPartition {
             volume,
             table,
             number,
         } => (volume.info(), Some((table, number))),
-        Opened::Other(contents) => return show_contents(&args.source.image, &contents, args.json),
+        Content::Other(contents) => {
+            return show_contents(&args.source.image, disk, &contents, args.json);
+        }
     };
     let mounts = mounts_of(&args.source.image);
     if args.json {
         let only = only.as_ref();
         write_json(&json::Image {
             info,
+            disk: disk.map(json::Disk::from),
             only_partition: only.map(|(table, number)| json::OnlyPartition::new(table, *number)),
             mounts,
         })?;
         return Ok(ExitCode::SUCCESS);
     }
+    print_disk(disk)?;
     if let Some((table, _)) = &only {
         print_partitions(table)?;
     }
@@ -39,32 +45,52 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the `contents` of `image`, which are not one ext file system.
-fn show_contents(image: &Path, contents: &Contents, is_json: bool) -> Result<ExitCode> {
+/// Shows the `contents` of `image`, which are not one ext file system. `disk` is what the image is, if it is a disk image of
+/// another format.
+fn show_contents(
+    image: &Path,
+    disk: Option<DiskInfo>,
+    contents: &Contents,
+    is_json: bool,
+) -> Result<ExitCode> {
     match contents {
         Contents::Partitions(table) | Contents::ExtAndPartitions(table) if is_json => {
-            write_json(&json::Partitions::new(table))?;
+            write_json(&json::Partitions::new(table, disk))?;
         }
         Contents::Other(format) if is_json => write_json(&json::OtherFormat {
             kind: format.as_str(),
+            disk: disk.map(json::Disk::from),
         })?,
-        Contents::Partitions(table) | Contents::ExtAndPartitions(table) => print_partitions(table)?,
+        Contents::Partitions(table) | Contents::ExtAndPartitions(table) => {
+            print_disk(disk)?;
+            print_partitions(table)?;
+        }
         Contents::Other(format) => {
+            print_disk(disk)?;
             let mut out = io::stdout().lock();
             writeln!(out, "{:<14} {}", "Type", format.description())?;
             writeln!(
                 out,
                 "{:<14} {}",
                 "Hint",
-                format.hint(&image.display().to_string())
+                contents::hint(image, disk.map_or(*format, |disk| disk.format))
             )?;
             out.flush()?;
         }
         Contents::Ext | Contents::DamagedGpt | Contents::Empty | Contents::Unknown => {
-            return Err(contents::not_ext(image, contents));
+            return Err(contents::not_ext(image, disk, contents));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a disk image is.
+fn print_disk(disk: Option<DiskInfo>) -> Result<()> {
+    if let Some(disk) = disk {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{:<14} {}", "Image", contents::described_disk(disk))?;
+    }
+    Ok(())
 }
 
 fn print_partitions(table: &PartitionTable) -> Result<()> {

@@ -1,0 +1,202 @@
+//! A part of another device, such as a partition of a disk.
+
+use crate::{
+    BackEnd, BlockDevice, Error, FileRange, Pieces, Priority, Request, Result, ServerCounts,
+    accepted, check_range, total_bytes,
+};
+use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A part of another device. It is read-only.
+#[derive(Debug)]
+pub struct PartDevice {
+    inner: Arc<dyn BlockDevice>,
+    start_bytes: u64,
+    size_bytes: u64,
+}
+
+impl PartDevice {
+    /// Creates a device for the `range` of `inner`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if `range` is not inside `inner`.
+    pub fn new(inner: Arc<dyn BlockDevice>, range: FileRange) -> Result<Self> {
+        let start_bytes = range.offset_bytes;
+        let left_bytes = inner.size_bytes().saturating_sub(start_bytes);
+        let size_bytes = range.size_bytes.unwrap_or(left_bytes);
+        check_range(inner.size_bytes(), start_bytes, size_bytes)?;
+        Ok(Self {
+            inner,
+            start_bytes,
+            size_bytes,
+        })
+    }
+
+    /// Returns `requests` for the inner device, without those that it must not perform.
+    fn translated(&self, requests: Vec<Request>) -> Vec<Request> {
+        let requests = accepted(requests, |at, len, is_write| {
+            if is_write {
+                return Err(Error::ReadOnly);
+            }
+            check_range(self.size_bytes, at, len)
+        });
+        let translated = requests.into_iter().map(|request| {
+            let offset_bytes = self.start_bytes + request.offset_bytes();
+            request.with_offset(offset_bytes)
+        });
+        translated.collect()
+    }
+}
+
+impl BlockDevice for PartDevice {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes, offset_bytes, buf.len() as u64)?;
+        self.inner.read_at(buf, self.start_bytes + offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes, offset_bytes, total_bytes(bufs))?;
+        self.inner
+            .read_vectored_at(bufs, self.start_bytes + offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        self.inner.submit(self.translated(requests));
+    }
+
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        self.inner.perform(self.translated(requests), timeout)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.inner.timeout()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        if check_range(self.size_bytes, offset_bytes, len_bytes).is_ok() {
+            self.inner
+                .expedite(self.start_bytes + offset_bytes, len_bytes);
+        }
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        if check_range(self.size_bytes, offset_bytes, len_bytes).is_ok() {
+            self.inner
+                .announce(self.start_bytes + offset_bytes, len_bytes, priority);
+        }
+    }
+
+    fn cancel_in_flight(&self) {
+        self.inner.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        Some(self.inner.pieces()?.of_part(self.start_bytes))
+    }
+
+    fn window_bytes(&self) -> Option<u64> {
+        self.inner.window_bytes()
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.inner.back_end()
+    }
+
+    fn wants_readahead(&self) -> bool {
+        self.inner.wants_readahead()
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        self.inner.server_counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryDevice;
+    use parking_lot::Mutex;
+    use std::num::NonZeroU64;
+
+    fn part(offset_bytes: u64, size_bytes: Option<u64>) -> Result<PartDevice> {
+        let disk = Arc::new(MemoryDevice::new((0..100).collect()));
+        let range = FileRange {
+            offset_bytes,
+            size_bytes,
+        };
+        PartDevice::new(disk, range)
+    }
+
+    #[test]
+    fn only_the_part_is_read() {
+        let part = part(40, Some(10)).unwrap();
+        assert_eq!(part.size_bytes(), 10);
+        let mut buf = [0; 4];
+        part.read_at(&mut buf, 6).unwrap();
+        assert_eq!(buf, [46, 47, 48, 49]);
+        for offset_bytes in [7, u64::MAX] {
+            let read = part.read_at(&mut buf, offset_bytes);
+            assert!(matches!(read, Err(Error::OutOfRange { .. })));
+        }
+    }
+
+    #[test]
+    fn requests_are_moved_to_the_part_and_writes_are_refused() {
+        let part = part(40, None).unwrap();
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let read = |offset_bytes| {
+            let results = Arc::clone(&results);
+            Request::read(vec![0; 2], offset_bytes, move |bytes: Vec<u8>, result| {
+                results.lock().push(result.map(|()| bytes));
+            })
+        };
+        let written = Arc::clone(&results);
+        let write = Request::write(vec![0; 2], 0, move |bytes: Vec<u8>, result| {
+            written.lock().push(result.map(|()| bytes));
+        });
+        part.perform(vec![read(58), read(59), write], None).unwrap();
+        let mut results = results.lock();
+        let find = |results: &Vec<Result<Vec<u8>>>, is: fn(&Result<Vec<u8>>) -> bool| {
+            results.iter().filter(|result| is(result)).count()
+        };
+        assert_eq!(
+            find(&results, |result| matches!(
+                result,
+                Err(Error::OutOfRange { .. })
+            )),
+            1
+        );
+        assert_eq!(
+            find(&results, |result| matches!(result, Err(Error::ReadOnly))),
+            1
+        );
+        results.retain(Result::is_ok);
+        let bytes = results.pop().unwrap().unwrap();
+        assert_eq!(bytes, [98, 99]);
+    }
+
+    #[test]
+    fn part_outside_of_the_device_is_refused() {
+        for (offset_bytes, size_bytes) in [(101, None), (90, Some(11)), (u64::MAX, Some(1))] {
+            assert!(matches!(
+                part(offset_bytes, size_bytes),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
+        assert_eq!(part(100, None).unwrap().size_bytes(), 0);
+    }
+
+    #[test]
+    fn pieces_of_a_part_end_where_those_of_the_device_end() {
+        let len_bytes = NonZeroU64::new(64).unwrap();
+        let pieces = Pieces::new(len_bytes, 10).of_part(100);
+        // The first piece of the device ends at 54, the second one at 118, and the part begins at 100.
+        assert_eq!(pieces.number(17), pieces.number(0));
+        assert_eq!(pieces.number(18), pieces.number(0) + 1);
+    }
+}

@@ -1,0 +1,325 @@
+//! Disk images of other formats (qcow2, VMDK, seekable zstd), with and without partitions.
+
+mod support;
+
+use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::qemu::convert;
+use larder_testkit::sfdisk::write_table;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{
+    Fixture, Mountpoint, User, assert_fails, binary, can_mount, command, content, larder,
+    larder_ok, text, tool,
+};
+
+const MIB: u64 = 1 << 20;
+const NEEDED: &[Requirement] = &[
+    Requirement::Tool("qemu-img"),
+    Requirement::Tool("sfdisk"),
+    Requirement::Tool("mke2fs"),
+];
+
+/// The formats, and further arguments of qemu-img.
+const FORMATS: [(&str, &str); 4] = [
+    ("qcow2", ""),
+    ("qcow2", "-c"),
+    ("vmdk", ""),
+    ("vmdk", "-o subformat=streamOptimized"),
+];
+
+/// Returns a raw disk whose second partition has the file system of `fixture`.
+fn raw_disk(fixture: &Fixture) -> PathBuf {
+    let path = fixture.path("raw");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(50 * MIB).unwrap();
+    let script = "label: gpt
+start=1MiB, size=7MiB, type=uefi
+start=16MiB, size=32MiB, type=linux
+";
+    write_table(&path, script).unwrap();
+    file.write_all_at(&fs::read(fixture.image()).unwrap(), 16 * MIB)
+        .unwrap();
+    path
+}
+
+#[test]
+fn files_of_a_disk_image_are_read() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (disk, image) = (raw_disk(&fixture), fixture.path("disk.x"));
+    let image_arg = image.to_str().unwrap();
+    for (format, arguments) in FORMATS {
+        convert(&disk, &image, format, arguments).unwrap();
+        let output = larder(["cat", image_arg, "/dir/large"]);
+        assert!(output.stdout == content(3 << 20), "{format} {arguments}");
+        assert!(
+            text(&output.stderr).contains("using partition 2"),
+            "{}",
+            text(&output.stderr)
+        );
+        let args = ["ls", "--partition", "2", image_arg, "/dir"];
+        assert_eq!(larder_ok(args), "again\ndeep\nempty\nlarge\n");
+        let copy = fixture.path("copy");
+        larder_ok([
+            "cp".as_ref(),
+            "-r".as_ref(),
+            image.as_os_str(),
+            "/dir".as_ref(),
+            copy.as_os_str(),
+        ]);
+        assert!(fs::read(copy.join("large")).unwrap() == content(3 << 20));
+        fs::remove_dir_all(copy).unwrap();
+        let info = larder_ok(["info", image_arg]);
+        assert!(
+            info.contains(&format!("{format} (disk of 50.0 MiB, ")) && info.contains("pantry"),
+            "{info}"
+        );
+        let json = larder_ok(["info", "--json", image_arg]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["label"], "pantry");
+        assert_eq!(json["disk"]["format"], format);
+        assert_eq!(json["disk"]["size_bytes"], 50 * MIB);
+        assert_eq!(json["disk"]["unit_bytes"], 64 << 10);
+        // The partition, by its offset in the disk.
+        let args = ["stat", "--offset", "16M", image_arg, "/hello"];
+        assert!(larder_ok(args).contains("hello"));
+    }
+    // The file system without partitions.
+    convert(&fixture.image(), &image, "qcow2", "").unwrap();
+    for partition in [&[][..], &["--partition", "0"]] {
+        let args = [&["cat", image_arg, "/hello"], partition].concat();
+        assert_eq!(larder_ok(args), "hello, larder\n");
+    }
+}
+
+#[test]
+fn seekable_zstd_is_read_and_other_zstd_is_refused() {
+    if skip(NEEDED) || skip(&[Requirement::Tool("zstd")]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (frame, image) = (fixture.path("frame"), fixture.path("disk.zst"));
+    let (mut bytes, mut table) = (Vec::new(), Vec::new());
+    for part in fs::read(fixture.image()).unwrap().chunks(4 << 20) {
+        fs::write(&frame, part).unwrap();
+        let zstd = Tool::new("zstd").args(["-q", "-f"]).arg(&frame);
+        zstd.arg("-o").arg(&image).run().unwrap();
+        let packed = fs::read(&image).unwrap();
+        for len in [packed.len(), part.len()] {
+            table.extend(u32::try_from(len).unwrap().to_le_bytes());
+        }
+        bytes.extend(packed);
+    }
+    fs::write(&image, &bytes).unwrap();
+    assert_fails(
+        &larder(["ls".as_ref(), image.as_os_str()]),
+        1,
+        &["compressed with zstd", "zstd -dc"],
+    );
+    let frames = u32::try_from(table.len() / 8).unwrap();
+    bytes.extend(0x184D_2A5E_u32.to_le_bytes());
+    bytes.extend((frames * 8 + 9).to_le_bytes());
+    bytes.extend(table);
+    bytes.extend(frames.to_le_bytes());
+    bytes.push(0);
+    bytes.extend(0x8F92_EAB1_u32.to_le_bytes());
+    fs::write(&image, bytes).unwrap();
+    let image = image.to_str().unwrap();
+    let output = larder(["cat", image, "/dir/large"]);
+    assert!(output.stdout == content(3 << 20));
+    let info = larder_ok(["info", image]);
+    assert!(info.contains("frames of at most 4.0 MiB"), "{info}");
+}
+
+#[test]
+fn disk_image_is_only_read() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.path("disk.qcow2");
+    convert(&fixture.image(), &image, "qcow2", "").unwrap();
+    let before = fs::read(&image).unwrap();
+    let path = image.to_str().unwrap();
+    let message = ["is a qcow2 image, and can only be read", "qemu-img convert"];
+    assert_fails(&larder(["mkdir", path, "/new"]), 1, &message);
+    if !can_mount(User::Same) {
+        return;
+    }
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let mount = |options: &[&str]| {
+        let mut mount = command("larder", User::Same);
+        mount.arg("mount").args(options).arg(path);
+        mount.arg(&mountpoint.0).output().unwrap()
+    };
+    assert_fails(&mount(&["-o", "rw"]), 1, &message);
+    let output = mount(&[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let warning = "is mounted read-only: it is a qcow2 image";
+    assert!(
+        text(&output.stderr).contains(warning),
+        "{}",
+        text(&output.stderr)
+    );
+    let large = fs::read(mountpoint.0.join("dir/large")).unwrap();
+    assert!(large == content(3 << 20));
+    assert!(fs::write(mountpoint.0.join("new"), "").is_err());
+    larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
+    assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
+fn content_of_a_disk_is_named_with_a_hint_for_its_image() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (raw, image) = (dir.path().join("raw"), dir.path().join("disk.qcow2"));
+    let mut disk = b"XFSB".to_vec();
+    disk.resize(1 << 20, 0);
+    fs::write(&raw, disk).unwrap();
+    convert(&raw, &image, "qcow2", "").unwrap();
+    let path = image.to_str().unwrap();
+    assert_fails(
+        &larder(["ls", path]),
+        1,
+        &[
+            "the disk in",
+            "is an XFS file system",
+            "qemu-img convert -f qcow2",
+        ],
+    );
+    let info = larder_ok(["info", path]);
+    assert!(
+        info.contains("qcow2 (disk of 1.0 MiB") && info.contains("an XFS file system"),
+        "{info}"
+    );
+}
+
+/// Returns the paths and addresses that `larder info` opens or connects to for `image`, and its messages.
+fn opened(image: &Path) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let output = Command::new(tool("strace"))
+        .args(["-f", "-e", "trace=open,openat,openat2,connect,socket", "-o"])
+        .arg(&trace)
+        .arg(binary())
+        .arg("info")
+        .arg(image)
+        .output()
+        .unwrap();
+    let trace = fs::read_to_string(trace).unwrap();
+    assert!(trace.contains(image.to_str().unwrap()), "{trace}");
+    (trace, text(&output.stderr))
+}
+
+#[test]
+fn image_that_names_a_password_file_or_a_url_opens_nothing() {
+    if skip(NEEDED) || skip(&[Requirement::Tool("strace")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("shadow");
+    fs::write(&secret, vec![b'x'; 1 << 20]).unwrap();
+    let secret = secret.to_str().unwrap();
+    let url = "http://127.0.0.1:9/base.img";
+    let image = dir.path().join("image");
+    let data_file = format!("data_file={secret},data_file_raw=on");
+    for (format, arguments, name) in [
+        ("qcow2", &["-u", "-b", secret, "-F", "raw"][..], secret),
+        ("qcow2", &["-u", "-b", url, "-F", "raw"], url),
+        ("qcow2", &["-o", &data_file], secret),
+    ] {
+        let create = Tool::new("qemu-img").args(["create", "-q", "-f", format]);
+        create.args(arguments).arg(&image).arg("1M").run().unwrap();
+        let (trace, messages) = opened(&image);
+        assert!(
+            messages.contains("needs another file") && messages.contains(name),
+            "{messages}"
+        );
+        assert!(
+            !trace.contains(name) && !trace.contains("AF_INET"),
+            "{trace}"
+        );
+    }
+    // A descriptor, and the same descriptor in a sparse file, name the file as the content of the disk.
+    let descriptor = format!(
+        "# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\n\
+         createType=\"monolithicFlat\"\n\nRW 2048 FLAT \"{secret}\" 0\n"
+    );
+    fs::write(&image, &descriptor).unwrap();
+    let sparse = dir.path().join("sparse");
+    let create = Tool::new("qemu-img").args(["create", "-q", "-f", "vmdk"]);
+    create.arg(&sparse).arg("1M").run().unwrap();
+    let mut text = descriptor.into_bytes();
+    text.resize(20 * 512, 0);
+    let file = fs::File::options().write(true).open(&sparse).unwrap();
+    file.write_all_at(&text, 512).unwrap();
+    for image in [image, sparse] {
+        let (trace, messages) = opened(&image);
+        assert!(
+            messages.contains("its extent") && messages.contains(secret),
+            "{messages}"
+        );
+        assert!(!trace.contains(secret), "{trace}");
+    }
+}
+
+#[test]
+fn name_of_another_file_cannot_control_the_terminal() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let create = Tool::new("qemu-img").args(["create", "-q", "-f", "qcow2", "-u", "-F", "raw"]);
+    let create = create.args(["-b", "escape\u{1b}[31m"]).arg(&image);
+    create.arg("1M").run().unwrap();
+    let output = larder(["ls".as_ref(), image.as_os_str()]);
+    assert_fails(&output, 1, &["needs another file", "escape"]);
+    assert!(!text(&output.stderr).contains('\u{1b}'));
+}
+
+#[test]
+fn disk_image_of_a_tree_of_many_files_is_walked() {
+    if skip(NEEDED) || !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let tree = fixture.path("many");
+    for number in 0..300 {
+        let dir = tree.join(format!("{}", number % 7));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("{number}")), content(number * 37)).unwrap();
+    }
+    let (raw, image) = (fixture.path("raw"), fixture.path("disk.x"));
+    make_image_of(&tree, &raw, "-q -t ext4", "16M").unwrap();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    for (format, arguments) in FORMATS {
+        convert(&raw, &image, format, arguments).unwrap();
+        larder_ok([
+            "mount".as_ref(),
+            "-o".as_ref(),
+            "ro,device_timeout=60".as_ref(),
+            image.as_os_str(),
+            mountpoint.0.as_os_str(),
+        ]);
+        let differences = Command::new("diff")
+            .args(["-r", "-x", "lost+found"])
+            .args([&tree, &mountpoint.0])
+            .output()
+            .unwrap();
+        assert!(
+            differences.status.success(),
+            "{format} {arguments}: {}",
+            text(&differences.stdout)
+        );
+        larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
+    }
+}

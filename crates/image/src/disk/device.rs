@@ -1,0 +1,312 @@
+//! The device of a disk image.
+
+use super::cache::{Key, PartCache};
+use super::error::corrupt;
+use super::layout::{Extent, Layout, PackedUnit, Place};
+use super::tables::Tables;
+use crate::Format;
+use larder_block::{
+    BackEnd, BlockDevice, Error, Pieces, Priority, Request, Result, ServerCounts, ThreadedDevice,
+    accepted, check_range, scatter, total_bytes,
+};
+use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a disk image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskInfo {
+    /// The format of the file.
+    pub format: Format,
+    /// The size of the disk in bytes.
+    pub size_bytes: u64,
+    /// The size of a cluster (qcow2), a grain (VMDK) or the largest frame (zstd) in bytes.
+    pub unit_bytes: u64,
+}
+
+/// The disk in a disk image. It is read-only. The offsets in errors of the file's device are those in the file.
+#[derive(Debug)]
+pub struct DiskDevice {
+    disk: Arc<Disk>,
+    /// Performs requests that the device of the file cannot perform as they are.
+    threads: ThreadedDevice,
+    info: DiskInfo,
+}
+
+impl DiskDevice {
+    pub(super) fn new(disk: Disk, info: DiskInfo) -> Self {
+        let disk = Arc::new(disk);
+        Self {
+            threads: ThreadedDevice::new(Arc::clone(&disk) as _),
+            disk,
+            info,
+        }
+    }
+
+    /// Returns what the image is.
+    #[must_use]
+    pub fn info(&self) -> DiskInfo {
+        self.info
+    }
+
+    /// Divides `requests` into those for the device of the file, with their offsets in the file, and those for the
+    /// threads. Completes those that are invalid, and those that read only zeros.
+    fn divided(&self, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
+        let requests = accepted(requests, |at, len, is_write| {
+            if is_write {
+                return Err(Error::ReadOnly);
+            }
+            check_range(self.size_bytes(), at, len)
+        });
+        let (mut stored, mut others) = (Vec::new(), Vec::new());
+        for mut request in requests {
+            let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
+            match self.disk.only_place(offset_bytes, len_bytes) {
+                Some(Place::Stored(at_bytes)) => stored.push(request.with_offset(at_bytes)),
+                Some(Place::Zero) => request.perform(
+                    |bufs, _| {
+                        clear(bufs);
+                        Ok(())
+                    },
+                    |_, _| Err(Error::ReadOnly),
+                ),
+                Some(Place::Packed(_)) | None => others.push(request),
+            }
+        }
+        (stored, others)
+    }
+
+    /// Calls `run` with the offset and the length of each range of the file that stores a part of a range of the disk, as
+    /// far as its tables are cached.
+    fn each_stored(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
+        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_err() {
+            return;
+        }
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
+        while at_bytes < end_bytes
+            && let Ok(Some(extent)) = self.disk.extent(at_bytes, end_bytes - at_bytes, false)
+        {
+            match extent.place {
+                Place::Zero => {}
+                Place::Stored(stored) => run(stored, extent.len_bytes),
+                Place::Packed(unit) => run(unit.stored.start, unit.stored.end - unit.stored.start),
+            }
+            at_bytes += extent.len_bytes;
+        }
+    }
+}
+
+impl BlockDevice for DiskDevice {
+    fn size_bytes(&self) -> u64 {
+        self.info.size_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.disk.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.disk.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let (stored, others) = self.divided(requests);
+        self.disk.file.submit(stored);
+        self.threads.submit(others);
+    }
+
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        let (stored, others) = self.divided(requests);
+        self.disk.file.perform(stored, timeout)?;
+        self.threads.perform(others, timeout)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.disk.file.timeout()
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.disk.file.expedite(at_bytes, len_bytes);
+        });
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.disk.file.announce(at_bytes, len_bytes, priority);
+        });
+    }
+
+    fn cancel_in_flight(&self) {
+        self.disk.file.cancel_in_flight();
+    }
+
+    fn pieces(&self) -> Option<Pieces> {
+        // Units that are stored as they are usually begin at the start of a piece.
+        self.disk.file.pieces()
+    }
+
+    fn window_bytes(&self) -> Option<u64> {
+        self.disk.file.window_bytes()
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.disk.file.back_end()
+    }
+
+    fn wants_readahead(&self) -> bool {
+        self.disk.file.wants_readahead()
+    }
+
+    fn server_counts(&self) -> Option<ServerCounts> {
+        self.disk.file.server_counts()
+    }
+}
+
+/// A disk, with blocking calls only.
+#[derive(Debug)]
+pub(super) struct Disk {
+    file: Arc<dyn BlockDevice>,
+    layout: Box<dyn Layout>,
+    cache: PartCache,
+}
+
+impl Disk {
+    pub(super) fn new(
+        file: Arc<dyn BlockDevice>,
+        layout: Box<dyn Layout>,
+        cache: PartCache,
+    ) -> Self {
+        Self {
+            file,
+            layout,
+            cache,
+        }
+    }
+
+    /// Returns the extent at the start of a range that is inside the disk and not empty. Returns `None` if a table is not
+    /// cached and `may_wait` is false.
+    fn extent(&self, offset_bytes: u64, len_bytes: u64, may_wait: bool) -> Result<Option<Extent>> {
+        let tables = Tables {
+            file: &*self.file,
+            cache: &self.cache,
+            may_wait,
+        };
+        self.layout.extent(&tables, offset_bytes, len_bytes)
+    }
+
+    /// Returns the place of the first byte of a range that is inside the disk, if the whole range is stored without a gap
+    /// or is zero, and its tables are cached.
+    fn only_place(&self, offset_bytes: u64, len_bytes: u64) -> Option<Place> {
+        if len_bytes == 0 {
+            return Some(Place::Zero);
+        }
+        let first = self.extent(offset_bytes, len_bytes, false).ok()??;
+        let mut done_bytes = first.len_bytes;
+        while done_bytes < len_bytes {
+            let at_bytes = offset_bytes + done_bytes;
+            let next = self
+                .extent(at_bytes, len_bytes - done_bytes, false)
+                .ok()??;
+            if !next.place.follows(&first.place, done_bytes) {
+                return None;
+            }
+            done_bytes += next.len_bytes;
+        }
+        Some(first.place)
+    }
+
+    /// Returns the content of a compressed unit.
+    fn unpacked(&self, unit: &PackedUnit) -> Result<Arc<[u8]>> {
+        self.cache.get_or_fill(Key::Unit(unit.start_bytes), || {
+            let stored = &unit.stored;
+            let stored_len = usize::try_from(stored.end - stored.start).unwrap_or(usize::MAX);
+            let mut packed = vec![0; stored_len];
+            self.file.read_at(&mut packed, stored.start)?;
+            let mut unpacked = vec![0; unit.len];
+            self.layout
+                .unpack(&packed, &mut unpacked)
+                .map_err(|what| corrupt(unit.start_bytes, unit.len as u64, what))?;
+            Ok(unpacked)
+        })
+    }
+
+    /// Fills the bytes of `bufs` from `skip` on with the bytes of `unit`, which are at `offset_bytes` of the disk.
+    fn read_unit(
+        &self,
+        unit: &PackedUnit,
+        bufs: &mut [IoSliceMut<'_>],
+        skip: usize,
+        range: std::ops::Range<u64>,
+    ) -> Result<()> {
+        let content = self.unpacked(unit)?;
+        let index = |at_bytes: u64| usize::try_from(at_bytes - unit.start_bytes).ok();
+        let part = index(range.start)
+            .zip(index(range.end))
+            .and_then(|(start, end)| content.get(start..end));
+        let missing = || corrupt(range.start, range.end - range.start, "a unit is too short");
+        scatter(part.ok_or_else(missing)?, bufs, skip);
+        Ok(())
+    }
+}
+
+impl BlockDevice for Disk {
+    fn size_bytes(&self) -> u64 {
+        self.layout.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        let len_bytes = total_bytes(bufs);
+        check_range(self.size_bytes(), offset_bytes, len_bytes)?;
+        let end_bytes = offset_bytes + len_bytes;
+        let (mut at_bytes, mut skip) = (offset_bytes, 0);
+        while at_bytes < end_bytes {
+            let left_bytes = end_bytes - at_bytes;
+            let Some(extent) = self.extent(at_bytes, left_bytes, true)? else {
+                return Err(corrupt(at_bytes, left_bytes, "a table is missing"));
+            };
+            let next_bytes = at_bytes + extent.len_bytes;
+            let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
+            match extent.place {
+                Place::Zero => clear(&mut slices(bufs, skip, len)),
+                Place::Stored(stored) => self
+                    .file
+                    .read_vectored_at(&mut slices(bufs, skip, len), stored)?,
+                Place::Packed(unit) => self.read_unit(&unit, bufs, skip, at_bytes..next_bytes)?,
+            }
+            at_bytes = next_bytes;
+            skip += len;
+        }
+        Ok(())
+    }
+}
+
+/// Sets all bytes of `bufs` to zero.
+fn clear(bufs: &mut [IoSliceMut<'_>]) {
+    for buf in bufs {
+        buf.fill(0);
+    }
+}
+
+/// Returns the `len` bytes of `bufs` that follow the first `skip` bytes.
+fn slices<'b>(
+    bufs: &'b mut [IoSliceMut<'_>],
+    mut skip: usize,
+    mut len: usize,
+) -> Vec<IoSliceMut<'b>> {
+    let mut slices = Vec::new();
+    for buf in bufs {
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let taken = len.min(buf.len() - skipped);
+        len -= taken;
+        if taken > 0 {
+            slices.push(IoSliceMut::new(&mut buf[skipped..skipped + taken]));
+        }
+    }
+    slices
+}

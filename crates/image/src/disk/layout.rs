@@ -1,0 +1,77 @@
+//! What all formats of disk images have in common: where each byte of the disk is stored in the file.
+
+use super::tables::Tables;
+use larder_block::Result;
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// A range of the disk that is stored in one way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The length in bytes, at least 1.
+    pub(crate) len_bytes: u64,
+    pub(crate) place: Place,
+}
+
+/// Where the bytes of an extent are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// They are not stored: they are zero.
+    Zero,
+    /// In the file, from this offset on.
+    Stored(u64),
+    /// In a compressed unit.
+    Packed(PackedUnit),
+}
+
+/// A unit that is stored compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PackedUnit {
+    /// The offset of the unit on the disk, in bytes.
+    pub(crate) start_bytes: u64,
+    /// The length of the unit on the disk in bytes, at most [`MAX_UNIT_BYTES`](super::limits::MAX_UNIT_BYTES).
+    pub(crate) len: usize,
+    /// The range of the file with the compressed unit. It is inside the file. Bytes that do not belong to the unit can
+    /// follow.
+    pub(crate) stored: Range<u64>,
+}
+
+impl Place {
+    /// Returns whether these bytes follow those of `first` without a gap, if `first` has `len_bytes`.
+    pub(crate) fn follows(&self, first: &Self, len_bytes: u64) -> bool {
+        match (first, self) {
+            (Self::Zero, Self::Zero) => true,
+            (Self::Stored(first), Self::Stored(next)) => {
+                first.checked_add(len_bytes) == Some(*next)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The tables of a disk image.
+pub(crate) trait Layout: Debug + Send + Sync {
+    /// Returns the size of the disk in bytes.
+    fn size_bytes(&self) -> u64;
+
+    /// Returns the size of a unit in bytes. If units differ in size, returns that of the largest one.
+    fn unit_bytes(&self) -> u64;
+
+    /// Returns the extent at the start of the range of `len_bytes` at `offset_bytes` of the disk. The range is inside the
+    /// disk, and not empty. Returns `None` if a part of a table is needed that `tables` does not return.
+    ///
+    /// # Errors
+    /// If a part of a table cannot be read or is damaged.
+    fn extent(
+        &self,
+        tables: &Tables<'_>,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<Option<Extent>>;
+
+    /// Decompresses `stored` to `unit`, and fills all of `unit`.
+    ///
+    /// # Errors
+    /// What is wrong with `stored`.
+    fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str>;
+}
