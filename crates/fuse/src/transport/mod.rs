@@ -219,7 +219,7 @@ fn prefers_io_uring(offer: &Offer, options: &MountOptions) -> bool {
     offer.has_io_uring()
         // A session with rings has several threads.
         && options.thread_count() > 1
-        // Changes come as many small requests, one after the other. They are slow unless the thread that answers them
+        // Changes are many small requests, one after the other. They are slow unless the thread that answers them
         // shares a processor with the program. /dev/fuse does this without a privilege.
         && (!options.read_write || can_change_policy())
 }
