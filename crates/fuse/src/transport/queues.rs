@@ -15,11 +15,12 @@
 //!
 //! # Registration
 //! The kernel passes no request to the queues before each of them has an entry. It waits for these entries once the
-//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, each thread registers one entry for each of its
-//! queues ([`Queues::register`]). If this fails for any queue, no queue has received a request, and the session can use
-//! /dev/fuse without losing one ([`decline`](super::ring::decline)). The threads register the other entries when they
-//! start to answer requests. If the kernel refuses some of these, which only a lack of memory can cause, the queues have
-//! fewer entries.
+//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, the threads register the entries of all queues
+//! but one ([`Queues::register`]). If this fails, no queue has received a request, and the session can use /dev/fuse
+//! without losing one ([`decline`](super::ring::decline)). The entries of the last queue are registered together when
+//! the threads start to answer requests. A queue thus has all of its entries when it receives its first request. If the
+//! kernel refuses an entry at that time, which only a lack of memory can cause, it passes all requests through
+//! /dev/fuse.
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
@@ -61,8 +62,8 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Queues(Vec<Queue>);
 
-/// The threads of the queues. Each queue has an entry. The threads wait for [`QueueThreads::serve`]. Dropping this value
-/// waits until they have ended.
+/// The threads of the queues. All queues but one have their entries. The threads wait for [`QueueThreads::serve`].
+/// Dropping this value waits until they have ended.
 #[derive(Debug)]
 pub(super) struct QueueThreads {
     /// A thread answers requests when it receives a value from its channel. It ends if its channel is closed instead.
@@ -85,6 +86,8 @@ struct Serving {
 struct Queue {
     ring: Ring,
     processors: Vec<u16>,
+    /// The number of entries that are registered during the mount.
+    early_entries: usize,
 }
 
 /// Entries that workers return to the thread of their ring.
@@ -127,17 +130,25 @@ impl Queues {
         let numbers = 0..u16::try_from(queues).map_err(io::Error::other)?;
         let queue = |thread: usize| {
             let processors: Vec<u16> = numbers.clone().skip(thread).step_by(threads).collect();
-            let ring = Ring::new(connection, &processors.repeat(depth), data_bytes)?;
-            Ok(Queue { ring, processors })
+            let entries: Vec<u16> = processors
+                .iter()
+                .flat_map(|&queue| std::iter::repeat_n(queue, depth))
+                .collect();
+            // The entries of the first queue are registered last.
+            let late_entries = if thread == 0 { depth } else { 0 };
+            Ok(Queue {
+                ring: Ring::new(connection, &entries, data_bytes)?,
+                processors,
+                early_entries: entries.len() - late_entries,
+            })
         };
         (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Starts the threads, and registers an entry for each queue. After this, the kernel passes requests to the queues.
+    /// Starts the threads, and registers the entries of all queues but one.
     ///
     /// # Errors
-    /// The kernel refuses an entry, or a thread cannot be started. At least one queue then has no entry, and all threads
-    /// have ended.
+    /// The kernel refuses an entry, or a thread cannot be started. All threads have then ended.
     pub(super) fn register(self) -> io::Result<QueueThreads> {
         let (result, results) = channel();
         let mut threads = QueueThreads {
@@ -193,11 +204,11 @@ impl Drop for QueueThreads {
 }
 
 impl Queue {
-    /// Registers an entry for each queue, and sends the result. Then answers requests when `started` has a value, and
-    /// sends the result at the end.
+    /// Registers the early entries, and sends the result. Then answers requests when `started` has a value, and sends
+    /// the result at the end.
     fn run(mut self, started: &Receiver<Serving>, result: &Sender<io::Result<()>>) {
         let mut received = Vec::new();
-        let registered = caught(|| self.ring.register(self.processors.len(), &mut received));
+        let registered = caught(|| self.ring.register(self.early_entries, &mut received));
         let is_registered = registered.is_ok();
         // Sending fails if another thread could not be started. `started` is then closed, too.
         let _ = result.send(registered);
@@ -219,7 +230,7 @@ impl Queue {
             waker: self.ring.waker(),
         });
         if let Err(error) = self.ring.register(usize::MAX, &mut received) {
-            tracing::debug!("a queue has fewer entries than intended: {error}");
+            tracing::warn!("the kernel refuses an entry of io_uring: {error}");
         }
         loop {
             for mut entry in received.drain(..) {
