@@ -280,6 +280,18 @@ fn frames_of_zstd_with_a_seek_table_are_a_disk() {
 }
 
 #[test]
+fn concatenated_files_with_seek_tables_are_refused() {
+    if skip(&[Requirement::Tool("zstd")]) {
+        return;
+    }
+    let mut random = Random::new(Seed::announced(10));
+    let bytes = [(); 2].map(|()| compress(&random.bytes(1000), 500, false));
+    let file = Arc::new(MemoryDevice::new(bytes.concat()));
+    let error = open_disk(file, Format::Zstd, CACHE_BYTES).unwrap_err();
+    assert!(error.to_string().contains("seek table"), "{error}");
+}
+
+#[test]
 fn changed_byte_of_a_frame_is_detected_by_its_checksum() {
     if skip(&[Requirement::Tool("zstd")]) {
         return;

@@ -102,8 +102,8 @@ impl Seekable {
         Self::parse(&bytes, entry_bytes, frames_end).map(Some)
     }
 
-    /// Parses the entries of a seek table, each of which has `entry_bytes`. The frames end at `frames_end` of the file at
-    /// the latest.
+    /// Parses the entries of a seek table, each of which has `entry_bytes`. The frames must end at `frames_end` of the
+    /// file. They do not if the file is a concatenation of several with seek tables.
     fn parse(entries: &[u8], entry_bytes: u64, frames_end: u64) -> Result<Self, DiskError> {
         let entry_len = usize::try_from(entry_bytes).unwrap_or(usize::MAX);
         let mut at = Start {
@@ -138,8 +138,9 @@ impl Seekable {
                 *last = at;
             }
         }
-        if at.file_bytes > frames_end {
-            return Err(DiskError::Corrupt("its frames are longer than the file"));
+        if at.file_bytes != frames_end {
+            let what = "its seek table does not have exactly the frames of the file";
+            return Err(DiskError::Corrupt(what));
         }
         Ok(Self {
             starts,
