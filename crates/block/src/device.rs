@@ -22,9 +22,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
 
-    /// Returns the inner device, if this device has the same bytes at the same offsets. By default, calls that
-    /// query or advise the device (from [`timeout`](BlockDevice::timeout) to
-    /// [`server_counts`](BlockDevice::server_counts)) are forwarded to it. Other calls are not forwarded.
+    /// Returns the inner device, if this device passes its requests to one. By default, calls that query or advise the
+    /// device (from [`timeout`](BlockDevice::timeout) to [`server_counts`](BlockDevice::server_counts)) are forwarded to
+    /// it. Other calls are not forwarded. A device whose bytes are at other offsets than in the inner device must
+    /// translate [`expedite`](BlockDevice::expedite), [`announce`](BlockDevice::announce) and
+    /// [`pieces`](BlockDevice::pieces).
     fn inner(&self) -> Option<&dyn BlockDevice> {
         None
     }

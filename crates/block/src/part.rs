@@ -1,8 +1,8 @@
 //! A part of another device, such as a partition of a disk.
 
 use crate::{
-    BackEnd, BlockDevice, Error, FileRange, Pieces, Priority, Request, Result, ServerCounts,
-    accepted, check_range, total_bytes,
+    BlockDevice, Error, FileRange, Pieces, Priority, Request, Result, accepted, check_range,
+    total_bytes,
 };
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -54,6 +54,10 @@ impl BlockDevice for PartDevice {
         self.size_bytes
     }
 
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.inner)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes, offset_bytes, buf.len() as u64)?;
         self.inner.read_at(buf, self.start_bytes + offset_bytes)
@@ -73,10 +77,6 @@ impl BlockDevice for PartDevice {
         self.inner.perform(self.translated(requests), timeout)
     }
 
-    fn timeout(&self) -> Option<Duration> {
-        self.inner.timeout()
-    }
-
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         if check_range(self.size_bytes, offset_bytes, len_bytes).is_ok() {
             self.inner
@@ -91,28 +91,8 @@ impl BlockDevice for PartDevice {
         }
     }
 
-    fn cancel_in_flight(&self) {
-        self.inner.cancel_in_flight();
-    }
-
     fn pieces(&self) -> Option<Pieces> {
         Some(self.inner.pieces()?.of_part(self.start_bytes))
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.inner.window_bytes()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.inner.back_end()
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.inner.wants_readahead()
-    }
-
-    fn server_counts(&self) -> Option<ServerCounts> {
-        self.inner.server_counts()
     }
 }
 

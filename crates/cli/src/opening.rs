@@ -226,17 +226,9 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let contents = medium.contents;
     // The device has a lock.
     drop(medium.device);
-    let open = |options: &OpenOptions| -> Result<Volume, Error> {
+    let content = open_found(source, options, None, contents, |options| {
         Ok(when_free(image, || Volume::open(image, options))?)
-    };
-    let content = if is_searched(source, options) {
-        open_found(source, None, contents, |found| match found {
-            Some(found) => open(&within(options, found)),
-            None => open(options),
-        })?
-    } else {
-        Content::Volume(Box::new(open(options)?))
-    };
+    })?;
     Ok(Opened {
         disk: None,
         content,
@@ -273,11 +265,6 @@ fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let mut options = options.clone();
     options.cache_size_bytes -= settings.memory_bytes;
     Medium::new(source, device, &options)?.open(source)
-}
-
-/// Returns whether the file system of `source` is found by examining its image. If not, the user has given its place.
-fn is_searched(source: Source<'_>, options: &OpenOptions) -> bool {
-    source.partition != Some(0) && options.offset_bytes == 0
 }
 
 /// A whole image: a file, an object on a server, or the disk in one of these.
@@ -335,7 +322,7 @@ impl Medium {
         {
             return Err(Error::ReadOnlyFormat(disk));
         }
-        let open = |options: &OpenOptions| -> Result<Volume, Error> {
+        let opened = open_found(source, &options, disk, contents, |options| {
             let range = FileRange {
                 offset_bytes: options.offset_bytes,
                 size_bytes: options.size_bytes,
@@ -346,15 +333,7 @@ impl Medium {
                 Arc::new(PartDevice::new(device, range)?)
             };
             Ok(Volume::open_device(part, options)?)
-        };
-        let opened = if is_searched(source, &options) {
-            open_found(source, disk, contents, |found| match found {
-                Some(found) => open(&within(&options, found)),
-                None => open(&options),
-            })
-        } else {
-            open(&options).map(|volume| Content::Volume(Box::new(volume)))
-        };
+        });
         let content = opened.map_err(|error| match error {
             // The programs of e2fsprogs do not find a file system in a disk image.
             Error::Volume { error, .. } if disk.is_some() => {
@@ -366,15 +345,19 @@ impl Medium {
     }
 }
 
-/// Finds the file system of `source`, whose image has these `contents`, and opens it by `open`. The argument of `open`
-/// is the partition, or `None` for the whole image. If a partition was found that the user has not requested, reports it.
-/// `disk` is what the image is, if it is a disk image of another format.
+/// Finds the file system of `source`, whose image has these `contents`, unless the user has given its place. Opens it by
+/// `open`, whose argument is `options` with the place of the file system. If a partition was found that the user has not
+/// requested, reports it. `disk` is what the image is, if it is a disk image of another format.
 fn open_found(
     source: Source<'_>,
+    options: &OpenOptions,
     disk: Option<DiskInfo>,
     contents: Contents,
-    open: impl FnOnce(Option<&Partition>) -> Result<Volume, Error>,
+    open: impl FnOnce(&OpenOptions) -> Result<Volume, Error>,
 ) -> Result<Content, Error> {
+    if source.partition == Some(0) || options.offset_bytes > 0 {
+        return Ok(Content::Volume(Box::new(open(options)?)));
+    }
     let found = match source.partition {
         Some(number) => Some(contents::partition(source.image, disk, &contents, number)?),
         None => contents::only_ext(&contents),
@@ -382,7 +365,11 @@ fn open_found(
     if found.is_none() && !may_be_ext(&contents) {
         return Ok(Content::Other(contents));
     }
-    let volume = match open(found) {
+    let opened = match found {
+        Some(found) => open(&within(options, found)),
+        None => open(options),
+    };
+    let volume = match opened {
         Ok(volume) => Box::new(volume),
         Err(Error::Volume {
             error: larder::Error::Ext4(Ext4Error::NotExt),

@@ -452,7 +452,7 @@ fn damaged_superblock_without_backup_is_reported_with_hint() {
     let path = fixture.path("small.ext4");
     make_image(&path, "-t ext4", "4M").unwrap();
     let image = fs::File::options().write(true).open(&path).unwrap();
-    // s_log_block_size, far too large.
+    // This value of s_log_block_size is far too large.
     std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 24).unwrap();
     let output = larder(["info".as_ref(), path.as_os_str()]);
     assert_fails(

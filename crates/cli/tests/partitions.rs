@@ -178,7 +178,7 @@ fn hint_for_a_damaged_partition_names_its_offset() {
     let name = format!("{}?offset={MIB}", disk.display());
     // e2fsck finds the file system by this name.
     e2fsck("-fn").arg(&name).run().unwrap();
-    // s_log_block_size, far too large. With one group, there is no backup superblock.
+    // This value of s_log_block_size is far too large. With one group, there is no backup superblock.
     let file = fs::File::options().write(true).open(&disk).unwrap();
     file.write_all_at(&[0xff; 4], MIB + 1024 + 24).unwrap();
     let disk = disk.to_str().unwrap();

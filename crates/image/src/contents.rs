@@ -136,14 +136,13 @@ fn probed(
     mut table: PartitionTable,
     number: Option<u32>,
 ) -> Result<PartitionTable> {
-    let mut partitions = table.partitions.iter_mut();
-    if let Some(requested) = partitions.find(|one| Some(one.number) == number) {
-        probe(device, vec![&mut *requested])?;
-        if requested.is_ext {
-            return Ok(table);
-        }
+    let is_requested = |one: &Partition| Some(one.number) == number;
+    let all = table.partitions.iter_mut();
+    probe(device, all.filter(|one| is_requested(one)).collect())?;
+    if !table.has_ext() {
+        let all = table.partitions.iter_mut();
+        probe(device, all.filter(|one| !is_requested(one)).collect())?;
     }
-    probe(device, table.partitions.iter_mut().collect())?;
     Ok(table)
 }
 

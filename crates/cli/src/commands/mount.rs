@@ -140,8 +140,8 @@ pub(super) fn serve(
     })
 }
 
-/// Starts a thread that unmounts at the first signal. If the mount is in use, the server continues to run until it
-/// is no longer in use. A second signal ends the server and the mount at once, even if the mount is in use.
+/// Starts a thread that unmounts at the first signal. If the mount is in use, the server continues to run until the use
+/// ends. A second signal ends the server and the mount at once, even if the mount is in use.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())

@@ -6,8 +6,8 @@ use super::layout::{Extent, Layout, PackedUnit, Place};
 use super::tables::Tables;
 use crate::Format;
 use larder_block::{
-    BackEnd, BlockDevice, Error, Pieces, Priority, Request, Result, ServerCounts, ThreadedDevice,
-    accepted, check_range, scatter, total_bytes,
+    BlockDevice, Error, Priority, Request, Result, ThreadedDevice, accepted, check_range, scatter,
+    total_bytes,
 };
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -101,6 +101,12 @@ impl BlockDevice for DiskDevice {
         self.info.size_bytes
     }
 
+    /// The device of the file. Its pieces need no translation: units that are stored as they are usually begin at the
+    /// start of a piece.
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.disk.file)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.disk.read_at(buf, offset_bytes)
     }
@@ -121,10 +127,6 @@ impl BlockDevice for DiskDevice {
         self.threads.perform(others, timeout)
     }
 
-    fn timeout(&self) -> Option<Duration> {
-        self.disk.file.timeout()
-    }
-
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
             self.disk.file.expedite(at_bytes, len_bytes);
@@ -135,31 +137,6 @@ impl BlockDevice for DiskDevice {
         self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
             self.disk.file.announce(at_bytes, len_bytes, priority);
         });
-    }
-
-    fn cancel_in_flight(&self) {
-        self.disk.file.cancel_in_flight();
-    }
-
-    fn pieces(&self) -> Option<Pieces> {
-        // Units that are stored as they are usually begin at the start of a piece.
-        self.disk.file.pieces()
-    }
-
-    fn window_bytes(&self) -> Option<u64> {
-        self.disk.file.window_bytes()
-    }
-
-    fn back_end(&self) -> BackEnd {
-        self.disk.file.back_end()
-    }
-
-    fn wants_readahead(&self) -> bool {
-        self.disk.file.wants_readahead()
-    }
-
-    fn server_counts(&self) -> Option<ServerCounts> {
-        self.disk.file.server_counts()
     }
 }
 

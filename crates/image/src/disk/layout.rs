@@ -13,6 +13,39 @@ pub(crate) struct Extent {
     pub(crate) place: Place,
 }
 
+impl Extent {
+    /// Returns the extent at the start of `range` of the disk. `place_at` returns the place of the byte at an offset, and
+    /// the end of the bytes to which its entry in a table applies. It returns `None` if the entry is in another part of
+    /// the table. Places that follow each other are joined.
+    ///
+    /// # Errors
+    /// What is wrong with the first entry. A later damaged entry ends the extent.
+    pub(crate) fn joined(
+        range: Range<u64>,
+        mut place_at: impl FnMut(u64) -> Option<Result<(Place, u64), &'static str>>,
+    ) -> Result<Option<Self>, &'static str> {
+        let mut at_bytes = range.start;
+        let mut first: Option<Place> = None;
+        while at_bytes < range.end
+            && let Some(found) = place_at(at_bytes)
+        {
+            let (place, end_bytes) = match found {
+                Ok(found) => found,
+                Err(_) if first.is_some() => break,
+                Err(what) => return Err(what),
+            };
+            match &first {
+                Some(first) if !place.follows(first, at_bytes - range.start) => break,
+                Some(_) => {}
+                None => first = Some(place),
+            }
+            at_bytes = end_bytes;
+        }
+        let len_bytes = at_bytes.min(range.end) - range.start;
+        Ok(first.map(|place| Self { len_bytes, place }))
+    }
+}
+
 /// Where the bytes of an extent are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

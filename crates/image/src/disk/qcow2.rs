@@ -17,9 +17,9 @@
 use super::decompress;
 use super::error::{DiskError, corrupt};
 use super::layout::{Extent, Layout, PackedUnit, Place};
-use super::limits::{MAX_DISK_BYTES, MAX_TABLE_BYTES};
-use super::tables::Tables;
-use larder_block::{BlockDevice, Result, check_range};
+use super::limits::MAX_DISK_BYTES;
+use super::tables::{Tables, read_first_level};
+use larder_block::{BlockDevice, Result};
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -135,7 +135,7 @@ impl Qcow2 {
         if entries > u64::from(header.l1_entries.get()) {
             return Err(DiskError::Corrupt("its L1 table is too short"));
         }
-        image.l1 = read_l1(file, header.l1_offset.get(), entries)?;
+        image.l1 = read_first_level(file, header.l1_offset.get(), entries, "an L1 table")?;
         Ok(image)
     }
 
@@ -253,33 +253,19 @@ impl Layout for Qcow2 {
         let Some(part) = tables.read(table + part_start, part_len)? else {
             return Ok(None);
         };
-        let mut at_bytes = offset_bytes;
-        let mut first: Option<Place> = None;
-        while at_bytes < end_bytes {
-            let start = usize::try_from(entry_of(at_bytes) - part_start).unwrap_or(usize::MAX);
-            if start >= part_len {
-                // The following entries are in the next part.
-                break;
-            }
-            let place = match self.place(&part[start..], at_bytes) {
-                Ok(place) => place,
-                // The damage is after the extent.
-                Err(_) if first.is_some() => break,
-                Err(what) => return Err(failed(what)),
+        let place_at = |at_bytes: u64| {
+            let start = usize::try_from(entry_of(at_bytes) - part_start).ok()?;
+            let entry = part.get(start..).filter(|entry| !entry.is_empty())?;
+            let with_end = |place| {
+                let step_bytes = match place {
+                    Place::Packed(_) => self.cluster_bytes(),
+                    _ => self.bytes_of_place(),
+                };
+                (place, (at_bytes / step_bytes + 1) * step_bytes)
             };
-            let step_bytes = match place {
-                Place::Packed(_) => self.cluster_bytes(),
-                _ => self.bytes_of_place(),
-            };
-            match &first {
-                Some(first) if !place.follows(first, at_bytes - offset_bytes) => break,
-                Some(_) => {}
-                None => first = Some(place),
-            }
-            at_bytes = (at_bytes / step_bytes + 1) * step_bytes;
-        }
-        let len_bytes = at_bytes.min(end_bytes) - offset_bytes;
-        Ok(first.map(|place| Extent { len_bytes, place }))
+            Some(self.place(entry, at_bytes).map(with_end))
+        };
+        Extent::joined(offset_bytes..end_bytes, place_at).map_err(failed)
     }
 
     fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str> {
@@ -364,23 +350,6 @@ fn method(header: &Header) -> Result<Method, DiskError> {
             Err(DiskError::Unsupported(what))
         }
     }
-}
-
-/// Reads `entries` entries of the L1 table at `offset_bytes`.
-fn read_l1(file: &dyn BlockDevice, offset_bytes: u64, entries: u64) -> Result<Vec<U64>, DiskError> {
-    let len_bytes = entries * size_of::<U64>() as u64;
-    if len_bytes > MAX_TABLE_BYTES {
-        let what = format!("an L1 table of {len_bytes} bytes");
-        return Err(DiskError::Unsupported(what));
-    }
-    // The range is checked before the memory is allocated.
-    check_range(file.size_bytes(), offset_bytes, len_bytes)?;
-    let mut bytes = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, offset_bytes)?;
-    let entries = bytes.chunks_exact(size_of::<U64>());
-    Ok(entries
-        .filter_map(|entry| U64::read_from_bytes(entry).ok())
-        .collect())
 }
 
 /// Returns `len` bytes at `offset` of `head`, or an empty slice if they are not in it.

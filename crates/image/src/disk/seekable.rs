@@ -65,7 +65,7 @@ pub(crate) struct Seekable {
 }
 
 impl Seekable {
-    /// Reads the seek table of `file`. Returns `None` if there is none.
+    /// Reads the seek table of `file`. Returns `None` if the file has no seek table.
     ///
     /// # Errors
     /// As [`open_disk`](super::open_disk).

@@ -1,8 +1,37 @@
-//! Reads parts of the tables of a disk image, through a cache.
+//! Reads the tables of a disk image: the first level as a whole, and parts of the second level through a cache.
 
 use super::cache::{Key, PartCache};
-use larder_block::{BlockDevice, Result};
+use super::error::DiskError;
+use super::limits::MAX_TABLE_BYTES;
+use larder_block::{BlockDevice, Result, check_range};
 use std::sync::Arc;
+use zerocopy::FromBytes;
+
+/// Reads the first level of the tables of an image: `entries` entries at `offset_bytes` of `file`. `name` names the table,
+/// with its article.
+///
+/// # Errors
+/// If the table has more than [`MAX_TABLE_BYTES`], is not inside the file, or cannot be read.
+pub(crate) fn read_first_level<E: FromBytes>(
+    file: &dyn BlockDevice,
+    offset_bytes: u64,
+    entries: u64,
+    name: &str,
+) -> Result<Vec<E>, DiskError> {
+    let len_bytes = entries.saturating_mul(size_of::<E>() as u64);
+    if len_bytes > MAX_TABLE_BYTES {
+        let what = format!("{name} of {len_bytes} bytes");
+        return Err(DiskError::Unsupported(what));
+    }
+    // The range is checked before the memory is allocated.
+    check_range(file.size_bytes(), offset_bytes, len_bytes)?;
+    let mut bytes = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, offset_bytes)?;
+    let entries = bytes.chunks_exact(size_of::<E>());
+    Ok(entries
+        .filter_map(|entry| E::read_from_bytes(entry).ok())
+        .collect())
+}
 
 /// Access to the second level of the tables of an image.
 #[derive(Clone, Copy, Debug)]

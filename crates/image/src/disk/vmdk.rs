@@ -12,8 +12,8 @@
 use super::decompress;
 use super::error::{DiskError, corrupt};
 use super::layout::{Extent, Layout, PackedUnit, Place};
-use super::limits::{MAX_DISK_BYTES, MAX_TABLE_BYTES, MAX_UNIT_BYTES, max_stored_bytes};
-use super::tables::Tables;
+use super::limits::{MAX_DISK_BYTES, MAX_UNIT_BYTES, max_stored_bytes};
+use super::tables::{Tables, read_first_level};
 use larder_block::{BlockDevice, Result, check_range};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -104,7 +104,9 @@ impl Vmdk {
                 .ok_or(DiskError::Corrupt("its footer is missing"))?;
         }
         let image = Self::of_header(&header, file_bytes)?;
-        let directory = image.read_directory(file, header.directory_sector.get())?;
+        let offset_bytes = header.directory_sector.get().saturating_mul(SECTOR_BYTES);
+        let entries = image.size_bytes.div_ceil(image.bytes_of_table());
+        let directory = read_first_level(file, offset_bytes, entries, "a grain directory")?;
         Ok(Self { directory, ..image })
     }
 
@@ -150,25 +152,6 @@ impl Vmdk {
     /// Returns the number of bytes of the disk that a grain table describes.
     fn bytes_of_table(&self) -> u64 {
         self.grain_bytes * self.grains_of_table
-    }
-
-    /// Reads the grain directory at `sector`.
-    fn read_directory(&self, file: &dyn BlockDevice, sector: u64) -> Result<Vec<U32>, DiskError> {
-        let entries = self.size_bytes.div_ceil(self.bytes_of_table());
-        let len_bytes = entries.saturating_mul(size_of::<U32>() as u64);
-        if len_bytes > MAX_TABLE_BYTES {
-            let what = format!("a grain directory of {len_bytes} bytes");
-            return Err(DiskError::Unsupported(what));
-        }
-        let offset_bytes = sector.saturating_mul(SECTOR_BYTES);
-        // The range is checked before the memory is allocated.
-        check_range(file.size_bytes(), offset_bytes, len_bytes)?;
-        let mut bytes = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-        file.read_at(&mut bytes, offset_bytes)?;
-        let entries = bytes.chunks_exact(size_of::<U32>());
-        Ok(entries
-            .filter_map(|entry| U32::read_from_bytes(entry).ok())
-            .collect())
     }
 
     /// Returns where the byte at `offset_bytes` of the disk is. The table of its grain has the value `grain`.
@@ -230,30 +213,16 @@ impl Layout for Vmdk {
         let Some(table) = tables.read(table_bytes, table_len * size_of::<U32>())? else {
             return Ok(None);
         };
-        let number = (offset_bytes % of_table) / self.grain_bytes;
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let mut at_bytes = offset_bytes;
-        let mut first: Option<Place> = None;
-        for entry in table.chunks_exact(size_of::<U32>()).skip(number) {
-            if at_bytes >= end_bytes {
-                break;
-            }
-            let grain = U32::read_from_bytes(entry).map_or(0, U32::get);
-            let place = match self.place(grain, at_bytes) {
-                Ok(place) => place,
-                // The damage is after the extent.
-                Err(_) if first.is_some() => break,
-                Err(what) => return Err(corrupt(offset_bytes, len_bytes, what)),
-            };
-            match &first {
-                Some(first) if !place.follows(first, at_bytes - offset_bytes) => break,
-                Some(_) => {}
-                None => first = Some(place),
-            }
-            at_bytes = (at_bytes / self.grain_bytes + 1) * self.grain_bytes;
-        }
-        let len_bytes = at_bytes.min(end_bytes) - offset_bytes;
-        Ok(first.map(|place| Extent { len_bytes, place }))
+        let place_at = |at_bytes: u64| {
+            let number = usize::try_from((at_bytes % of_table) / self.grain_bytes).ok()?;
+            let entry = table.get(number * size_of::<U32>()..)?;
+            let (grain, _) = U32::read_from_prefix(entry).ok()?;
+            let end_bytes = (at_bytes / self.grain_bytes + 1) * self.grain_bytes;
+            let place = self.place(grain.get(), at_bytes);
+            Some(place.map(|place| (place, end_bytes)))
+        };
+        Extent::joined(offset_bytes..end_bytes, place_at)
+            .map_err(|what| corrupt(offset_bytes, len_bytes, what))
     }
 
     fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str> {
@@ -263,7 +232,7 @@ impl Layout for Vmdk {
     }
 }
 
-/// Returns the header at `offset_bytes` of `file`, or `None` if there is no header.
+/// Returns the header at `offset_bytes` of `file`, or `None` if these bytes are not a header.
 fn header_at(file: &dyn BlockDevice, offset_bytes: u64) -> Result<Option<Header>, DiskError> {
     let mut bytes = [0; size_of::<Header>()];
     if check_range(file.size_bytes(), offset_bytes, bytes.len() as u64).is_err() {

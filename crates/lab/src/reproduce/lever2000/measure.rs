@@ -1,8 +1,8 @@
 //! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is represented by a volume with the kernel's hash tables. A run consists of as many *passes* as are needed to reach the minimum duration of a
-//! run. A pass creates new homes for the users, starts all users at the same time, and measures time and counts
+//! A kernel is represented by a volume with the kernel's hash tables. A run consists of as many *passes* as are needed
+//! to reach the minimum duration of a run. A pass creates new homes for the users, starts all users at the same time, and measures time and counts
 //! until the last user is done. After its script, each user runs [programs](super::programs), lists its
 //! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a
 //! table execute the same number of passes.
