@@ -17,15 +17,7 @@ use support::{
 
 /// Returns whether the kernel offers `io_uring` to FUSE servers.
 fn is_offered() -> bool {
-    fs::read(Transport::URING_PARAMETER).is_ok_and(|value| value.starts_with(b"Y"))
-}
-
-/// Returns whether the kernel offers `io_uring` to FUSE servers, and reports a skipped test if not.
-fn needs_io_uring() -> bool {
-    if !is_offered() {
-        report_skipped("the kernel does not offer io_uring to FUSE servers");
-    }
-    is_offered()
+    Requirement::FuseOverUring.missing().is_none()
 }
 
 /// Returns the output of `larder`, called by `user` with `arguments` and `path`.
@@ -91,7 +83,7 @@ fn auto_is_dev_fuse_for_writing_without_cap_sys_nice() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    if !needs_io_uring() || skip(&[Requirement::Tool("setpriv")]) {
+    if skip(&[Requirement::FuseOverUring, Requirement::Tool("setpriv")]) {
         return;
     }
     for (options, transport) in [
@@ -117,7 +109,7 @@ fn forced_io_uring_serves_mounts() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    if !needs_io_uring() {
+    if skip(&[Requirement::FuseOverUring]) {
         return;
     }
     for options in ["ro", "rw", "ro,threads=1", "rw,threads=1"] {
@@ -141,7 +133,7 @@ fn forced_io_uring_serves_mounts() {
 #[test]
 fn forced_io_uring_serves_mounts_of_other_users() {
     let name = "forced_io_uring_serves_mounts_of_other_users";
-    if !can_mount(User::Nobody) || !needs_io_uring() {
+    if !can_mount(User::Nobody) || skip(&[Requirement::FuseOverUring]) {
         return;
     }
     if !support::is_fuse_open() {
@@ -243,7 +235,7 @@ fn auto_falls_back_to_dev_fuse_without_losing_a_request() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    if !needs_io_uring() || skip(&[Requirement::Tool("strace")]) {
+    if skip(&[Requirement::FuseOverUring, Requirement::Tool("strace")]) {
         return;
     }
     let at = &mountpoint.0;
@@ -275,7 +267,7 @@ fn forced_io_uring_without_rings_is_refused() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    if !needs_io_uring() || skip(&[Requirement::Tool("strace")]) {
+    if skip(&[Requirement::FuseOverUring, Requirement::Tool("strace")]) {
         return;
     }
     let output = mount_without_rings(&fixture, &mountpoint.0, "rw,transport=uring")

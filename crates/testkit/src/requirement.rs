@@ -16,6 +16,8 @@ pub enum Requirement {
     LoopMount,
     /// The kernel's FUSE device.
     Fuse,
+    /// A kernel that offers `io_uring` to FUSE servers at present.
+    FuseOverUring,
 }
 
 impl Requirement {
@@ -30,6 +32,12 @@ impl Requirement {
             Self::LoopMount => missing_loop_mount(),
             Self::Fuse => {
                 (!Path::new("/dev/fuse").exists()).then(|| "/dev/fuse does not exist".to_owned())
+            }
+            Self::FuseOverUring => {
+                let setting = std::fs::read("/sys/module/fuse/parameters/enable_uring");
+                let is_offered = setting.is_ok_and(|value| value.starts_with(b"Y"));
+                (!is_offered)
+                    .then(|| "the kernel does not offer io_uring to FUSE servers".to_owned())
             }
         }
     }

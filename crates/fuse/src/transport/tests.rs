@@ -37,16 +37,6 @@ fn folder() -> Option<TempDir> {
     Some(folder)
 }
 
-/// Returns whether the kernel offers `io_uring`, and reports a skipped test if not.
-fn offers_io_uring() -> bool {
-    let is_offered =
-        fs::read(Transport::URING_PARAMETER).is_ok_and(|value| value.starts_with(b"Y"));
-    if !is_offered {
-        report_skipped("the kernel does not offer io_uring to FUSE servers");
-    }
-    is_offered
-}
-
 /// The handler of a volume, which records the requests of the thread that created it.
 #[derive(Debug)]
 struct Recorder {
@@ -169,7 +159,7 @@ fn refused_queues(connection: &Arc<Connection>) -> io::Result<Queues> {
 fn no_request_is_lost_if_the_kernel_accepts_or_refuses_the_entries_of_rings() {
     type Create = fn(&Arc<Connection>) -> io::Result<Queues>;
     const READERS: usize = 4;
-    let Some(folder) = folder().filter(|_| offers_io_uring()) else {
+    let Some(folder) = folder().filter(|_| !skip(&[Requirement::FuseOverUring])) else {
         return;
     };
     if !can_change_policy() {
@@ -208,7 +198,7 @@ fn no_request_is_lost_if_the_kernel_accepts_or_refuses_the_entries_of_rings() {
 
 #[test]
 fn mount_over_io_uring_fails_if_the_kernel_refuses_the_entries_of_rings() {
-    let Some(folder) = folder().filter(|_| offers_io_uring()) else {
+    let Some(folder) = folder().filter(|_| !skip(&[Requirement::FuseOverUring])) else {
         return;
     };
     let options = MountOptions {
