@@ -91,8 +91,10 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Mount options (-o). If two mount options contradict each other, the last one
-wins, except that offset= and partition= cannot be used together. If a flag
-contradicts a mount option, the flag wins.
+wins. If a flag contradicts a mount option, the flag wins. There are three
+exceptions: noload always wins over rw, allow_other over allow_root, and
+direct_io over writeback_cache. The mount options offset= and partition=
+cannot be used together.
   offset=, partition=, cache_size=, readahead=, readahead_max=,
   threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
   cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
@@ -102,17 +104,20 @@ contradicts a mount option, the flag wins.
         is the same as --cache-size
   readahead_exact
         apply the readahead policy exactly as in the Linux version
-        that it models. By default, larder differs as follows: with N
-        active readers, a window takes at most 1/(3N) of the page
-        cache; with legacy and ondemand, concurrent reads of one open
-        file share its readahead state; and for an image at a URL, the
-        speed of the connection also limits windows, and with ondemand
-        and modern, the first window can be longer. With this option,
-        only readahead_max= limits a window, and with legacy and
-        ondemand, each read works on a copy of the state, and stores
-        the copy when the read ends. Without direct_io, the policy
-        sees only the kernel's requests, so combine this option with
-        direct_io.
+        that it models. By default, larder differs as follows:
+        - with N active readers, a window takes at most 1/(3N) of the
+          page cache
+        - with legacy and ondemand, concurrent reads of one open file
+          share its readahead state
+        - for an image at a URL, the speed of the connection also
+          limits windows
+        - for an image at a URL, the first window can be longer with
+          ondemand and modern
+        With this option, only readahead_max= limits a window, and
+        with legacy and ondemand, each read works on a copy of the
+        state, and stores the copy when the read ends. Without
+        direct_io, the policy sees only the kernel's requests, so
+        combine this option with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -138,10 +143,11 @@ contradicts a mount option, the flag wins.
         journal, and later to its place in the image
         [default: ordered]
   errors=continue|remount-ro|abort|panic
-        action when corruption is detected during a change. continue:
-        only this change fails; remount-ro and abort: the change
-        fails, the mount becomes read-only, and uncommitted changes
-        are lost; panic: same as abort [default: as set in the
+        action when corruption is detected during a change, or later
+        while its content is written back. continue: only this
+        operation fails; remount-ro and abort: the operation fails,
+        the mount becomes read-only, and uncommitted changes are
+        lost; panic: same as abort [default: as set in the
         superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
         implementation of the cache of shared attribute blocks: files
@@ -172,9 +178,10 @@ contradicts a mount option, the flag wins.
         the writes and sync is not set, otherwise nowriteback_cache;
         with direct_io, always nowriteback_cache]
         To set aside space, larder needs Linux 6.2 or later and enough
-        available space in the image. The minimum is 64 MiB for root
-        (more without extents or with bigalloc); for other users, it
-        grows with the machine's memory.
+        available space in the image. If root mounts, at least 64 MiB
+        must be available (more without extents or with bigalloc). If
+        another user mounts, the necessary space grows with the
+        memory of the machine.
   fakeroot
         skip permission checks: every user with access to the mount
         can do everything

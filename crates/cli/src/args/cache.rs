@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// In a cache on disk, larder stores the parts of images that it has read from a server. The cache
 /// takes at most 10G. Commands that read an image can set another limit with --cache-disk-size.
 /// When the cache is full, larder removes the parts of the least recently used images that are not in
-/// use, so these commands are rarely needed. They remove only cached parts, never an image on a
-/// server, and keep the parts of images that are in use.
+/// use, so prune and clear are rarely needed. Both remove only cached parts, never an image on a server,
+/// and keep the parts of images that are in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

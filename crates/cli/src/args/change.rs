@@ -99,7 +99,7 @@ pub(crate) struct RmArgs {
 Examples:
   larder mv disk.img /etc/fstab.new /etc/fstab
   larder mv disk.img /a /b /attic               move into a directory
-  larder mv -n disk.img /old /new               move unless /new exists"
+  larder mv -n disk.img /old /new               do not replace a file /new"
 )]
 pub(crate) struct MvArgs {
     #[command(flatten)]
