@@ -20,10 +20,12 @@ use std::process::ExitCode;
 /// Compare hash functions and table sizes by replaying a trace
 ///
 /// The command replays the trace in the hash tables of larder's caches, once with each combination of
-/// hash function and table size. For each cache, the command prints one row for each combination. For
-/// each table size, it also prints the row chance: the mean links that are expected for keys distributed
-/// at random. The columns are explained below. A link is an entry of a hash chain that a lookup compares
-/// with its key. A lookup with fewer links is usually faster.
+/// hash function and table size, and counts the links of each lookup. A link is an entry of a hash chain
+/// that a lookup compares with its key. A lookup with fewer links is usually faster.
+///
+/// For each cache, the command prints one row for each combination, with the columns that are explained
+/// below. For each table size, a row named chance shows the mean number of links that is expected for
+/// keys distributed at random.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Columns:
@@ -106,7 +108,8 @@ pub(crate) struct HashArgs {
     /// Table sizes, as powers of two: numbers, ranges, or auto
     ///
     /// Numbers and ranges are separated by commas: 11,13..16 tests tables of 2^11 and of 2^13 to 2^16
-    /// buckets. auto tests the smallest table that has at least as many buckets as objects.
+    /// buckets. auto tests the smallest table that has at least as many buckets as objects. This option does
+    /// not apply to rbtree.
     #[arg(long, value_name = "BITS,...", default_value = "auto")]
     pub bits: Sizes,
     /// Also print a histogram of each table's chain lengths
