@@ -1,11 +1,12 @@
 //! The page cache: file data, found by inode number and page index.
 //!
 //! # Model
-//! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4. The bytes of a page are
-//! in a *frame*: memory of 4 KiB, or of one block if blocks are larger. Frame *i* belongs to slot *i*
-//! of the table's arena. The slot has the key and the state of the page. As in Linux, metadata blocks
-//! ([`buffer`](crate::buffer)) are cached in pages whose key names the device instead of a file. So
-//! pages and buffers share the frames, and are reclaimed in the same way.
+//! The cache has the operations of current Linux (`filemap_get_folio`, `filemap_add_folio`). As in Linux
+//! 2.4, one hash table finds the pages of all files. The bytes of a page are in a *frame*: memory of 4
+//! KiB, or of one block if blocks are larger. Frame *i* belongs to slot *i* of the table's arena. The
+//! slot has the key and the state of the page. As in Linux, metadata blocks ([`buffer`](crate::buffer))
+//! are cached in pages whose key names the device instead of a file. So pages and buffers share the
+//! frames, and are reclaimed in the same way.
 //!
 //! # States of a frame
 //! ```text
@@ -13,20 +14,22 @@
 //!   free ---------> vacant ----------> busy -----------------> uptodate
 //!    ^ ^                               |  ^                     |  |
 //!    | |                               |  +---------------------+  |
-//!    | |  read failed, page discarded  |           lock            |
+//!    | | read failed or page discarded |           lock            |
 //!    | +-------------------------------+                           |
 //!    |                                                             |
 //!    +-------------------------------------------------------------+
 //!              evicted by the clock hand, or removed by a caller
 //! ```
-//! - *free* and *vacant*: the frame has no page. A vacant frame is owned by the thread that allocated
-//!   it. No thread accesses the bytes.
-//! - *busy*: one thread fills the page ([`NewPage`]), for example from the device, or changes it
-//!   ([`LockedPage`]), and no other thread can pin the page. When a thread starts to lock a page, other
-//!   threads may still have pins of it and read the bytes. The `LockedPage` is created after the last of
-//!   these pins is removed.
+//! - *free* and *vacant*: the frame has no page, and no thread accesses the bytes. A vacant frame is owned
+//!   by one thread, which has allocated it, or is evicting or removing its page.
+//! - *busy*: no thread can pin the page. The owner of a guard fills the page ([`NewPage`]), for example
+//!   from the device, or changes it ([`LockedPage`]). A page becomes busy as soon as a thread starts to lock
+//!   it. Other threads may then still have it pinned and read the bytes. The `LockedPage` is created after
+//!   the last of these pins is removed.
 //! - *uptodate*: a thread may pin the page and then read the bytes. An uptodate page can be dirty. A
 //!   dirty page is not evicted until it is [marked as clean](PageCache::set_clean).
+//! - *retired*, not in the diagram: the frame is lent to another cache (see `pool.rs`), and its memory was
+//!   returned to the kernel. A frame is vacant before it is lent, and free after it is returned.
 //!
 //! # Writing to a page
 //! To change a page that is cached, a thread [locks](PageCache::lock) it, changes it in place, and marks

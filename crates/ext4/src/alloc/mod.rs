@@ -23,6 +23,7 @@
 //! [`Filesystem::commit_freed`]. If that function returns true, the operation must be tried again.
 //!
 //! # Credits
+//! A journal handle has a number of credits: the maximum number of blocks that it may change.
 //! Allocating the blocks of a claim, or freeing a run, changes two blocks for each group that the
 //! run is in: the block bitmap and the descriptor. Allocating or freeing an inode number changes
 //! two blocks: the inode bitmap and the descriptor. Allocating an inode also initializes the
@@ -97,7 +98,9 @@ pub struct Goal {
     /// from small files. The allocator remembers four such places; the inode number selects one.
     pub is_stream: bool,
     /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
-    /// more blocks than it needs are preallocated until [`Filesystem::release_preallocation`].
+    /// more blocks than it needs are preallocated. [`Filesystem::release_preallocation`] releases
+    /// them. They are released earlier if the file's next allocation starts elsewhere, if blocks
+    /// are preallocated for too many files, or if an allocation finds no other free blocks.
     pub ino: Ino,
     /// The number of blocks that the file already has; 0 for the first allocation. If not 0, `near`
     /// must be the block at which the new blocks would be contiguous with the file's blocks.
@@ -132,8 +135,8 @@ impl Filesystem {
         Ok(space.releases() != since)
     }
 
-    /// Returns the numbers of blocks and inodes that are free in the bitmaps. The superblock of a
-    /// clean image records these numbers. Claimed blocks are counted as free.
+    /// Returns the counts of free blocks and free inodes in memory, which are written to the
+    /// superblock when the file system is closed. Claimed and reserved blocks are counted as free.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -146,7 +149,7 @@ impl Filesystem {
     }
 
     /// Returns the number of blocks that ordinary requests may use; 0 if the file system was not
-    /// opened for writing. Reads nothing from the device.
+    /// opened for writing, or if a failure has stopped writing. Reads nothing from the device.
     ///
     /// If the image was clean when it was opened, and at least an eighth of its space was available,
     /// the number is at first based on the free count in the superblock, which may be wrong.
@@ -160,11 +163,11 @@ impl Filesystem {
         })
     }
 
-    /// Returns the number of free blocks that are neither claimed nor reserved, the number of these
-    /// blocks that ordinary users may use, and the number of free inodes; `None` if the file system
-    /// was not opened for writing. If the counts in memory are still based on the superblock, first
-    /// replaces them with the sums of the group descriptors. If that fails, returns the counts in
-    /// memory. Must not be called while the thread has an open handle.
+    /// Returns the number of free blocks that are neither claimed nor in a [`Reservation`], the
+    /// number of these blocks that ordinary requests may use, and the number of free inodes; `None`
+    /// if the file system was not opened for writing. If the counts in memory are still based on
+    /// the superblock, first replaces them with the sums of the group descriptors. If that fails,
+    /// returns the counts in memory. Must not be called while the thread has an open handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
         self.writer.as_ref()?;
         let space = self.allocator();

@@ -7,13 +7,16 @@
 //! If a file system was not unmounted cleanly, some of its changes may exist only as copies of
 //! blocks in the journal. The kernel writes these copies to their homes when it mounts the file
 //! system. A read-only mount of Larder does not change the image: [`recover`] returns a device that
-//! reads these blocks from the journal instead of from their homes. It also returns the changes of
-//! fast commits, as an [`Overlay`], which lookups of inodes, mappings and names consult.
+//! reads these blocks from the journal instead of from their homes. It also returns the superblock,
+//! which it has read again through this device, and the changes of fast commits, as an [`Overlay`],
+//! which lookups of inodes, mappings and names consult.
 //!
 //! ```text
-//!                  ,-> redirects, in a RemapDevice --> BufferCache, page cache
-//! image --> recover --> superblock, which may itself be redirected --.
-//!                  `-> overlay --------------------------------------> Filesystem
+//!                     ,-> RemapDevice --+--> page cache
+//!                     |                 +--> BufferCache -------------.
+//! image --> recover --+                 `--> superblock, read again --+--> Filesystem
+//!                     |                                               |
+//!                     `-> overlay ------------------------------------'
 //! ```
 //!
 //! To ignore the journal, as the mount option `noload` does, do not call [`recover`].
@@ -26,8 +29,9 @@
 //! # Writing
 //! [`Filesystem::enable_writing`] replays the journal onto the image. Afterwards, every metadata
 //! change uses a [`Handle`]. When the handle stops, its changes join the running transaction. A
-//! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes. The
-//! diagram names the modules in parentheses:
+//! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes.
+//! Without a journal, a commit writes the blocks to their homes. The diagram names the modules in
+//! parentheses:
 //!
 //! ```text
 //!  start --> Handle --stop--> running --commit--> log --checkpoint--> home
@@ -46,7 +50,7 @@
 //! - `checkpoint`: the free space of the log, and the blocks that are not yet at home;
 //! - `home`: the writes of blocks to their homes;
 //! - `guard`: the checks of blocks before they are written;
-//! - `order`: the order in which a commit writes blocks if there is no journal.
+//! - `order`: without a journal, the order in which a commit writes the blocks to their homes.
 
 mod apply;
 mod block_map;
@@ -126,7 +130,7 @@ pub struct Recovery {
 
 /// Recovers the journal of the file system on `device` in memory.
 ///
-/// As in the kernel, the journal is read only if the superblock has the feature `needs_recovery`.
+/// As in the kernel, the journal is not read unless the superblock has the feature `needs_recovery`.
 ///
 /// # Errors
 /// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;

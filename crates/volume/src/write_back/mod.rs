@@ -6,13 +6,14 @@
 //! with one device write, even if they belong to different files. The device reads the bytes from
 //! the pages; they are not copied first.
 //!
-//! ```text
-//!   unmapped blocks  -> claims          no bitmap changes
-//!   dirty blocks     -> pinned pages    a pinned page cannot change
-//!   content          -> device          with data=journal: -> journal, by the handle that maps the claims
-//!   claims           -> mapping, size   one handle for many files
-//!   pages            -> clean
-//! ```
+//! A batch is written in these steps:
+//!
+//! 1. Claim free blocks for the dirty blocks that are not mapped. No bitmap changes.
+//! 2. Pin the pages of the dirty blocks. A pinned page cannot change.
+//! 3. Write the content to the device. With `data=journal`, step 4 writes it to the journal instead.
+//! 4. Map the claims, and set the sizes of the files. One handle can do this for many files.
+//! 5. Mark the blocks as clean.
+//!
 //! A claim is a run of free blocks that is assigned to one file, in memory only. The bitmap changes
 //! when a handle maps the claim. A piece is a run of a file's blocks with its place on the device:
 //! mapped blocks, or a claim.
@@ -77,9 +78,9 @@ pub(crate) enum Times {
 pub(crate) enum Balance {
     /// The writer performs the write-back.
     Write,
-    /// The writer must not wait. It wakes the flusher. If the flusher is too slow, a later write of this
-    /// kind fails with [`WouldWait`](larder_ext4::Error::WouldWait) before it changes anything, and must be
-    /// repeated by a thread that may wait.
+    /// The writer must not wait, so it only wakes the flusher. If the flusher is too slow,
+    /// [`WriteBack::begin_balance`] fails for later writers that must not wait. A thread that may wait must
+    /// then repeat the write.
     Wake,
 }
 
@@ -106,7 +107,7 @@ struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
-    /// The minimum size of the file on the image after the batch is mapped.
+    /// The size that the file on the image gets when the batch is mapped, unless it is already longer.
     size_bytes: u64,
 }
 
@@ -161,19 +162,19 @@ impl WriteBack {
         }
     }
 
-    /// Writes back all files to reduce the number of dirty blocks and to release surplus
-    /// reservations. Errors are logged and not returned. Content that could not be written stays
-    /// dirty, and the next fsync of the file tries to write it again, and returns the error if that
-    /// fails.
+    /// Writes back all files. This reduces the number of dirty blocks, and releases space that was
+    /// reserved for the worst case but not needed. Errors are logged and not returned. Content that
+    /// could not be written stays dirty, and the next fsync of the file tries to write it again,
+    /// and returns the error if that fails.
     pub(crate) fn write_for_room(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);
         }
     }
 
-    /// Calls `run`. If `run` fails for lack of blocks, writes back all files to release surplus
-    /// reservations, and then calls `run` again through [`retry_after_commit`]. The caller must not
-    /// hold `writeback` of any file.
+    /// Calls `run`. If `run` fails for lack of blocks, writes back all files as
+    /// [`WriteBack::write_for_room`] does, to release reserved space that is not needed. Then calls
+    /// `run` again through [`retry_after_commit`]. The caller must not hold `writeback` of any file.
     pub(crate) fn retry_after_write_back<R>(
         &self,
         mut run: impl FnMut() -> Result<R>,
@@ -282,9 +283,9 @@ impl WriteBack {
         result
     }
 
-    /// Writes back one batch from the front of `queue`. If the last file is not written
-    /// completely, because the batch is full or a claim must be mapped first, returns its remaining
-    /// range. Appends the ranges that it removes from the queue to `begun`, even if it fails.
+    /// Removes ranges from the front of `queue`, and writes them back as one batch. The batch ends
+    /// inside a range if it is full, or if a claim must be mapped before the rest is written. Then
+    /// returns the rest of this range. Appends the removed ranges to `begun`, even if it fails.
     fn write_next_batch<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,

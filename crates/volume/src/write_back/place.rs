@@ -68,8 +68,8 @@ impl Piece {
 pub(crate) struct Written<'r> {
     pub(crate) live: &'r Live<'r>,
     pub(crate) pieces: VecDeque<Piece>,
-    /// The minimum size of the file on the image after all pieces are mapped. A file that is already
-    /// longer keeps its size.
+    /// The size that the file on the image gets when all pieces are mapped, unless it is already
+    /// longer.
     pub(crate) size_bytes: u64,
     /// The pages with the content, by index, if content is written through the journal. Otherwise
     /// `None`.
