@@ -6,8 +6,9 @@
 //! is zero again: the volume does not free an inode that is held.
 //!
 //! Cost: 10 to 20 bytes for each node, and the same again in the volume, which counts the holds of inodes.
-//! While a table grows, its old and new allocations coexist. If this table and the volume's table of holds
-//! grow at once, a node takes up to 62 bytes.
+//! The tables never shrink, so the highest number of nodes so far determines their size. While a table grows,
+//! its old and new allocations coexist. If this table and the volume's table of holds grow at once, a node
+//! takes up to 62 bytes.
 //!
 //! Locking: the counts are in shards, and the lock of a shard guards its counts. The hold on an inode is
 //! acquired under the lock of its shard. Otherwise another thread could find the count of the node, and

@@ -4,8 +4,8 @@
 //!   query the socket with [`Mount`].
 //! - [`Metrics`] serves the same statistics to Prometheus over HTTP; [`exposition`] formats them.
 //!
-//! This crate does not depend on FUSE: a mount is identified by a device number, an owner and a mount
-//! point.
+//! This crate does not depend on FUSE: a mount is identified by its device number and its owner. Its mount
+//! point is used only in messages.
 
 #![forbid(unsafe_code)]
 

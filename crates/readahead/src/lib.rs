@@ -2,17 +2,17 @@
 //! reads the pages that the policies select.
 //!
 //! When a reader finds that a page is missing, or that a page carries the marker described below, the driver
-//! passes a [`Read`] to the [`Policy`]. The policy returns [`Windows`], which are runs of pages to read. The
-//! driver starts the reads, sets and removes the marker, and waits for the requested page. The driver is
-//! generic over the page cache and the device, so the same code runs in a mount, in a simulator and in the
-//! tests of this crate.
+//! passes a [`Read`] to the [`Policy`]. Some policies are also consulted about other accesses, as the table
+//! shows. The policy returns [`Windows`], which are runs of pages to read. The driver starts the reads, sets
+//! and removes the marker, and waits for the requested page. The driver is generic over the page cache and
+//! the device, so the same code runs in a mount, in a simulator and in the tests of this crate.
 //!
 //! | policy | model | consulted about | state |
 //! |---|---|---|---|
 //! | [`Off`] | | missing pages | none |
-//! | [`Legacy`] | Linux 2.6.20 | every request, missing pages, every faulted page | a current and an ahead window |
-//! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages, every faulted page | one window |
-//! | [`Modern`] | Linux 6.18 | missing and marked pages, faulted pages while misses of faults exceed hits | one window; the policy also searches the page cache |
+//! | [`Legacy`] | Linux 2.6.20 | every request; missing pages; every faulted page | a current and an ahead window |
+//! | [`OnDemand`] | Linux 2.6.23 | missing pages; marked pages; every faulted page | one window |
+//! | [`Modern`] | Linux 6.18 | missing pages; marked pages; every faulted page, but only while more faults miss than hit | one window; the policy also searches the page cache |
 //!
 //! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how
 //! the policies differ, and names their sources.

@@ -1,17 +1,18 @@
 //! Reads ranges of an object: repeats attempts that failed, and limits the number of requests in flight.
 //!
 //! # Permits
-//! Demand has priority over prefetch, as in a disk's queue. [`Fetcher::read`] waits for one of [`REQUESTS`] request
-//! permits, and keeps it until the read ends. A background read first waits for one of [`BACKGROUND_REQUESTS`]
-//! background permits, and keeps it as long. So background reads never take all request permits, and some remain for
-//! reads that a thread waits for. If a thread begins to wait for a background read that has no background permit yet,
-//! the read no longer needs one. Reads queue for request permits in the order of their arrival, whatever their
-//! priority. The requests that open an object, and those that load a profile or a pack from a server, need no permit.
+//! [`Fetcher::read`] waits for one of [`REQUESTS`] request permits, and keeps it until the read ends. Reads get request
+//! permits in the order in which they begin to wait for them. Some request permits are kept free for reads that a
+//! thread waits for: a background read first waits for one of [`BACKGROUND_REQUESTS`] background permits, which it also
+//! keeps until it ends, and there are fewer of these. If a thread begins to wait for a background read that has no
+//! background permit yet, the read no longer needs one. The requests that open an object, and those that load a profile
+//! or a pack from a server, need no permit.
 //!
 //! # Time limit
-//! The time limit of a read begins when the read begins to wait for its permits. It restarts when a piece arrives: of
-//! any read while this read is queued, and then only of this read. So if the server does not answer, the reads in the
-//! queue fail with those in flight. If it answers, reads wait in the queue as long as necessary.
+//! The time limit of a read begins when the read begins to wait for its permits. Until the read has them, the time
+//! limit restarts when a piece of any read arrives; afterwards, only when a piece of this read arrives. So if the
+//! server does not answer, the reads that wait for permits fail together with those in flight. If it answers, a read
+//! waits for its permits as long as necessary.
 
 use crate::counters::Counters;
 use crate::error::Failure;
@@ -301,7 +302,7 @@ impl<'m> Attempts<'m> {
     /// Pauses after an attempt that failed with `failure`.
     ///
     /// # Errors
-    /// If no attempt follows: it could not succeed, or would begin after the time limit.
+    /// If there is no further attempt, because it could not succeed or might begin after the time limit.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         let counters = &self.meter.counters;
         counters.set_last_failure(failure.to_string());
