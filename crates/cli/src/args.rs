@@ -566,21 +566,26 @@ Examples:
   larder info --partition 2 disk.img
   larder info --json disk.img | jq -r .uuid
 
-JSON: kind, label, uuid, last_mounted (the last mount point), features,
-block_size_bytes, cluster_size_bytes, inode_size_bytes, blocks, blocks_free,
-inodes, inodes_free, clean (unmounted cleanly, and no error is recorded),
-missing_bytes (at the end of a truncated image), superblock_repair (what is
-damaged in the primary superblock, and which backup was read instead; null if
-the primary superblock is intact), journal {state; if recovered, also
-transactions, blocks and fast_commits}. Values of state: none, clean, external
-(clean, on another device), recovered (needs recovery; shown as after a replay
-in memory), ignored (needs recovery, but --noload is given). If the image is
-mounted read-only: mounts [{mountpoint, transport (if known)}]. If the image
-has partitions: table (GPT or MBR), sector_bytes, partitions [{number,
-offset_bytes, size_bytes, type, name, content (ext, another format, or null)}],
-and either the keys above and partition (the number of the
-partition that they describe), or kind (partitions). With --partition: only the
-keys above. For another format: kind. If the image is a disk image that larder
+JSON: kind (ext2, ext3 or ext4; for other contents, see below), label, uuid,
+last_mounted (the last mount point), features, block_size_bytes,
+cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
+clean (unmounted cleanly, and no error is recorded), missing_bytes (at the end
+of a truncated image), superblock_repair (what is damaged in the primary
+superblock, and which backup was read instead; null if the primary superblock
+is intact), journal {state; if recovered, also transactions, blocks and
+fast_commits}. Values of state: none, clean, external (clean, on another
+device), recovered (needs recovery; shown as after a replay in memory), ignored
+(needs recovery, but --noload is given). If the image is mounted read-only:
+mounts [{mountpoint, transport (if known)}].
+
+If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
+[{number, offset_bytes, size_bytes, type, name, content (ext, the name of
+another format, or null if it is unknown)}]. If larder also shows the file
+system in one of them, partition is the number of this partition. Otherwise,
+kind is partitions, and the other keys of a file system are absent.
+
+If the image has another format, kind is the name of this format, and the other
+keys of a file system are absent. If the image is a disk image that larder
 reads: disk {format (qcow2, vmdk or zstd), size_bytes, unit_bytes (of a cluster,
 a grain or the largest frame)}.")]
 pub(crate) struct InfoArgs {
@@ -627,19 +632,18 @@ JSON:
     before use)}
   tree_readahead, only for an image at a URL {directories_ahead (read before
     they were listed), directories_used}
-  device {back_end (io_uring, threads or calls), reads, bytes (read), writes,
+  device {back_end (io_uring or threads), reads, bytes (read), writes,
     written_bytes, flushes}
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
     fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
-    for), profile_bytes (bytes of the profile, fetched or read from a pack. Not
-    part of ahead_bytes. Part of fetched_bytes unless the pack is a local
-    file), profile_used_bytes (the part of profile_bytes that was read),
-    memory_bytes and disk_bytes (read from larder's in-memory copy of fetched
-    parts and from the disk cache, not from the server), busy_ns (time in which
-    requests were in flight),
-    latency_p50_us and latency_p99_us (until the head of a reply arrives; upper
-    bounds), last_failure}
+    for), profile_bytes (fetched for a profile, or read from a pack; part of
+    fetched_bytes unless the pack is a local file, never part of ahead_bytes),
+    profile_used_bytes (how many of the profile_bytes were then used, in whole
+    parts of 64 KiB), memory_bytes (read from fetched parts that larder keeps in
+    memory), disk_bytes (read from the disk cache), busy_ns (time in which
+    requests were in flight), latency_p50_us and latency_p99_us (until the head
+    of a reply arrives; upper bounds), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:

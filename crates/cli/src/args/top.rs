@@ -38,8 +38,8 @@ JSON, one line for each refresh:
       pages_wasted_s (evicted before use)}
     device {reads_s, bytes_s, writes_s, written_bytes_s, flushes_s}
     server, only for an image at a URL {requests_s, failed_s, fetched_bytes_s,
-      memory_bytes_s, disk_bytes_s (bytes read from larder's in-memory copy of
-      fetched parts and from the disk cache, not from the server)}
+      memory_bytes_s (read from fetched parts that larder keeps in memory),
+      disk_bytes_s (read from the disk cache)}
   stats: the object that larder stats --json prints; longest_chain is updated
     less often for the caches that --cache does not name
   histogram: the object that larder stats --histogram CACHE --json prints for
