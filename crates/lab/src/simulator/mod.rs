@@ -2,11 +2,11 @@
 //! time.
 //!
 //! ```text
-//!   readers (run, task)        what each does next, and when: workload
-//!      | read, write           larder_readahead::driver, as in the mount
-//!   page cache                 larder_cache::page::PageCache, as in the mount
-//!      | in_flight, write_back one device request for each run of pages
-//!   device                     larder_instruments::simulated::SimulatedDevice
+//!   readers (run, task)           execute the operations of a workload
+//!      | read, write              reads use larder_readahead::driver, as in a mount
+//!   page cache                    larder_cache::page::PageCache, as in a mount
+//!      | in_flight, write_back    one device request for each run of pages
+//!   device                        larder_instruments::simulated::SimulatedDevice
 //! ```
 //!
 //! # Real and simulated parts
@@ -14,32 +14,35 @@
 //! ([`CpuModel`]) are models. No content is read or copied. The memory of pages is never accessed, so a
 //! simulated page costs 40 bytes of real memory.
 //!
-//! A page of a readahead window is either wanted (a reader requests it) or read ahead. If a miss causes the
-//! window, the pages of the request are wanted and all others are read ahead, as in a mount. If a marker (the
-//! first page of the asynchronous part of the previous window) causes the window, the mount treats all pages as
-//! read ahead; the simulator treats only the pages outside the request as read ahead. The property
-//! [`copies_state`](larder_readahead::Policy::copies_state) of a policy affects readers that share an open file.
-//! It always has an effect here, but in a volume only with `readahead_exact`.
+//! A page of a readahead window is either wanted (a reader requests it) or read ahead. In the simulator, the
+//! pages of the request are wanted, and all others are read ahead. A mount treats more pages as read ahead:
+//! - If a marker (the first page of the asynchronous part of the previous window) causes the window, all of its
+//!   pages.
+//! - Otherwise, also the pages of the request that the reader does not read itself. The reader stops at the
+//!   first page that is already cached, and at a maximum number of pages.
+//!
+//! The property [`copies_state`](larder_readahead::Policy::copies_state) of a policy affects readers that share
+//! an open file. It always has an effect here, but in a volume only with `readahead_exact`.
 //!
 //! Deliberate differences from Linux that may affect results:
-//! - **Eviction** is Larder's: one clock hand scans all pages, and gives a page that was used twice a second
-//!   chance. Linux has an inactive and an active list, and moves a page to the active list when it is used
-//!   again. If each page is used once, as by sequential readers, both evict pages in the order in which they
-//!   were read. If a file larger than memory is read repeatedly at random, Linux keeps a page for longer after
-//!   it was read twice.
+//! - **Eviction** is Larder's: one clock hand scans all pages, and evicts a page unless it was used since the
+//!   hand last passed it. The first use of a page does not count. Linux has an inactive and an active list, and
+//!   moves a page to the active list when it is used again. If each page is used once, as by sequential readers,
+//!   both evict pages in the order in which they were read. If a file larger than memory is read repeatedly at
+//!   random, Linux keeps a page that was read twice for longer than Larder does.
 //! - **No file system**: a file is a contiguous range of the device, has its full size from the start, and
 //!   has no metadata.
-//! - **A running reader issues all of its requests at the same time**: when it acquires its processor. The
-//!   processor time that it spends only delays its next operations.
-//! - **Full memory**: if all pages are being read or written, a reader waits until the device completes a
-//!   request, and windows are truncated, as in Linux.
-//! - **Freed memory** is granted to waiting readers in FIFO order. In Linux, each task that finds no free
-//!   memory reclaims pages itself.
+//! - **Processor time does not delay requests**: a reader runs until it must wait or its operation is done, and
+//!   issues all requests of this time when it acquires its processor. The processor time that it spends delays
+//!   what it does next: the rest of the operation after the wait, or its next operation.
+//! - **Full memory**: if every page is being read, dirty or being written, a reader waits until the device
+//!   completes a request. Waiting readers receive the freed memory in FIFO order. In Linux, each task that finds
+//!   no free memory reclaims pages itself.
 //! - **Page tables** are not modelled: each access to a mapping is a fault.
 //!
 //! # Invariants
 //! Time never decreases, and the same configuration, files and jobs produce byte-identical reports.
-//! `tests/simulator` checks runs against their jobs.
+//! The tests in `tests/simulator` compare the counts in each report with the operations of the readers.
 //!
 //! # Cost
 //! `cargo bench -p larder-lab --bench simulate` prints page accesses per second of processor time. On a

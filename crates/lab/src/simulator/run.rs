@@ -7,9 +7,9 @@
 //! ```
 //!
 //! When a reader runs, it executes as much of its operation as possible. It issues all device requests at the
-//! time at which it began to run; the processor time that it spends only delays its next operations. A reader
-//! that needs a page that is being read is queued with this read. When the read completes, all readers that
-//! wait for one of its pages receive the page before any of them continues.
+//! time at which it began to run; the processor time that it spends delays only the rest of the operation after
+//! a wait, or the next operation. A reader that needs a page that is being read is queued with this read. When
+//! the read completes, all readers that wait for one of its pages receive the page before any of them continues.
 //!
 //! # Invariants
 //! 1. A reader that is not done has one pending event, or is queued for a processor, or waits for a read, for
