@@ -92,8 +92,8 @@ impl Filesystem {
         self.search_hash(dir, |version| version.hash(seed, name))
     }
 
-    /// Returns a search in the hash tree of `dir` like [`Filesystem::search_index`]. The hash is
-    /// what `hash` returns for the hash function of the tree.
+    /// Returns a search in the hash tree of `dir`, positioned at the leaf for a hash, or `None` if
+    /// the tree has an unsupported kind. Calls `hash` with the tree's hash version to get the hash.
     fn search_hash(
         &self,
         dir: &Inode,
@@ -219,8 +219,8 @@ impl<'f> Search<'f> {
     }
 
     /// Moves to the next leaf. Returns the lower bound of the hashes in this leaf, or `None` if
-    /// there is no next leaf. If the lowest bit of the bound is set, the preceding leaf also
-    /// contains names with that hash.
+    /// there is no next leaf. If the lowest bit of the bound is set, the preceding leaf may also
+    /// contain names whose hash is the bound without this bit.
     fn next_leaf(&mut self) -> Result<Option<u32>> {
         while let Some(mut frame) = self.path.pop() {
             let node = self.node(&frame)?;
