@@ -43,8 +43,9 @@ pub(crate) enum Keep {
     /// This is for callers that cache the content themselves. The next page can then use the same
     /// frame, which is still in the cache of the processor.
     UsedAgain,
-    /// Only pages that were cached before the read stay cached. Starting with the first page that
-    /// is not cached, everything is read directly into the buffer, if possible.
+    /// The read adds no pages to the cache: starting with the first page that is not cached,
+    /// everything is read directly into the buffer. If this is not possible, the rest is read as
+    /// with [`Keep::UsedAgain`].
     Cached,
 }
 
@@ -344,7 +345,8 @@ pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Returns the start of `buf` that the content from `offset_bytes` to the end of the file can fill.
+/// Returns the first bytes of `buf`: as many as the file has from `offset_bytes` to its end, at most
+/// all of `buf`.
 fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
     check_content(inode)?;
     let left = inode.size_bytes().saturating_sub(offset_bytes);
