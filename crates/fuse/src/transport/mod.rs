@@ -46,8 +46,8 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer the requests
-/// that wait for the device.
+/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer most of the
+/// requests that wait.
 const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.
@@ -238,8 +238,8 @@ fn register(
     Ok(threads)
 }
 
-/// Returns what a step in setting up rings has returned. Returns `None` if the step failed and the transport may be
-/// /dev/fuse.
+/// Returns the value of `step`, a step in setting up the rings. If the step failed, returns `None` if the transport may
+/// be /dev/fuse, and [`Error::NoIoUring`] otherwise.
 fn or_fall_back<T>(step: io::Result<T>, options: &MountOptions) -> Result<Option<T>> {
     match step {
         Ok(value) => Ok(Some(value)),

@@ -20,9 +20,10 @@
 //! checks that find no such request.
 //!
 //! # Requests that wait for other requests
-//! The answer to an `LSEEK` waits until the kernel has written back the file's dirty pages. For this, the server must
-//! answer the kernel's writes, which may also be passed to workers. A separate thread answers all `LSEEK` requests
-//! ([`Handler::waits_for_kernel`]). Therefore they never occupy the workers that the writes need.
+//! On a writable mount, the answer to an `LSEEK` waits until the kernel has written back the file's dirty pages. For
+//! this, the server must answer the kernel's writes, which may also be passed to workers. Therefore a separate thread
+//! answers all `LSEEK` requests of such a mount ([`Handler::waits_for_kernel`]), so that they never occupy the workers
+//! that the writes need.
 //!
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
