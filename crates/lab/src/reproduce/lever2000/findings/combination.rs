@@ -33,7 +33,8 @@ pub(super) static RULES: [Rule; 3] = [
             previous: Some(Previous {
                 verdict: Verdict::Holds,
                 reason: "The first rule held if all kernels were equal, and allowed D to walk up to 5% more links than \
-                         another kernel; it did not judge the deviation, for which the document chose D",
+                         another kernel; it did not judge the deviation, for which the document chose D. The page \
+                         cache held 10,030 pages, and D walked 4.6% more links than the best kernel",
             }),
             observe: compromise,
         },

@@ -20,7 +20,8 @@ pub(super) static RULES: [Rule; 4] = [
             is_non_inferiority: false,
             previous: Some(Previous {
                 verdict: Verdict::DoesNotHold,
-                reason: "The first rule compared medians without a margin for noise",
+                reason: "The first rule compared medians without a margin for noise, and the medians were 6733 ns for a \
+                         dentry miss and 4254 ns for a page miss",
             }),
             observe: misses,
         },

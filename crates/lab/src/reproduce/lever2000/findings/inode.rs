@@ -18,7 +18,11 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "lookups that miss walk more than four times as many links with 8 bits as with 14 bits, both \
                         with the reference function and with Larder's",
             is_non_inferiority: false,
-            previous: None,
+            previous: Some(Previous {
+                verdict: Verdict::Holds,
+                reason: "The first rule also accepted exactly four times as many links, and 98.9% of the lookups hit, \
+                         because each operation looked up its inode in the table",
+            }),
             observe: size,
         },
         published: no_figures,
@@ -53,8 +57,8 @@ pub(super) static RULES: [Rule; 4] = [
             is_non_inferiority: false,
             previous: Some(Previous {
                 verdict: Verdict::WithinNoise,
-                reason: "The first rule compared means with twice the sum of both deviations; runs are now compared \
-                         in pairs",
+                reason: "The first rule compared means with twice the sum of both deviations, and 98.9% of the lookups \
+                         hit; runs are now compared in pairs, and most lookups miss",
             }),
             observe: |results| throughputs(results, &SIZE),
         },

@@ -23,7 +23,7 @@ pub(super) static RULES: [Rule; 5] = [
             previous: Some(Previous {
                 verdict: Verdict::Holds,
                 reason: "The first rule compared both differences without a lower bound for that of the size, so \
-                         that it held if all kernels were equal",
+                         that it held if all kernels were equal; the cache held 1,294 pages",
             }),
             observe: size,
         },
