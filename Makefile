@@ -150,7 +150,7 @@ record-oltp: ## Record the reads of a database for wu2007's OLTP again (root; 12
 	@scripts/install-packages mariadb-server sysbench strace python3
 	scripts/record-oltp crates/lab/src/reproduce/wu2007/oltp.bin
 
-reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (up to 4 hours; can be resumed); writes docs/reproduce
+reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (about 2.5 hours on two processors; can be resumed); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce kara2016 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce lever2000 --output docs/reproduce

@@ -17,7 +17,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 70 minutes.
+    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 80 minutes on
+    /// two processors.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
