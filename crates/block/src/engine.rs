@@ -3,8 +3,8 @@
 //! Model: a thread that waits for its requests performs them itself, on a ring that it takes from a pool or
 //! by blocking calls (see [`Engine::perform`]), so that no other thread is woken for them. Requests for which
 //! no thread waits are performed by one background thread, which is created when the first of them is
-//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight. The others wait to be started, in
-//! the order that [`queue`] defines.
+//! submitted. This thread keeps at most [`BACKGROUND_DEPTH`] requests in flight. The others stay in the queue, where
+//! they can be cancelled, and are started in the order that [`queue`] defines.
 //!
 //! If no ring can be created when the device is opened (`kernel.io_uring_disabled`, seccomp, Linux before 5.11,
 //! a limit on open files or locked memory), up to [`MAX_THREADS`] threads make blocking calls for all requests,
@@ -13,8 +13,15 @@
 //! idle threads, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME).
 //!
 //! A limit can also prevent a further ring later. A thread that waits for its requests then passes them to the
-//! background thread. If the background thread has no ring, it makes blocking calls, one after the other, and
-//! ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME). Its successor tries to create a ring again.
+//! background thread. If the background thread has no ring, or its ring fails, it makes blocking calls, one after
+//! the other, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME). Its successor tries to create a
+//! ring again.
+//!
+//! Threads: the number of threads of an engine does not depend on the number of processors. Only the kernel's
+//! threads (`iou-wrk-N`) do, which perform those requests of a ring that would block: reads from a file system that
+//! cannot read asynchronously, and writes to the page cache. For each thread that uses a ring, the kernel starts at
+//! most 4 of them for each processor, and not more than the submission queue has entries (128 for [`DEPTH`], 256 for
+//! [`BACKGROUND_DEPTH`]).
 //!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
@@ -218,7 +225,7 @@ impl<C: Calls> Engine<C> {
         let mut finished = Vec::new();
         let mut given_up_at = end();
         loop {
-            start(&mut waiting, &mut ring, &*self.calls);
+            start(|| waiting.pop(), &mut ring, &*self.calls);
             if ring.is_idle() {
                 break;
             }
@@ -285,10 +292,7 @@ impl<C: Calls> Engine<C> {
         let thread = std::thread::Builder::new().name("larder-device".to_owned());
         thread.spawn(move || {
             run_on_all_processors();
-            match ring {
-                Some(ring) => run_ring(ring, &queue, &*calls),
-                None => run_calls(&queue, &*calls),
-            }
+            run(ring, &queue, &*calls);
         })
     }
 }
@@ -356,10 +360,10 @@ impl Kind {
     }
 }
 
-/// Adds requests of `waiting` to `ring` while it has room.
-fn start(waiting: &mut Waiting, ring: &mut Ring, calls: &impl Calls) {
+/// Adds the requests that `next` returns to `ring` while it has room.
+fn start(mut next: impl FnMut() -> Option<Request>, ring: &mut Ring, calls: &impl Calls) {
     while ring.room() > 0
-        && let Some(request) = waiting.pop()
+        && let Some(request) = next()
     {
         if request.is_cancelled() {
             // Dropping the request completes it with `Error::Cancelled`.
@@ -386,34 +390,33 @@ fn abandon(mut ring: Ring) {
         .spawn(finish);
 }
 
-/// Performs the requests of `queue` by blocking calls, until the queue is closed or has been empty for
-/// [`IDLE_TIME`](queue::IDLE_TIME).
-fn run_calls(queue: &Queue, calls: &impl Calls) {
+/// Performs the requests of `queue` on `ring` until the queue is closed. Without a ring, or after its failure,
+/// performs them by blocking calls until the queue is closed or has been empty for [`IDLE_TIME`](queue::IDLE_TIME).
+/// The next request that is submitted then starts a new thread.
+fn run(ring: Option<Ring>, queue: &Queue, calls: &impl Calls) {
     let queue = CloseOnPanic(queue);
+    if let Some(ring) = ring {
+        run_ring(ring, queue.0, calls);
+    }
     while let Some(request) = queue.0.pop() {
         calls.perform(request);
     }
 }
 
-/// Performs the requests of `queue` on `ring` until the queue is closed. If the system call that waits for
-/// completions fails, cancels all requests that have not been started, and returns. The next request that is
-/// submitted starts a new thread.
+/// Performs the requests of `queue` on `ring` until the queue is closed, or the system call that waits for completions
+/// fails. A request stays in the queue until the ring has room for it.
 fn run_ring(mut ring: Ring, queue: &Queue, calls: &impl Calls) {
-    let queue = CloseOnPanic(queue);
-    let mut waiting = Waiting::default();
     let mut finished = Vec::new();
     loop {
-        let is_closed = queue.0.take_all(&mut waiting);
-        if is_closed && ring.is_idle() {
-            return queue.0.end_thread();
+        start(|| queue.take(), &mut ring, calls);
+        if ring.is_idle() && queue.is_closed() {
+            return;
         }
-        start(&mut waiting, &mut ring, calls);
         let waited = ring.wait(None, &mut finished);
         finished.drain(..).for_each(Finished::complete);
         if let Err(error) = waited {
             tracing::error!(%error, "io_uring failed");
-            abandon(ring);
-            return queue.0.end_last_thread();
+            return abandon(ring);
         }
     }
 }

@@ -226,9 +226,11 @@ impl Ring {
         waited
     }
 
-    /// Fails the requests that the kernel has not taken. Their result is the error `errno`.
+    /// Fails the requests that the kernel has not taken. Their result is the error `errno`. The wake-up event, which
+    /// another ring may use from now on, is not read again.
     fn fail(&mut self, errno: Errno, finished: &mut Vec<Finished>) {
         self.has_failed = true;
+        self.wake = None;
         for key in std::mem::take(&mut self.unsubmitted) {
             if key != WAKE_KEY {
                 finished.push(self.finish(key, Err(errno.into())));

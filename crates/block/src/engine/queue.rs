@@ -39,8 +39,19 @@ impl Waiting {
         }
     }
 
-    fn into_iter(self) -> impl Iterator<Item = Request> {
-        self.demand.into_iter().chain(self.background)
+    /// Removes and returns the requests that `countdown` counts.
+    fn remove(&mut self, countdown: &Arc<Countdown>) -> Vec<Request> {
+        let mut removed = Vec::new();
+        for requests in [&mut self.demand, &mut self.background] {
+            for request in std::mem::take(requests) {
+                if request.is_counted_by(countdown) {
+                    removed.push(request);
+                } else {
+                    requests.push_back(request);
+                }
+            }
+        }
+        removed
     }
 
     fn len(&self) -> usize {
@@ -66,20 +77,20 @@ impl Waiting {
 /// The requests that wait for the threads of the device.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    pub(super) state: Mutex<QueueState>,
+    state: Mutex<QueueState>,
     ready: Condvar,
     /// Notified when a thread ends.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct QueueState {
+struct QueueState {
     waiting: Waiting,
     /// The number of threads.
     threads: usize,
     /// The number of threads that wait for a request.
     idle: usize,
-    pub(super) is_closed: bool,
+    is_closed: bool,
 }
 
 impl Queue {
@@ -119,16 +130,6 @@ impl Queue {
         self.ended.notify_all();
     }
 
-    /// Records that the only thread has ended, and cancels the requests that wait for it.
-    pub(super) fn end_last_thread(&self) {
-        let mut state = self.state.lock();
-        state.threads -= 1;
-        let waiting = std::mem::take(&mut state.waiting);
-        self.ended.notify_all();
-        drop(state);
-        drop(waiting);
-    }
-
     /// Waits until at most `most` threads are left. Returns false if more are left after `timeout`.
     pub(super) fn wait_ended(&self, most: usize, timeout: Duration) -> bool {
         let mut state = self.state.lock();
@@ -139,14 +140,8 @@ impl Queue {
 
     /// Cancels the queued requests that `countdown` counts.
     pub(super) fn cancel(&self, countdown: &Arc<Countdown>) {
-        let mut state = self.state.lock();
-        let waiting = std::mem::take(&mut state.waiting);
-        let is_counted = |request: &Request| request.is_counted_by(countdown);
-        let (cancelled, kept) = waiting.into_iter().partition::<Vec<_>, _>(is_counted);
-        for request in kept {
-            state.waiting.push(request);
-        }
-        drop(state);
+        let cancelled = self.state.lock().waiting.remove(countdown);
+        // The lock is released, because dropping `cancelled` completes the requests.
         drop(cancelled);
     }
 
@@ -175,12 +170,9 @@ impl Queue {
         }
     }
 
-    /// Moves all requests to `waiting`. Returns whether the queue is closed.
-    pub(super) fn take_all(&self, waiting: &mut Waiting) -> bool {
-        let mut state = self.state.lock();
-        waiting.demand.append(&mut state.waiting.demand);
-        waiting.background.append(&mut state.waiting.background);
-        state.is_closed
+    /// Returns whether the queue is closed. A closed queue is empty.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
     }
 
     /// Cancels all queued requests and all later requests.

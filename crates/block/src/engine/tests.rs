@@ -165,6 +165,47 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
 }
 
 #[test]
+fn request_that_is_not_started_is_cancelled_at_once() {
+    let close: fn(&Queue, &Arc<Countdown>) = |queue, _| queue.close();
+    for cancel in [close, Queue::cancel] {
+        each_kind(|engine, writer| {
+            let depth = submitted_depth(&engine);
+            let (sender, receiver) = channel();
+            let mut requests: Vec<_> = (0..=depth).map(|_| read(&sender)).collect();
+            let countdown = Countdown::of(&mut requests);
+            engine.submit(requests);
+            engine.calls.wait_for_starts(depth);
+            cancel(&engine.queue, &countdown);
+            let (_, result) = receiver.try_recv().unwrap();
+            assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+            rustix::io::write(&writer, &vec![b'x'; depth]).unwrap();
+            for (_, result) in receiver.iter().take(depth) {
+                result.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn cancellation_does_not_delay_background_requests() {
+    let read = |offset_bytes| Request::read(vec![0; 1], offset_bytes, |_, _| ());
+    let queue = Queue::default();
+    let mut requests: Vec<_> = (0..=DEMAND_RUN as u64).map(read).collect();
+    let cancelled = Countdown::of(&mut requests[DEMAND_RUN..]);
+    requests.push(read(100).with_priority(Priority::Background));
+    requests.push(read(101));
+    queue.push(requests);
+    for offset_bytes in 0..DEMAND_RUN as u64 {
+        assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
+    }
+    queue.cancel(&cancelled);
+    for offset_bytes in [100, 101] {
+        assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
+    }
+    assert!(queue.take().is_none());
+}
+
+#[test]
 fn drop_of_an_engine_leaves_requests_in_flight_and_the_file_locked() {
     each_kind(|engine, writer| {
         let late = give_up(&engine);
@@ -208,24 +249,53 @@ fn thread_performs_requests_after_the_failure_of_its_ring() {
     });
 }
 
-#[test]
-fn background_thread_with_a_failed_ring_ends_all_requests() {
-    each_kind(|engine, _writer| {
-        let Some(ring) = engine.kind.ring() else {
-            return;
-        };
+/// Creates a ring, which fails if it is for a background thread.
+fn failing_background_ring(file: &Arc<LockableFile>, depth: u32) -> io::Result<Ring> {
+    let ring = Ring::new(file, depth)?;
+    if depth == BACKGROUND_DEPTH {
         ring.break_descriptor();
-        let (sender, receiver) = channel();
-        engine
-            .queue
-            .push((0..MANY).map(|_| read(&sender)).collect());
-        assert_eq!(engine.queue.missing_threads(1), 1);
-        run_ring(ring, &engine.queue, &*engine.calls);
-        let outcomes: Vec<_> = receiver.try_iter().collect();
-        assert_eq!(outcomes.len(), MANY);
-        assert!(outcomes.iter().all(|(_, result)| result.is_err()));
-        assert!(!engine.queue.has_threads() && !engine.queue.state.lock().is_closed);
+    }
+    Ok(ring)
+}
+
+#[test]
+fn background_thread_with_a_failed_ring_makes_blocking_calls() {
+    const FAILED: usize = BACKGROUND_DEPTH as usize;
+    let (engine, writer) = engine(None, failing_background_ring);
+    if engine.back_end() != BackEnd::IoUring {
+        return report_skipped("io_uring is not available");
+    }
+    let (sender, receiver) = channel();
+    rustix::io::write(&writer, b"x").unwrap();
+    engine.submit((0..=FAILED).map(|_| read(&sender)).collect());
+    let (done, failed): (Vec<_>, Vec<_>) =
+        (receiver.iter().take(FAILED + 1)).partition(|(_, result)| result.is_ok());
+    assert_eq!((done.len(), failed.len()), (1, FAILED));
+    for (_, result) in failed {
+        assert!(matches!(result, Err(Error::Io { .. })), "{result:?}");
+    }
+}
+
+#[test]
+fn background_thread_with_a_failed_ring_is_counted_until_it_ends() {
+    let (engine, _writer) = engine(None, failing_background_ring);
+    if engine.back_end() != BackEnd::IoUring {
+        return report_skipped("io_uring is not available");
+    }
+    let mut requests: Vec<_> = (0..BACKGROUND_DEPTH)
+        .map(|_| Request::read(vec![0; 1], 0, |_, _| ()))
+        .collect();
+    let (sender, receiver) = channel();
+    let token = CancelToken::default();
+    token.cancel();
+    let queue = Arc::clone(&engine.queue);
+    // The ring has no room for this request, which ends after the failure.
+    let last = Request::read(vec![0; 1], 0, move |_, _| {
+        sender.send(queue.has_threads()).unwrap();
     });
+    requests.push(last.with_cancel(&token));
+    engine.submit(requests);
+    assert!(receiver.recv().unwrap());
 }
 
 #[test]

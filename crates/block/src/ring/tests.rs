@@ -3,6 +3,7 @@
 use super::*;
 use crate::Error;
 use larder_testkit::report_skipped;
+use rustix::event::{EventfdFlags, eventfd};
 use std::sync::mpsc::channel;
 
 impl Ring {
@@ -63,4 +64,23 @@ fn failed_ring_ends_requests_by_whether_the_kernel_took_them() {
     result.unwrap();
     assert_eq!((number, &bytes[..]), (1, &b"abc"[..]));
     assert!(ring.is_idle());
+}
+
+#[test]
+fn failed_ring_does_not_take_the_wake_up_event() {
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let Ok(mut ring) = Ring::new(&Arc::new(OwnedFd::from(reader).into()), 4) else {
+        return report_skipped("io_uring is not available");
+    };
+    let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+    ring.wake_by(Arc::clone(&event));
+    let mut finished = Vec::new();
+    ring.wait(Some(Duration::from_millis(1)), &mut finished)
+        .unwrap();
+    ring.break_descriptor();
+    ring.wait(None, &mut finished).unwrap_err();
+
+    rustix::io::write(&event, &1_u64.to_ne_bytes()).unwrap();
+    ring.wait(None, &mut finished).unwrap();
+    assert_eq!(rustix::io::read(&event, &mut [0; 8]), Ok(8));
 }
