@@ -19,10 +19,13 @@
 //! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
 //!   bounce memory is as large as all blocks that they touch.
 //!
-//! If a request writes a block in part, its blocks are read first. If the device begins or ends inside a block, for
-//! example because it is a partition, direct I/O would also write the bytes of this block that do not belong to the
-//! device: another program can have changed them in between, and the file could be extended. Therefore writes to the
-//! part of such a block that is on the device use the page cache, and change no other byte.
+//! If a request writes a block in part, its blocks are read first. Threads of the device make the blocking calls for
+//! such requests, and for those that touch a block that is only partly on the device.
+//!
+//! If the device begins or ends inside a block, for example because it is a partition, direct I/O would also write the
+//! bytes of this block that do not belong to the device: another program can have changed them in between, and the file
+//! could be extended. Therefore writes to the part of such a block that is on the device use the page cache, and change
+//! no other byte.
 //!
 //! If the device does not begin at a multiple of [`ALIGN_BYTES`], no block of the file system is a block in this sense:
 //! all content is copied, and each write reads first. A partition is then faster without direct I/O.
@@ -33,10 +36,12 @@
 //! write of a part of it change the same bytes, so the callers must serialize them.
 
 use crate::buffers::{AlignedBytes, LateBytes, scatter};
+use crate::calls::FileCalls;
+use crate::engine::{Calls, Engine};
 use crate::lock::Access;
 use crate::{
     BackEnd, BlockDevice, Error, FileDevice, FileRange, Request, Result, accepted, check_range,
-    gathered_bytes, perform_blocking, total_bytes, waiting,
+    gathered_bytes, total_bytes, waiting,
 };
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
@@ -61,12 +66,21 @@ const BATCH_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct DirectDevice {
     file: FileDevice,
+    unaligned: Arc<UnalignedCalls>,
+    /// Performs requests by the calls of `unaligned`.
+    engine: Engine<UnalignedCalls>,
+}
+
+/// Blocking reads and writes of any range of the device, with buffers at any address.
+#[derive(Debug)]
+struct UnalignedCalls {
+    direct: Arc<FileCalls>,
     /// Locked while partial blocks are read and written back.
     edges: Mutex<()>,
     /// The blocks that are completely on the device, as a range of the device.
     whole: Range<u64>,
-    /// The same device without direct I/O, if it is writable, and has bytes outside of `whole`.
-    buffered: Option<FileDevice>,
+    /// The calls without direct I/O, if the device is writable, and has bytes outside of `whole`.
+    buffered: Option<FileCalls>,
 }
 
 /// Returns the blocks that are completely on a device of `size_bytes` that begins at `start_bytes` of the file, as a range
@@ -85,13 +99,7 @@ impl DirectDevice {
     /// As [`FileDevice::open`]; also [`Error::Open`] if the file system does not support
     /// direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
-        let file = FileDevice::open_direct(path, range, Access::Read)?;
-        Ok(Self {
-            whole: whole_blocks(file.position_bytes(0), file.size_bytes()),
-            file,
-            edges: Mutex::new(()),
-            buffered: None,
-        })
+        Self::new(FileDevice::open_direct(path, range, Access::Read)?)
     }
 
     /// Opens the file or block device at `path` for reading and writing, with exclusive access.
@@ -99,18 +107,23 @@ impl DirectDevice {
     /// # Errors
     /// As [`DirectDevice::open`] and [`FileDevice::open_writable`].
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
-        let file = FileDevice::open_direct(path, range, Access::Write)?;
-        let whole = whole_blocks(file.position_bytes(0), file.size_bytes());
-        let buffered = if whole == (0..file.size_bytes()) {
-            None
-        } else {
-            Some(file.reopen_buffered()?)
-        };
-        Ok(Self {
-            file,
+        Self::new(FileDevice::open_direct(path, range, Access::Write)?)
+    }
+
+    fn new(file: FileDevice) -> Result<Self> {
+        let size_bytes = file.size_bytes();
+        let whole = whole_blocks(file.calls().position_bytes(0), size_bytes);
+        let has_buffered = file.is_writable() && whole != (0..size_bytes);
+        let unaligned = Arc::new(UnalignedCalls {
+            direct: Arc::clone(file.calls()),
             edges: Mutex::new(()),
             whole,
-            buffered,
+            buffered: has_buffered.then(|| file.reopen_buffered()).transpose()?,
+        });
+        Ok(Self {
+            engine: Engine::of_threads(Arc::clone(&unaligned)),
+            file,
+            unaligned,
         })
     }
 
@@ -120,40 +133,76 @@ impl DirectDevice {
         self.file = self.file.with_back_end(back_end);
         self
     }
+}
+
+impl UnalignedCalls {
+    /// Returns the number of bytes in the block of the byte at `offset_bytes` that precede this byte.
+    fn ahead(&self, offset_bytes: u64) -> usize {
+        let position_bytes = self.direct.position_bytes(offset_bytes);
+        usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
+    }
+
+    /// Fills `bufs` through aligned memory.
+    fn read(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
+        let len = usize::try_from(total_bytes(bufs)).unwrap_or(usize::MAX);
+        let ahead = self.ahead(offset_bytes);
+        let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
+        let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
+        self.direct.read_direct(aligned, ahead, len, offset_bytes)?;
+        scatter(&aligned[ahead..ahead + len], bufs, 0);
+        Ok(())
+    }
+
+    /// Writes `bufs`: the part in blocks that are completely on the device through aligned memory, and the rest through
+    /// the page cache.
+    fn write(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
+        let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+        let index_of = |at_bytes: u64| {
+            let index = usize::try_from(at_bytes.saturating_sub(offset_bytes));
+            index.map_or(bytes.len(), |index| index.min(bytes.len()))
+        };
+        let whole = index_of(self.whole.start)..index_of(self.whole.end);
+        if !whole.is_empty() {
+            let at_bytes = offset_bytes + whole.start as u64;
+            self.write_around(&bytes[whole.clone()], at_bytes)?;
+        }
+        if let Some(buffered) = &self.buffered {
+            for part in [0..whole.start, whole.end..bytes.len()] {
+                buffered.write_exact(&bytes[part.clone()], offset_bytes + part.start as u64)?;
+            }
+        }
+        Ok(())
+    }
 
     /// Writes `bytes`, whose blocks must be completely on the device, through aligned memory. If the first or the
     /// last block is written in part, all blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
-        waiting::check();
-        let position_bytes = self.file.position_bytes(offset_bytes);
-        let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
+        let ahead = self.ahead(offset_bytes);
         let aligned_len = (ahead + bytes.len()).next_multiple_of(ALIGN_BYTES);
         let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
         let is_whole = ahead == 0 && aligned_len == bytes.len();
         let _edges = (!is_whole).then(|| self.edges.lock());
         if !is_whole {
             let len = aligned_len - ahead;
-            self.file
-                .calls()
-                .read_direct(aligned, ahead, len, offset_bytes)?;
+            self.direct.read_direct(aligned, ahead, len, offset_bytes)?;
         }
         aligned[ahead..ahead + bytes.len()].copy_from_slice(bytes);
-        self.file.calls().write_direct(aligned, ahead, offset_bytes)
+        self.direct.write_direct(aligned, ahead, offset_bytes)
+    }
+}
+
+impl Calls for UnalignedCalls {
+    fn perform(&self, request: Request) {
+        request.perform(
+            |bufs, offset_bytes| self.read(bufs, offset_bytes),
+            |bufs, offset_bytes| self.write(bufs, offset_bytes),
+        );
     }
 
-    /// Fills `bufs` through aligned memory.
-    fn read_around(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
-        waiting::check();
-        let len = usize::try_from(total_bytes(bufs)).unwrap_or(usize::MAX);
-        let position_bytes = self.file.position_bytes(offset_bytes);
-        let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
-        let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
-        let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
-        self.file
-            .calls()
-            .read_direct(aligned, ahead, len, offset_bytes)?;
-        scatter(&aligned[ahead..ahead + len], bufs, 0);
-        Ok(())
+    fn position_bytes(&self, offset_bytes: u64) -> u64 {
+        self.direct.position_bytes(offset_bytes)
     }
 }
 
@@ -164,7 +213,7 @@ struct Divided {
     /// Requests that direct I/O can perform in aligned memory, in pieces.
     bounced: Vec<Request>,
     /// Writes of partial blocks, and requests for a block that is only partly on the device. They are
-    /// performed by blocking calls.
+    /// performed by the calls of [`UnalignedCalls`].
     others: Vec<Request>,
 }
 
@@ -199,8 +248,7 @@ impl DirectDevice {
 
     /// Returns the number of bytes in the first block of `request` that precede `request`.
     fn ahead(&self, request: &Request) -> usize {
-        let position_bytes = self.file.position_bytes(request.offset_bytes());
-        usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
+        self.unaligned.ahead(request.offset_bytes())
     }
 
     /// Returns whether all blocks that `request` touches are completely on the device. If it is a write, it must
@@ -211,7 +259,7 @@ impl DirectDevice {
         let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
         let is_inside = offset_bytes
             .checked_sub(ahead_bytes)
-            .is_some_and(|start_bytes| start_bytes + aligned_bytes <= self.whole.end);
+            .is_some_and(|start_bytes| start_bytes + aligned_bytes <= self.unaligned.whole.end);
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
@@ -354,13 +402,10 @@ impl BlockDevice for DirectDevice {
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes(), offset_bytes, total_bytes(bufs))?;
-        let position_bytes = self.file.position_bytes(offset_bytes);
-        if position_bytes.is_multiple_of(ALIGN_BYTES as u64)
-            && bufs.iter().all(|buf| is_aligned(buf))
-        {
+        if self.unaligned.ahead(offset_bytes) == 0 && bufs.iter().all(|buf| is_aligned(buf)) {
             self.file.read_vectored_at(bufs, offset_bytes)
         } else {
-            self.read_around(bufs, offset_bytes)
+            self.unaligned.read(bufs, offset_bytes)
         }
     }
 
@@ -375,28 +420,11 @@ impl BlockDevice for DirectDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let len_bytes = gathered_bytes(bufs);
         self.file.check_write(offset_bytes, len_bytes)?;
-        let position_bytes = self.file.position_bytes(offset_bytes);
-        if position_bytes.is_multiple_of(ALIGN_BYTES as u64)
-            && bufs.iter().all(|buf| is_aligned(buf))
-        {
-            return self.file.write_vectored_at(bufs, offset_bytes);
+        if self.unaligned.ahead(offset_bytes) == 0 && bufs.iter().all(|buf| is_aligned(buf)) {
+            self.file.write_vectored_at(bufs, offset_bytes)
+        } else {
+            self.unaligned.write(bufs, offset_bytes)
         }
-        let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
-        let index_of = |at_bytes: u64| {
-            let index = usize::try_from(at_bytes.saturating_sub(offset_bytes));
-            index.map_or(bytes.len(), |index| index.min(bytes.len()))
-        };
-        let whole = index_of(self.whole.start)..index_of(self.whole.end);
-        if !whole.is_empty() {
-            let at_bytes = offset_bytes + whole.start as u64;
-            self.write_around(&bytes[whole.clone()], at_bytes)?;
-        }
-        if let Some(buffered) = &self.buffered {
-            for part in [0..whole.start, whole.end..bytes.len()] {
-                buffered.write_at(&bytes[part.clone()], offset_bytes + part.start as u64)?;
-            }
-        }
-        Ok(())
     }
 
     fn submit(&self, requests: Vec<Request>) {
@@ -407,7 +435,7 @@ impl BlockDevice for DirectDevice {
         } = self.divide(requests);
         direct.extend(self.pieces(bounced, SUBMITTED_PIECE_BYTES));
         self.file.engine().submit(direct);
-        perform_blocking(self, others);
+        self.engine.submit(others);
     }
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
@@ -417,7 +445,7 @@ impl BlockDevice for DirectDevice {
             bounced,
             others,
         } = self.divide(requests);
-        perform_blocking(self, others);
+        self.engine.perform(others, timeout)?;
         perform_in_batches(direct, self.pieces(bounced, PIECE_BYTES), |batch| {
             self.file.engine().perform(batch, timeout)
         })
@@ -597,6 +625,43 @@ mod tests {
         let mut found = [0; SIZE];
         device.read_at(&mut found, 0).unwrap();
         assert!(found[..1000] == [199; 1000] && found[SIZE - 1000..] == [199; 1000]);
+    }
+
+    #[test]
+    fn write_of_a_partial_block_to_a_silent_device_can_time_out() {
+        let Some((file, device)) = device(ALIGN_BYTES, 0) else {
+            return;
+        };
+        drop(device);
+        let device = DirectDevice::open_writable(file.path(), FileRange::default()).unwrap();
+        let (sender, receiver) = channel();
+        let write = |at: u8| {
+            let done = sender.clone();
+            Request::write(vec![at + 100; 1], at.into(), move |_, result| {
+                done.send((at, result)).unwrap();
+            })
+        };
+        // A thread that needs this lock waits, as for a device that does not answer.
+        let silent = device.unaligned.edges.lock();
+        device.submit(vec![write(1)]);
+        let performed = device.perform(vec![write(2)], Some(Duration::from_millis(1)));
+        assert!(
+            matches!(performed, Err(Error::Deadline(_))),
+            "{performed:?}"
+        );
+        drop(silent);
+        for (at, result) in receiver.iter().take(2) {
+            match result {
+                Ok(()) => {
+                    let mut byte = [0];
+                    device.read_at(&mut byte, at.into()).unwrap();
+                    assert_eq!(byte, [at + 100]);
+                }
+                // The write was not started within the timeout.
+                Err(Error::Cancelled) if at == 2 => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     #[test]

@@ -140,17 +140,13 @@ impl FileDevice {
     }
 
     /// Opens the same device again, without direct I/O and without a lock of its own.
-    pub(crate) fn reopen_buffered(&self) -> Result<Self> {
+    pub(crate) fn reopen_buffered(&self) -> Result<FileCalls> {
         let path = format!("/proc/self/fd/{}", self.calls.fd.as_raw_fd());
         let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
-        let (file, start_bytes) = (Arc::new(file.into()), self.calls.start_bytes);
-        Ok(Self::new(
-            &file,
-            self.access,
-            start_bytes,
-            self.size_bytes,
-            true,
-        ))
+        Ok(FileCalls {
+            fd: Arc::new(file.into()),
+            start_bytes: self.calls.start_bytes,
+        })
     }
 
     pub(crate) fn check_write(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
@@ -160,13 +156,8 @@ impl FileDevice {
         }
     }
 
-    /// Returns the offset in the file that corresponds to `offset_bytes` on the device.
-    pub(crate) fn position_bytes(&self, offset_bytes: u64) -> u64 {
-        self.calls.position_bytes(offset_bytes)
-    }
-
     /// Returns the system calls on the file.
-    pub(crate) fn calls(&self) -> &FileCalls {
+    pub(crate) fn calls(&self) -> &Arc<FileCalls> {
         &self.calls
     }
 
@@ -259,7 +250,7 @@ impl BlockDevice for FileDevice {
             return Ok(true);
         }
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let at_bytes = self.position_bytes(offset_bytes);
+        let at_bytes = self.calls.position_bytes(offset_bytes);
         match retry(|| rustix::fs::fallocate(&self.calls.fd, mode, at_bytes, len_bytes)) {
             Ok(()) => Ok(true),
             // EINVAL: the range is not aligned to the device's logical blocks.
