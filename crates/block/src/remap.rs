@@ -11,10 +11,10 @@
 //! are no chains.
 //!
 //! Cost: 24 bytes for each redirect. A read that contains no redirected block costs two binary
-//! searches and is passed on whole.
+//! searches and is passed on whole. Other requests are performed by threads.
 
 use crate::{
-    BlockDevice, Priority, Request, Result, check_range, divided, perform_blocking, total_bytes,
+    BlockDevice, Priority, Request, Result, ThreadedDevice, check_range, divided, total_bytes,
 };
 use std::io::IoSliceMut;
 use std::num::NonZeroU32;
@@ -35,6 +35,14 @@ pub struct Redirect {
 /// A device that redirects reads of some blocks.
 #[derive(Debug)]
 pub struct RemapDevice {
+    remap: Arc<Remap>,
+    /// Performs requests that touch redirected blocks.
+    threads: ThreadedDevice,
+}
+
+/// The blocking reads of a [`RemapDevice`].
+#[derive(Debug)]
+struct Remap {
     inner: Arc<dyn BlockDevice>,
     block_size_bytes: u64,
     redirects: Vec<Redirect>,
@@ -66,13 +74,24 @@ impl RemapDevice {
         redirects.reverse();
         redirects.sort_by_key(|redirect| redirect.home);
         redirects.dedup_by_key(|redirect| redirect.home);
-        Ok(Self {
+        let remap = Arc::new(Remap {
             inner,
             block_size_bytes,
             redirects,
+        });
+        Ok(Self {
+            threads: ThreadedDevice::new(Arc::clone(&remap) as _),
+            remap,
         })
     }
 
+    /// Divides `requests` into those that touch redirected blocks, and the others.
+    fn divided(&self, requests: Vec<Request>) -> (Vec<Request>, Vec<Request>) {
+        divided(requests, |at, len| !self.remap.touched(at, len).is_empty())
+    }
+}
+
+impl Remap {
     /// Returns the redirects whose homes overlap the bytes of a read, as a range of indices.
     fn touched(&self, offset_bytes: u64, len_bytes: u64) -> std::ops::Range<usize> {
         let first_block = offset_bytes / self.block_size_bytes;
@@ -155,39 +174,9 @@ impl RemapDevice {
     }
 }
 
-impl BlockDevice for RemapDevice {
+impl BlockDevice for Remap {
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
-    }
-
-    fn inner(&self) -> Option<&dyn BlockDevice> {
-        Some(&*self.inner)
-    }
-
-    fn submit(&self, requests: Vec<Request>) {
-        let is_redirected = |at, len| !self.touched(at, len).is_empty();
-        let (redirected, others) = divided(requests, is_redirected);
-        self.inner.submit(others);
-        perform_blocking(self, redirected);
-    }
-
-    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        let is_redirected = |at, len| !self.touched(at, len).is_empty();
-        let (redirected, others) = divided(requests, is_redirected);
-        perform_blocking(self, redirected);
-        self.inner.perform(others, timeout)
-    }
-
-    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.inner.expedite(at_bytes, len_bytes);
-        });
-    }
-
-    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.inner.announce(at_bytes, len_bytes, priority);
-        });
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
@@ -221,5 +210,49 @@ impl BlockDevice for RemapDevice {
             at_bytes += buf.len() as u64;
         }
         Ok(())
+    }
+}
+
+impl BlockDevice for RemapDevice {
+    fn size_bytes(&self) -> u64 {
+        self.remap.size_bytes()
+    }
+
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.remap.inner)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let (redirected, others) = self.divided(requests);
+        self.remap.inner.submit(others);
+        self.threads.submit(redirected);
+    }
+
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        let (redirected, others) = self.divided(requests);
+        self.threads.perform(redirected, timeout)?;
+        self.remap.inner.perform(others, timeout)
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.remap
+            .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+                self.remap.inner.expedite(at_bytes, len_bytes);
+            });
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.remap
+            .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+                self.remap.inner.announce(at_bytes, len_bytes, priority);
+            });
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.remap.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.remap.read_vectored_at(bufs, offset_bytes)
     }
 }

@@ -2,9 +2,13 @@
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use larder_block::{BlockDevice, Error, MemoryDevice, Priority, Redirect, RemapDevice, Request};
+use larder_block::{
+    BlockDevice, Error, MemoryDevice, Priority, Redirect, RemapDevice, Request, Result,
+};
 use larder_instruments::{LazyDevice, RecordingDevice};
 
 const BLOCK: NonZeroU32 = NonZeroU32::new(16).unwrap();
@@ -116,6 +120,56 @@ fn requests_for_redirected_and_other_blocks_are_expedited() {
     assert_eq!(inner.waiting(), 2);
     device.expedite(80, 16);
     inner.perform_waiting();
+}
+
+/// A device that does not answer while its lock is held.
+#[derive(Debug)]
+struct SilentDevice {
+    memory: MemoryDevice,
+    silence: Mutex<()>,
+}
+
+impl BlockDevice for SilentDevice {
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        let _answers = self.silence.lock().unwrap();
+        self.memory.read_at(buf, offset_bytes)
+    }
+}
+
+#[test]
+fn request_for_a_redirected_block_does_not_wait_for_a_silent_device() {
+    let inner = Arc::new(SilentDevice {
+        memory: MemoryDevice::new(numbered(32)),
+        silence: Mutex::new(()),
+    });
+    let device = RemapDevice::new(inner.clone(), BLOCK, vec![redirect(4, 20)]).unwrap();
+    let (sender, receiver) = channel();
+    let read = |number| {
+        let done = sender.clone();
+        Request::read(vec![0; 16], 64, move |bytes, result| {
+            done.send((number, bytes, result)).unwrap();
+        })
+    };
+    let silence = inner.silence.lock().unwrap();
+    device.submit(vec![read(1)]);
+    let performed = device.perform(vec![read(2)], Some(Duration::from_millis(1)));
+    assert!(
+        matches!(performed, Err(Error::Deadline(_))),
+        "{performed:?}"
+    );
+    drop(silence);
+    for (number, bytes, result) in receiver.iter().take(2) {
+        match result {
+            Ok(()) => assert_eq!(bytes, [20; 16]),
+            // The read was not started within the timeout.
+            Err(Error::Cancelled) if number == 2 => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]
