@@ -18,13 +18,12 @@
 
 use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
-use crate::{BlockDevice, Error, Request, Result, check_range, total_bytes, waiting};
-use parking_lot::Mutex;
+use crate::{BlockDevice, Request, Result, check_range, read_owned, total_bytes, waiting};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device whose reads fail with [`Error::Deadline`] if another device does not answer in time.
+/// A device whose reads fail with [`Error::Deadline`](crate::Error::Deadline) if another device does not answer in time.
 #[derive(Debug)]
 pub struct DeadlineDevice {
     inner: Arc<dyn BlockDevice>,
@@ -49,14 +48,7 @@ impl DeadlineDevice {
         // The memory is aligned, so that direct I/O needs no bounce memory.
         let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
         let bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
-        let answer = Arc::new(Mutex::new(Err(Error::Cancelled)));
-        let answered = Arc::clone(&answer);
-        let request = Request::read(bytes, offset_bytes, move |bytes, result| {
-            *answered.lock() = result.map(|()| bytes);
-        });
-        self.inner.perform(vec![request], Some(self.timeout))?;
-        let mut answer = answer.lock();
-        std::mem::replace(&mut *answer, Err(Error::Cancelled))
+        read_owned(&*self.inner, bytes, offset_bytes, Some(self.timeout))
     }
 }
 

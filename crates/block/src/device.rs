@@ -1,6 +1,6 @@
 //! The interface of all devices.
 
-use crate::buffers::{WriteBuffers, gathered_bytes, total_bytes};
+use crate::buffers::{ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
 use crate::request::Countdown;
 use crate::{BackEnd, Error, Priority, Request, Result, ServerCounts};
 use parking_lot::Mutex;
@@ -286,6 +286,28 @@ pub fn divided(
         }
     }
     (first, others)
+}
+
+/// Fills `buffers` with the bytes at `offset_bytes` of `device`, and returns them. The request owns the buffers. Therefore
+/// the wait can end before the device answers, unlike that of [`BlockDevice::read_at`]: after `timeout`, or when the
+/// request is [cancelled](BlockDevice::cancel_in_flight).
+///
+/// # Errors
+/// The error of the request, or of [`BlockDevice::perform`].
+pub fn read_owned<B: ReadBuffers>(
+    device: &dyn BlockDevice,
+    buffers: B,
+    offset_bytes: u64,
+    timeout: Option<Duration>,
+) -> Result<B> {
+    let answer = Arc::new(Mutex::new(Err(Error::Cancelled)));
+    let answered = Arc::clone(&answer);
+    let request = Request::read(buffers, offset_bytes, move |buffers, result| {
+        *answered.lock() = result.map(|()| buffers);
+    });
+    device.perform(vec![request], timeout)?;
+    let mut answer = answer.lock();
+    std::mem::replace(&mut *answer, Err(Error::Cancelled))
 }
 
 /// Performs `writes` on `device`. Each is an offset in bytes, and the buffers to write there. All are

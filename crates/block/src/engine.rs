@@ -259,13 +259,33 @@ impl<C: Calls> Engine<C> {
             let perform = |request| self.calls.perform_cached(request);
             requests = requests.into_iter().filter_map(perform).collect();
         }
+        self.perform_during(requests, timeout, || Ok(()))
+    }
+
+    /// Passes `requests` to the threads of the engine, calls `meanwhile`, and waits for the requests. The caller has
+    /// checked their ranges.
+    ///
+    /// # Errors
+    /// That of `meanwhile`. [`Error::Deadline`] if none of the requests completes for the duration of `timeout` after
+    /// that. Requests that have not been started are then cancelled. Requests in flight complete later, or never.
+    pub(crate) fn perform_during(
+        &self,
+        mut requests: Vec<Request>,
+        timeout: Option<Duration>,
+        meanwhile: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let countdown = Countdown::of(&mut requests);
         self.submit(requests);
-        let waited = countdown.wait(timeout);
+        let waited = meanwhile().and_then(|()| countdown.wait(timeout));
         if waited.is_err() {
             self.queue.cancel(&countdown);
         }
         waited
+    }
+
+    /// Cancels the queued requests. Requests in flight complete normally.
+    pub(crate) fn cancel_queued(&self) {
+        self.queue.cancel_all();
     }
 
     /// Starts threads for the queued requests. Returns whether the engine has at least one thread.

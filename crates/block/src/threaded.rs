@@ -38,6 +38,28 @@ impl ThreadedDevice {
             engine: Engine::of_threads(calls),
         }
     }
+
+    /// Performs `requests` on the threads of the device, as [`BlockDevice::perform`] does. Calls `meanwhile` on this
+    /// thread while they are in flight, for example to perform other requests on another device.
+    ///
+    /// # Errors
+    /// That of `meanwhile`, and those of [`BlockDevice::perform`]. Requests that no thread has started are then cancelled.
+    pub fn perform_during(
+        &self,
+        requests: Vec<Request>,
+        timeout: Option<Duration>,
+        meanwhile: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let requests = accepted(requests, |at, len, _| {
+            check_range(self.size_bytes(), at, len)
+        });
+        self.engine.perform_during(requests, timeout, meanwhile)
+    }
+
+    /// Cancels the submitted requests that no thread has started.
+    pub fn cancel_queued(&self) {
+        self.engine.cancel_queued();
+    }
 }
 
 impl BlockDevice for ThreadedDevice {
@@ -70,10 +92,7 @@ impl BlockDevice for ThreadedDevice {
             // cannot return while a call blocks.
             return self.inner.perform(requests, None);
         }
-        let requests = accepted(requests, |at, len, _| {
-            check_range(self.size_bytes(), at, len)
-        });
-        self.engine.perform(requests, timeout)
+        self.perform_during(requests, timeout, || Ok(()))
     }
 
     fn back_end(&self) -> BackEnd {

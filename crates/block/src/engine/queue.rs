@@ -145,6 +145,13 @@ impl Queue {
         drop(cancelled);
     }
 
+    /// Cancels all queued requests.
+    pub(super) fn cancel_all(&self) {
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        // The lock is released, because dropping the requests completes them.
+        drop(waiting);
+    }
+
     /// Removes and returns the next request, without waiting.
     pub(super) fn take(&self) -> Option<Request> {
         self.state.lock().waiting.pop()
