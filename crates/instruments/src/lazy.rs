@@ -10,11 +10,12 @@ use std::sync::Arc;
 ///
 /// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, the test calls
 /// [`LazyDevice::perform_waiting`], or it is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete
-/// when the call that submits it returns.
+/// when the call that submits it returns, unless [all requests wait](LazyDevice::with_all_waiting).
 #[derive(Debug)]
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,
     piece_bytes: NonZeroU64,
+    do_all_wait: bool,
     state: Mutex<State>,
 }
 
@@ -22,6 +23,7 @@ pub struct LazyDevice {
 struct State {
     waiting: Vec<Request>,
     submitted: Vec<(u64, u64)>,
+    announced: Vec<(u64, u64)>,
 }
 
 impl LazyDevice {
@@ -31,14 +33,28 @@ impl LazyDevice {
         Self {
             inner,
             piece_bytes,
+            do_all_wait: false,
             state: Mutex::default(),
         }
+    }
+
+    /// Makes all requests wait, whatever their priority.
+    #[must_use]
+    pub fn with_all_waiting(mut self) -> Self {
+        self.do_all_wait = true;
+        self
     }
 
     /// Returns the offset and the length in bytes of each request that was submitted since the last call.
     #[must_use]
     pub fn take_submitted(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.state.lock().submitted)
+    }
+
+    /// Returns the offset and the length in bytes of each range that was announced since the last call.
+    #[must_use]
+    pub fn take_announced(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.state.lock().announced)
     }
 
     /// Returns the number of requests that wait.
@@ -70,7 +86,7 @@ impl BlockDevice for LazyDevice {
     fn submit(&self, requests: Vec<Request>) {
         for mut request in requests {
             let submitted = (request.offset_bytes(), request.len_bytes());
-            let is_waiting = request.priority() == Priority::Background;
+            let is_waiting = self.do_all_wait || request.priority() == Priority::Background;
             let mut state = self.state.lock();
             state.submitted.push(submitted);
             if is_waiting {
@@ -92,6 +108,11 @@ impl BlockDevice for LazyDevice {
         let needed: Vec<_> = state.waiting.extract_if(.., is_needed).collect();
         drop(state);
         perform_blocking(self, needed);
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, _: Priority) {
+        let mut state = self.state.lock();
+        state.announced.push((offset_bytes, len_bytes));
     }
 
     fn cancel_in_flight(&self) {
