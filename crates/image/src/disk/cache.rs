@@ -3,18 +3,20 @@
 //! Model: a clock, as in the page cache. A hit sets the referenced bit of a part. When memory is needed, the hand clears
 //! the bits that it passes, and evicts the first part whose bit is clear. A new part has a clear bit.
 //!
+//! Several threads that need the same part wait for the first of them, and return its result. If it has failed, a thread
+//! that needs the part later tries again.
+//!
 //! Invariants:
 //! 1. `bytes` is the sum of the lengths of `parts`, with [`ENTRY_BYTES`] for each.
 //! 2. `order` contains each key of `parts` exactly once.
 //! 3. No key is both in `parts` and in `filling`.
 //!
-//! Locking: one mutex for all fields. It is never held while the file is read or a unit is decompressed. Several threads
-//! that need the same part wait for the first of them (`filled`).
+//! Locking: one mutex for all fields. It is never held while the file is read or a unit is decompressed.
 
-use larder_block::Result;
-use parking_lot::{Condvar, Mutex};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use larder_block::{Error, Result};
+use larder_cache::sync::{Condvar, Mutex, wait};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
 
 /// The memory for the entry of a part, in bytes, about.
 const ENTRY_BYTES: u64 = 128;
@@ -27,6 +29,9 @@ pub(crate) enum Key {
     /// A decompressed unit, by its offset on the disk.
     Unit(u64),
 }
+
+/// The bytes of a part.
+type Bytes = Arc<Vec<u8>>;
 
 /// Parts of tables and units, up to a limit of memory.
 #[derive(Debug)]
@@ -43,13 +48,14 @@ struct State {
     /// The keys in the order of the clock hand.
     order: VecDeque<Key>,
     bytes: u64,
-    /// The keys whose parts a thread reads at present.
-    filling: HashSet<Key>,
+    /// The keys whose parts a thread reads at present. The result is set when the key is removed, for the threads that
+    /// wait for it.
+    filling: HashMap<Key, Arc<OnceLock<Result<Bytes>>>>,
 }
 
 #[derive(Debug)]
 struct Part {
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     is_referenced: bool,
 }
 
@@ -60,7 +66,7 @@ impl Part {
 }
 
 impl State {
-    fn get(&mut self, key: Key) -> Option<Arc<[u8]>> {
+    fn get(&mut self, key: Key) -> Option<Bytes> {
         let part = self.parts.get_mut(&key)?;
         part.is_referenced = true;
         Some(Arc::clone(&part.bytes))
@@ -68,7 +74,7 @@ impl State {
 
     /// Inserts a part, and evicts others until all parts have at most `max_bytes`. The new part is kept even if it alone
     /// has more.
-    fn insert(&mut self, key: Key, bytes: Arc<[u8]>, max_bytes: u64) {
+    fn insert(&mut self, key: Key, bytes: Bytes, max_bytes: u64) {
         let part = Part {
             bytes,
             is_referenced: false,
@@ -94,15 +100,32 @@ impl State {
     }
 }
 
-/// A key in [`State::filling`], which is removed when this value is dropped: `fill` has failed or panicked.
+/// Returns a copy of the result of a read, for another thread that needs the same part.
+fn again(result: &Result<Bytes>) -> Result<Bytes> {
+    match result {
+        Ok(bytes) => Ok(Arc::clone(bytes)),
+        Err(error) => Err(error.again()),
+    }
+}
+
+/// A key in [`State::filling`]. When this value is dropped, the threads that wait for the part receive `result`.
 struct Filling<'c> {
     cache: &'c PartCache,
     key: Key,
+    result: Result<Bytes>,
 }
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
-        self.cache.state.lock().filling.remove(&self.key);
+        let mut state = self.cache.state.lock();
+        if let Ok(bytes) = &self.result {
+            state.insert(self.key, Arc::clone(bytes), self.cache.max_bytes);
+        }
+        if let Some(result) = state.filling.remove(&self.key) {
+            // Only this thread sets it.
+            let _ = result.set(again(&self.result));
+        }
+        drop(state);
         self.cache.filled.notify_all();
     }
 }
@@ -118,48 +141,49 @@ impl PartCache {
     }
 
     /// Returns the part of `key` if it is cached.
-    pub(crate) fn get(&self, key: Key) -> Option<Arc<[u8]>> {
+    pub(crate) fn get(&self, key: Key) -> Option<Bytes> {
         self.state.lock().get(key)
     }
 
-    /// Returns the part of `key`. If it is not cached, calls `fill`, unless another thread already does so.
+    /// Returns the part of `key`. If it is not cached, calls `fill`. If another thread already does so, waits for its
+    /// result instead.
     ///
     /// # Errors
-    /// The error of `fill`. It is not cached.
+    /// The error of `fill`, of this thread or of the other one. It is not cached.
     pub(crate) fn get_or_fill(
         &self,
         key: Key,
         fill: impl FnOnce() -> Result<Vec<u8>>,
-    ) -> Result<Arc<[u8]>> {
+    ) -> Result<Bytes> {
         let mut state = self.state.lock();
-        loop {
-            if let Some(bytes) = state.get(key) {
-                return Ok(bytes);
-            }
-            if state.filling.insert(key) {
-                break;
-            }
-            self.filled.wait(&mut state);
+        if let Some(bytes) = state.get(key) {
+            return Ok(bytes);
         }
+        if let Some(result) = state.filling.get(&key).cloned() {
+            loop {
+                if let Some(result) = result.get() {
+                    return again(result);
+                }
+                state = wait(&self.filled, state);
+            }
+        }
+        state.filling.insert(key, Arc::default());
         drop(state);
-        let filling = Filling { cache: self, key };
-        let bytes: Arc<[u8]> = fill()?.into();
-        let mut state = self.state.lock();
-        state.insert(key, Arc::clone(&bytes), self.max_bytes);
-        state.filling.remove(&key);
-        drop(state);
-        self.filled.notify_all();
-        // By now, another thread may fill the same part again.
-        std::mem::forget(filling);
-        Ok(bytes)
+        let mut filling = Filling {
+            cache: self,
+            key,
+            // If `fill` panics.
+            result: Err(Error::Cancelled),
+        };
+        filling.result = fill().map(Arc::new);
+        again(&filling.result)
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use larder_block::Error;
-    use std::sync::Barrier;
+    use std::collections::HashSet;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Checks the invariants 1 to 3.
@@ -170,7 +194,7 @@ mod tests {
         let in_order: HashSet<Key> = state.order.iter().copied().collect();
         assert_eq!(in_order.len(), state.order.len());
         assert_eq!(in_order, state.parts.keys().copied().collect());
-        assert!(state.filling.is_disjoint(&in_order));
+        assert!(state.filling.keys().all(|key| !in_order.contains(key)));
     }
 
     fn fill(cache: &PartCache, number: u64) {
@@ -206,30 +230,70 @@ mod tests {
     #[test]
     fn failure_is_not_cached() {
         let cache = PartCache::new(1 << 20);
-        let failed = cache.get_or_fill(Key::Unit(1), || Err(Error::Cancelled));
-        assert!(matches!(failed, Err(Error::Cancelled)));
+        let failed = cache.get_or_fill(Key::Unit(1), || Err(Error::ReadOnly));
+        assert!(matches!(failed, Err(Error::ReadOnly)));
         check(&cache);
         fill(&cache, 1);
     }
 
     #[test]
-    fn several_threads_fill_a_part_once() {
-        const THREADS: usize = 4;
+    fn part_whose_fill_panicked_can_be_filled_again() {
         let cache = PartCache::new(1 << 20);
-        let (fills, start) = (AtomicUsize::new(0), Barrier::new(THREADS));
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    start.wait();
-                    let bytes = cache.get_or_fill(Key::Unit(0), || {
-                        fills.fetch_add(1, Ordering::Relaxed);
-                        Ok(vec![3; 10])
-                    });
-                    assert_eq!(*bytes.unwrap(), [3; 10]);
-                });
-            }
+        let panicked = std::thread::scope(|scope| {
+            let fill = || cache.get_or_fill(Key::Unit(1), || panic!("expected by the test"));
+            scope.spawn(fill).join()
         });
-        assert_eq!(fills.into_inner(), 1);
+        assert!(panicked.is_err());
         check(&cache);
+        fill(&cache, 1);
+    }
+
+    /// Calls `get_or_fill` for the same key in [`THREADS`] threads. The first fill returns `result` when the other threads
+    /// wait for it. Returns the number of fills, and all results.
+    fn fill_by_many(cache: &PartCache, result: &Result<Vec<u8>>) -> (usize, Vec<Result<Bytes>>) {
+        const THREADS: usize = 4;
+        let key = Key::Unit(0);
+        let fills = AtomicUsize::new(0);
+        // One reference is that of the map.
+        let waiting = || Arc::strong_count(&cache.state.lock().filling[&key]) - 1;
+        let fill = || {
+            if fills.fetch_add(1, Ordering::Relaxed) == 0 {
+                while waiting() < THREADS - 1 {
+                    std::thread::yield_now();
+                }
+            }
+            match result {
+                Ok(bytes) => Ok(bytes.clone()),
+                Err(error) => Err(error.again()),
+            }
+        };
+        let results = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|_| scope.spawn(|| cache.get_or_fill(key, fill)))
+                .collect();
+            let results = threads.into_iter().map(|thread| thread.join().unwrap());
+            results.collect()
+        });
+        check(cache);
+        (fills.into_inner(), results)
+    }
+
+    #[test]
+    fn several_threads_fill_a_part_once() {
+        let cache = PartCache::new(1 << 20);
+        let (fills, results) = fill_by_many(&cache, &Ok(vec![3; 10]));
+        assert_eq!(fills, 1);
+        for bytes in results {
+            assert_eq!(*bytes.unwrap(), [3; 10]);
+        }
+    }
+
+    #[test]
+    fn failed_fill_fails_all_threads_that_wait_for_it() {
+        let cache = PartCache::new(1 << 20);
+        let (fills, results) = fill_by_many(&cache, &Err(Error::ReadOnly));
+        assert_eq!(fills, 1);
+        let is_failed = |result: &Result<Bytes>| matches!(result, Err(Error::ReadOnly));
+        assert!(results.iter().all(is_failed), "{results:?}");
     }
 }

@@ -6,10 +6,11 @@ use super::layout::{Extent, Layout, PackedUnit, Place};
 use super::tables::Tables;
 use crate::Format;
 use larder_block::{
-    BlockDevice, Error, Priority, Request, Result, ThreadedDevice, accepted, check_range, scatter,
-    total_bytes,
+    BlockDevice, Error, Priority, Request, Result, ThreadedDevice, accepted, check_range,
+    read_owned, scatter, total_bytes,
 };
 use std::io::IoSliceMut;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +139,11 @@ impl BlockDevice for DiskDevice {
             self.disk.file.announce(at_bytes, len_bytes, priority);
         });
     }
+
+    fn cancel_in_flight(&self) {
+        self.threads.cancel_queued();
+        self.disk.file.cancel_in_flight();
+    }
 }
 
 /// A disk, with blocking calls only.
@@ -172,6 +178,13 @@ impl Disk {
         self.layout.extent(&tables, offset_bytes, len_bytes)
     }
 
+    /// Reads a range of the file.
+    fn read_file(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let timeout = self.file.timeout();
+        read_owned(&*self.file, vec![0; len], range.start, timeout)
+    }
+
     /// Returns the place of the first byte of a range that is inside the disk, if the whole range is stored without a gap
     /// or is zero, and its tables are cached.
     fn only_place(&self, offset_bytes: u64, len_bytes: u64) -> Option<Place> {
@@ -194,12 +207,9 @@ impl Disk {
     }
 
     /// Returns the content of a compressed unit.
-    fn unpacked(&self, unit: &PackedUnit) -> Result<Arc<[u8]>> {
+    fn unpacked(&self, unit: &PackedUnit) -> Result<Arc<Vec<u8>>> {
         self.cache.get_or_fill(Key::Unit(unit.start_bytes), || {
-            let stored = &unit.stored;
-            let stored_len = usize::try_from(stored.end - stored.start).unwrap_or(usize::MAX);
-            let mut packed = vec![0; stored_len];
-            self.file.read_at(&mut packed, stored.start)?;
+            let packed = self.read_file(unit.stored.clone())?;
             let mut unpacked = vec![0; unit.len];
             self.layout
                 .unpack(&packed, &mut unpacked)
@@ -214,7 +224,7 @@ impl Disk {
         unit: &PackedUnit,
         bufs: &mut [IoSliceMut<'_>],
         skip: usize,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
     ) -> Result<()> {
         let content = self.unpacked(unit)?;
         let index = |at_bytes: u64| usize::try_from(at_bytes - unit.start_bytes).ok();
@@ -250,9 +260,10 @@ impl BlockDevice for Disk {
             let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
             match extent.place {
                 Place::Zero => clear(&mut slices(bufs, skip, len)),
-                Place::Stored(stored) => self
-                    .file
-                    .read_vectored_at(&mut slices(bufs, skip, len), stored)?,
+                Place::Stored(stored) => {
+                    let bytes = self.read_file(stored..stored + extent.len_bytes)?;
+                    scatter(&bytes, bufs, skip);
+                }
                 Place::Packed(unit) => self.read_unit(&unit, bufs, skip, at_bytes..next_bytes)?,
             }
             at_bytes = next_bytes;

@@ -3,7 +3,7 @@
 use super::cache::{Key, PartCache};
 use super::error::DiskError;
 use super::limits::MAX_TABLE_BYTES;
-use larder_block::{BlockDevice, Result, check_range};
+use larder_block::{BlockDevice, Result, check_range, read_owned};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
@@ -48,15 +48,13 @@ impl Tables<'_> {
     ///
     /// # Errors
     /// If the part is not inside the file, or cannot be read.
-    pub(crate) fn read(&self, offset_bytes: u64, len: usize) -> Result<Option<Arc<[u8]>>> {
+    pub(crate) fn read(&self, offset_bytes: u64, len: usize) -> Result<Option<Arc<Vec<u8>>>> {
         let key = Key::Table(offset_bytes);
         if !self.may_wait {
             return Ok(self.cache.get(key));
         }
         let part = self.cache.get_or_fill(key, || {
-            let mut bytes = vec![0; len];
-            self.file.read_at(&mut bytes, offset_bytes)?;
-            Ok(bytes)
+            read_owned(self.file, vec![0; len], offset_bytes, self.file.timeout())
         });
         part.map(Some)
     }
