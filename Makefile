@@ -39,7 +39,7 @@ demo: deps build ## Create an image of a directory tree, mount it, read it and p
 test: deps python-tools test-servers ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
 	@scripts/install-packages $(TEST_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
-	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
+	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 -p larder-image --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --lib -- transport::

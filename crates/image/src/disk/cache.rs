@@ -180,6 +180,9 @@ impl PartCache {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
+
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;

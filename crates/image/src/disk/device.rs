@@ -1,5 +1,6 @@
 //! The device of a disk image.
 
+use super::budget::Budget;
 use super::cache::{Key, PartCache};
 use super::error::corrupt;
 use super::layout::{Extent, Layout, PackedUnit, Place};
@@ -11,6 +12,7 @@ use larder_block::{
 };
 use std::io::IoSliceMut;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,18 +154,22 @@ pub(super) struct Disk {
     file: Arc<dyn BlockDevice>,
     layout: Box<dyn Layout>,
     cache: PartCache,
+    /// The memory for units that are decompressed at present.
+    budget: Budget,
 }
 
 impl Disk {
+    /// Creates a disk that caches tables and units in `memory_bytes`, and uses as much to decompress units.
     pub(super) fn new(
         file: Arc<dyn BlockDevice>,
         layout: Box<dyn Layout>,
-        cache: PartCache,
+        memory_bytes: u64,
     ) -> Self {
         Self {
             file,
             layout,
-            cache,
+            cache: PartCache::new(memory_bytes),
+            budget: Budget::new(memory_bytes),
         }
     }
 
@@ -209,12 +215,14 @@ impl Disk {
     /// Returns the content of a compressed unit.
     fn unpacked(&self, unit: &PackedUnit) -> Result<Arc<Vec<u8>>> {
         self.cache.get_or_fill(Key::Unit(unit.start_bytes), || {
-            let packed = self.read_file(unit.stored.clone())?;
-            let mut unpacked = vec![0; unit.len];
-            self.layout
-                .unpack(&packed, &mut unpacked)
-                .map_err(|what| corrupt(unit.start_bytes, unit.len as u64, what))?;
-            Ok(unpacked)
+            let stored_bytes = unit.stored.end - unit.stored.start;
+            let memory_bytes = stored_bytes + self.layout.unpack_memory_bytes(unit);
+            let _reserved = self.budget.reserve(memory_bytes);
+            let stored = self.read_file(unit.stored.clone())?;
+            // A panic would end the thread, and its device would perform no further requests.
+            let unpack = AssertUnwindSafe(|| self.layout.unpack(unit, &stored));
+            let unpacked = catch_unwind(unpack).unwrap_or(Err("the decoder of a unit has failed"));
+            unpacked.map_err(|what| corrupt(unit.start_bytes, unit.len as u64, what))
         })
     }
 

@@ -102,9 +102,12 @@ pub(crate) trait Layout: Debug + Send + Sync {
         len_bytes: u64,
     ) -> Result<Option<Extent>>;
 
-    /// Decompresses `stored` to `unit`, and fills all of `unit`.
+    /// Returns the memory that [`Layout::unpack`] uses for `unit`, in bytes, about. The stored bytes are not included.
+    fn unpack_memory_bytes(&self, unit: &PackedUnit) -> u64;
+
+    /// Decompresses `stored`, the stored bytes of `unit`. Returns the content, which has the length of `unit`.
     ///
     /// # Errors
     /// What is wrong with `stored`.
-    fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str>;
+    fn unpack(&self, unit: &PackedUnit, stored: &[u8]) -> Result<Vec<u8>, &'static str>;
 }

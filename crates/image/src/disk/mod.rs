@@ -19,8 +19,11 @@
 //!   Its buffers are not copied, and the file can have any number of requests in flight. The first level of the tables is
 //!   read when the image is opened. If the second level is not cached, or the request needs several extents, a thread of
 //!   the device performs the request with blocking calls.
-//! - A compressed unit is decompressed by such a thread. [`PartCache`] keeps parts of tables and decompressed units, up to
-//!   a limit, and evicts them with a clock hand.
+//! - A compressed unit is decompressed by such a thread. [`PartCache`](cache::PartCache) keeps parts of tables and
+//!   decompressed units, up to a limit, and evicts them with a clock hand. [`Budget`](budget::Budget) limits the memory for
+//!   units that are decompressed at the same time.
+//! - These threads read the file by requests that own their buffers. Therefore the timeout of its device ends such a read,
+//!   and so does [`cancel_in_flight`](BlockDevice::cancel_in_flight).
 //!
 //! # Untrusted input
 //! Every byte of the file can be hostile:
@@ -30,8 +33,9 @@
 //! - The tables that are read when the image is opened, a unit that is decompressed and its compressed form have limits
 //!   ([`MAX_TABLE_BYTES`](limits::MAX_TABLE_BYTES), [`MAX_UNIT_BYTES`](limits::MAX_UNIT_BYTES)). Before memory is
 //!   allocated for a table, its range is checked against the size of the file.
-//! - A unit is decompressed into memory of its exact size.
-//! - Damage that is found later fails the read, with `EIO`.
+//! - No more content of a unit is decompressed than its size. The window of zstd has at most the size of the unit, whatever
+//!   the header of the frame says.
+//! - Damage that is found later fails the read, with `EIO`. So does a panic of a decoder.
 //!
 //! # Formats
 //! qcow2: versions 2 and 3, compressed by deflate or zstd, also with extended L2 entries. The state of the disk is read,
@@ -45,7 +49,9 @@
 //!
 //! # Tests
 //! `tests/disks.rs` compares disks with those that qemu-img and zeekstd wrote. `tests/hostile_disks.rs` damages them.
+//! `tests/memory.rs` measures the memory for a unit. `device/tests.rs` tests requests on a device that does not answer.
 
+mod budget;
 mod cache;
 mod decompress;
 mod device;
@@ -61,7 +67,6 @@ pub use device::{DiskDevice, DiskInfo};
 pub use error::DiskError;
 
 use crate::Format;
-use cache::PartCache;
 use device::Disk;
 use larder_block::BlockDevice;
 use layout::Layout;
@@ -70,9 +75,9 @@ use seekable::Seekable;
 use std::sync::Arc;
 use vmdk::Vmdk;
 
-/// Opens the disk in `file`, which has this `format`. Tables and decompressed units are cached in `memory_bytes`. The limit
-/// can be exceeded by one unit. Returns `None` if Larder reads no disk in this format, or if a file compressed by zstd has
-/// no seek table.
+/// Opens the disk in `file`, which has this `format`. Tables and decompressed units are cached in `memory_bytes`, and as much
+/// memory is used to decompress units. Each limit can be exceeded by one unit. Returns `None` if Larder reads no disk in this
+/// format, or if a file compressed by zstd has no seek table.
 ///
 /// # Errors
 /// If the image is damaged, if it needs another file or a key, or if it uses a feature that is not supported.
@@ -95,6 +100,6 @@ pub fn open_disk(
         size_bytes: layout.size_bytes(),
         unit_bytes: layout.unit_bytes(),
     };
-    let disk = Disk::new(file, layout, PartCache::new(memory_bytes));
+    let disk = Disk::new(file, layout, memory_bytes);
     Ok(Some(DiskDevice::new(disk, info)))
 }

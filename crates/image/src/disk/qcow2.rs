@@ -268,11 +268,22 @@ impl Layout for Qcow2 {
         Extent::joined(offset_bytes..end_bytes, place_at).map_err(failed)
     }
 
-    fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str> {
+    fn unpack_memory_bytes(&self, unit: &PackedUnit) -> u64 {
         match self.method {
-            Method::Deflate => decompress::deflate(stored, unit),
-            Method::Zstd => decompress::zstd(stored, unit),
+            Method::Deflate => decompress::inflate_memory_bytes(unit.len),
+            Method::Zstd => decompress::zstd_memory_bytes(unit.len),
         }
+    }
+
+    fn unpack(&self, unit: &PackedUnit, stored: &[u8]) -> Result<Vec<u8>, &'static str> {
+        let content = match self.method {
+            Method::Deflate => decompress::deflate(stored, unit.len)?,
+            Method::Zstd => decompress::zstd(stored, unit.len)?,
+        };
+        if content.len() < unit.len {
+            return Err("a compressed cluster is too short");
+        }
+        Ok(content)
     }
 }
 

@@ -183,8 +183,12 @@ impl Layout for Seekable {
         }))
     }
 
-    fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str> {
-        decompress::zstd(stored, unit)
+    fn unpack_memory_bytes(&self, unit: &PackedUnit) -> u64 {
+        decompress::zstd_memory_bytes(unit.len)
+    }
+
+    fn unpack(&self, unit: &PackedUnit, stored: &[u8]) -> Result<Vec<u8>, &'static str> {
+        decompress::zstd(stored, unit.len)
     }
 }
 

@@ -149,6 +149,11 @@ impl Vmdk {
         })
     }
 
+    /// Returns the length of a grain in memory.
+    fn grain_len(&self) -> usize {
+        usize::try_from(self.grain_bytes).unwrap_or(usize::MAX)
+    }
+
     /// Returns the number of bytes of the disk that a grain table describes.
     fn bytes_of_table(&self) -> u64 {
         self.grain_bytes * self.grains_of_table
@@ -225,10 +230,23 @@ impl Layout for Vmdk {
             .map_err(|what| corrupt(offset_bytes, len_bytes, what))
     }
 
-    fn unpack(&self, stored: &[u8], unit: &mut [u8]) -> Result<(), &'static str> {
+    fn unpack_memory_bytes(&self, _: &PackedUnit) -> u64 {
+        decompress::inflate_memory_bytes(self.grain_len())
+    }
+
+    /// Programs store the last grain as a whole, or only its part that is on the disk.
+    fn unpack(&self, unit: &PackedUnit, stored: &[u8]) -> Result<Vec<u8>, &'static str> {
         let (marker, rest) = Marker::ref_from_prefix(stored).map_err(|_| "a grain is too short")?;
+        if marker.sector.get() != unit.start_bytes / SECTOR_BYTES {
+            return Err("a grain is that of another place");
+        }
         let stream = rest.get(..marker.len.get() as usize);
-        decompress::zlib(stream.ok_or("a grain is too long")?, unit)
+        let mut content = decompress::zlib(stream.ok_or("a grain is too long")?, self.grain_len())?;
+        if content.len() < unit.len {
+            return Err("a grain has too little content");
+        }
+        content.truncate(unit.len);
+        Ok(content)
     }
 }
 
@@ -358,6 +376,53 @@ impl<'t> Descriptor<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use miniz_oxide::deflate::compress_to_vec_zlib;
+
+    #[test]
+    fn compressed_grain_must_have_its_place_and_length() {
+        // The last grain is only partly on the disk.
+        let image = Vmdk {
+            size_bytes: 4096 + 512,
+            file_bytes: 1 << 20,
+            grain_bytes: 4096,
+            grains_of_table: 512,
+            has_zero_grains: false,
+            is_compressed: true,
+            directory: Vec::new(),
+        };
+        let unpack = |start_bytes: u64, sector: u64, content_len: usize| {
+            let stream = compress_to_vec_zlib(&vec![7; content_len], 6);
+            let mut stored = sector.to_le_bytes().to_vec();
+            stored.extend(u32::try_from(stream.len()).unwrap().to_le_bytes());
+            stored.extend(stream);
+            let len_bytes = image.grain_bytes.min(image.size_bytes - start_bytes);
+            let unit = PackedUnit {
+                start_bytes,
+                len: usize::try_from(len_bytes).unwrap(),
+                stored: 0..stored.len() as u64,
+            };
+            let content = image.unpack(&unit, &stored)?;
+            assert!(content == vec![7; unit.len]);
+            Ok::<_, &str>(())
+        };
+        unpack(0, 0, 4096).unwrap();
+        for content_len in [512, 1000, 4096] {
+            unpack(4096, 8, content_len).unwrap();
+        }
+        for (start_bytes, content_len, what) in [
+            (0, 4095, "too little"),
+            (0, 4097, "too much"),
+            (4096, 511, "too little"),
+            (4096, 4097, "too much"),
+        ] {
+            let error = unpack(start_bytes, start_bytes / 512, content_len).unwrap_err();
+            assert!(
+                error.contains(what),
+                "{start_bytes}, {content_len}: {error}"
+            );
+        }
+        assert!(unpack(4096, 0, 4096).unwrap_err().contains("another place"));
+    }
 
     #[test]
     fn descriptor_names_parent_and_extents() {
