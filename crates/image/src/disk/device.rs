@@ -181,7 +181,14 @@ impl Disk {
             cache: &self.cache,
             may_wait,
         };
-        self.layout.extent(&tables, offset_bytes, len_bytes)
+        let extent = self.layout.extent(&tables, offset_bytes, len_bytes)?;
+        Ok(extent.map(|mut extent| {
+            if let Place::Stored(stored) = extent.place {
+                let left_bytes = self.file.size_bytes().saturating_sub(stored);
+                extent.len_bytes = extent.len_bytes.min(left_bytes);
+            }
+            extent
+        }))
     }
 
     /// Reads a range of the file.

@@ -51,7 +51,8 @@ impl Extent {
 pub(crate) enum Place {
     /// They are not stored: they are zero.
     Zero,
-    /// In the file, from this offset on.
+    /// In the file, from this offset on. The first byte is in the file. If the file is damaged, the others can be past its
+    /// end.
     Stored(u64),
     /// In a compressed unit.
     Packed(PackedUnit),

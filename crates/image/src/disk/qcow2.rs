@@ -192,7 +192,11 @@ impl Qcow2 {
         if !cluster.is_multiple_of(self.cluster_bytes()) {
             return Err("a cluster is not aligned");
         }
-        Ok(Place::Stored(cluster + in_cluster))
+        let at_bytes = cluster + in_cluster;
+        if at_bytes >= self.file_bytes {
+            return Err("a cluster is not in the file");
+        }
+        Ok(Place::Stored(at_bytes))
     }
 
     /// Returns the compressed cluster of `descriptor`, which begins at `start_bytes` of the disk.

@@ -1,7 +1,7 @@
 //! Reads the tables of a disk image: the first level as a whole, and parts of the second level through a cache.
 
 use super::cache::{Key, PartCache};
-use super::error::DiskError;
+use super::error::{DiskError, corrupt};
 use super::limits::MAX_TABLE_BYTES;
 use larder_block::{BlockDevice, Result, check_range, read_owned};
 use std::sync::Arc;
@@ -47,12 +47,14 @@ impl Tables<'_> {
     /// have the same length. Returns `None` if the part is not cached, and must not be read from the file.
     ///
     /// # Errors
-    /// If the part is not inside the file, or cannot be read.
+    /// If the part is not inside the file, or cannot be read. The offset in the error is that in the file.
     pub(crate) fn read(&self, offset_bytes: u64, len: usize) -> Result<Option<Arc<Vec<u8>>>> {
         let key = Key::Table(offset_bytes);
         if !self.may_wait {
             return Ok(self.cache.get(key));
         }
+        check_range(self.file.size_bytes(), offset_bytes, len as u64)
+            .map_err(|_| corrupt(offset_bytes, len as u64, "a table is not in the file"))?;
         let part = self.cache.get_or_fill(key, || {
             read_owned(self.file, vec![0; len], offset_bytes, self.file.timeout())
         });

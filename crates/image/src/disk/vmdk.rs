@@ -168,6 +168,9 @@ impl Vmdk {
         let at_bytes = u64::from(grain) * SECTOR_BYTES;
         let in_grain = offset_bytes % self.grain_bytes;
         if !self.is_compressed {
+            if at_bytes + in_grain >= self.file_bytes {
+                return Err("a grain is not in the file");
+            }
             return Ok(Place::Stored(at_bytes + in_grain));
         }
         let start_bytes = offset_bytes - in_grain;
