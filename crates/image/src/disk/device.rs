@@ -126,8 +126,14 @@ impl BlockDevice for DiskDevice {
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         let (stored, others) = self.divided(requests);
-        self.disk.file.perform(stored, timeout)?;
-        self.threads.perform(others, timeout)
+        let file = &self.disk.file;
+        match (stored.len(), others.len()) {
+            (_, 0) => file.perform(stored, timeout),
+            (0, 1) => self.threads.perform(others, timeout),
+            _ => self
+                .threads
+                .perform_during(others, timeout, || file.perform(stored, timeout)),
+        }
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
