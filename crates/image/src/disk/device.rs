@@ -79,23 +79,32 @@ impl DiskDevice {
         (stored, others)
     }
 
-    /// Calls `run` with the offset and the length of each range of the file that stores a part of a range of the disk, as
-    /// far as its tables are cached.
-    fn each_stored(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
+    /// Returns the ranges of the file that store a range of the disk, as far as its tables are cached. Adjacent ranges are
+    /// joined.
+    fn stored_ranges(&self, offset_bytes: u64, len_bytes: u64) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_err() {
-            return;
+            return ranges;
         }
         let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
         while at_bytes < end_bytes
             && let Ok(Some(extent)) = self.disk.extent(at_bytes, end_bytes - at_bytes, false)
         {
-            match extent.place {
-                Place::Zero => {}
-                Place::Stored(stored) => run(stored, extent.len_bytes),
-                Place::Packed(unit) => run(unit.stored.start, unit.stored.end - unit.stored.start),
-            }
             at_bytes += extent.len_bytes;
+            let next = match extent.place {
+                Place::Zero => continue,
+                Place::Stored(stored) => stored..stored + extent.len_bytes,
+                Place::Packed(unit) => unit.stored,
+            };
+            match ranges.last_mut() {
+                // The ranges of compressed units can overlap, because their exact ends are unknown.
+                Some(last) if (last.start..=last.end).contains(&next.start) => {
+                    last.end = last.end.max(next.end);
+                }
+                _ => ranges.push(next),
+            }
         }
+        ranges
     }
 }
 
@@ -137,15 +146,18 @@ impl BlockDevice for DiskDevice {
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.disk.file.expedite(at_bytes, len_bytes);
-        });
+        for range in self.stored_ranges(offset_bytes, len_bytes) {
+            self.disk
+                .file
+                .expedite(range.start, range.end - range.start);
+        }
     }
 
     fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.each_stored(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.disk.file.announce(at_bytes, len_bytes, priority);
-        });
+        for range in self.stored_ranges(offset_bytes, len_bytes) {
+            let len_bytes = range.end - range.start;
+            self.disk.file.announce(range.start, len_bytes, priority);
+        }
     }
 
     fn cancel_in_flight(&self) {
@@ -319,3 +331,6 @@ fn slices<'b>(
     }
     slices
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
