@@ -128,6 +128,38 @@ fn disk_in_an_image_of_qemu_img_has_the_content_of_the_raw_image() {
 }
 
 #[test]
+fn grain_directory_can_be_in_the_footer() {
+    if skip(QEMU) {
+        return;
+    }
+    let mut random = Random::new(Seed::announced(11));
+    let dir = tempfile::tempdir().unwrap();
+    let (raw, image) = (dir.path().join("raw"), dir.path().join("image"));
+    let expected = content(&mut random);
+    fs::write(&raw, &expected).unwrap();
+    convert(&raw, &image, "vmdk", "-o subformat=streamOptimized").unwrap();
+    // As in an OVA: the header says that the directory is in the footer. A marker precedes the footer, and another one
+    // follows it, which ends the stream.
+    let mut bytes = fs::read(&image).unwrap();
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    let footer = bytes[..512].to_vec();
+    bytes[56..64].fill(0xFF);
+    let mut marker = [0; 512];
+    (marker[0], marker[12]) = (1, 3);
+    bytes.extend(marker);
+    bytes.extend(footer);
+    bytes.extend([0; 512]);
+    fs::write(&image, &bytes).unwrap();
+    let disk = open(&image, Format::Vmdk);
+    assert_equal(&disk, &expected, &mut random, "footer");
+    // Without the footer, it is damaged.
+    bytes.truncate(bytes.len() - 512);
+    let file = Arc::new(MemoryDevice::new(bytes));
+    let error = open_disk(file, Format::Vmdk, CACHE_BYTES).unwrap_err();
+    assert!(error.to_string().contains("footer"), "{error}");
+}
+
+#[test]
 fn disk_that_was_written_in_any_order_has_the_content_that_qemu_reads() {
     if skip(QEMU) {
         return;

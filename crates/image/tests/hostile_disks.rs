@@ -7,6 +7,7 @@ use larder_testkit::tool::Tool;
 use larder_testkit::{Random, Requirement, Seed, proptest_config, skip};
 use proptest::prelude::*;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -155,6 +156,78 @@ fn sizes_in_headers_do_not_determine_the_memory() {
     refusal(zstd, Format::Zstd);
 }
 
+#[test]
+fn cluster_that_is_not_in_the_file_is_damage() {
+    if skip(QEMU) {
+        return;
+    }
+    let mut random = Random::new(Seed::announced(12));
+    let dir = tempfile::tempdir().unwrap();
+    let (raw, image) = (dir.path().join("raw"), dir.path().join("image"));
+    let content = random.bytes(1 << 20);
+    fs::write(&raw, &content).unwrap();
+    for (format, arguments, what) in [
+        (Format::Qcow2, "", "a cluster is not in the file"),
+        (Format::Vmdk, "", "a grain is not in the file"),
+    ] {
+        convert(&raw, &image, format.as_str(), arguments).unwrap();
+        let mut bytes = fs::read(&image).unwrap();
+        // The file ends in the middle of a cluster.
+        bytes.truncate(bytes.len() - 100_000);
+        let file = Arc::new(MemoryDevice::new(bytes));
+        let disk = open_disk(file, format, CACHE_BYTES).unwrap().unwrap();
+        let mut damaged = 0;
+        for (number, expected) in content.chunks(512).enumerate() {
+            let mut buf = [0; 512];
+            match disk.read_at(&mut buf, number as u64 * 512) {
+                Ok(()) => assert!(buf == expected, "sector {number}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("the disk image is damaged"));
+                    assert!(error.to_string().contains(what), "{error}");
+                    damaged += 1;
+                }
+            }
+        }
+        // The unread part has about as many sectors as were cut.
+        assert!((190..=200).contains(&damaged), "{damaged} sectors");
+        let error = disk.read_at(&mut vec![0; 1 << 20], 0).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn table_that_is_not_in_the_file_is_damage() {
+    if skip(QEMU) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut bytes = created(dir.path(), "qcow2", &[]);
+    // The first entry of the L1 table: an L2 table at 64 MiB.
+    let l1 = usize::try_from(u64::from_be_bytes(bytes[40..48].try_into().unwrap())).unwrap();
+    bytes[l1..l1 + 8].copy_from_slice(&(64_u64 << 20).to_be_bytes());
+    let file = Arc::new(MemoryDevice::new(bytes));
+    let disk = open_disk(file, Format::Qcow2, CACHE_BYTES)
+        .unwrap()
+        .unwrap();
+    let error = disk.read_at(&mut [0], 0).unwrap_err();
+    assert!(
+        error.to_string().contains("a table is not in the file"),
+        "{error}"
+    );
+}
+
+/// Returns `content` as seekable zstd, in frames of `frame_bytes`.
+fn zstd(content: &[u8], frame_bytes: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = zeekstd::EncodeOptions::new()
+        .frame_size_policy(zeekstd::FrameSizePolicy::Uncompressed(frame_bytes))
+        .into_encoder(&mut bytes)
+        .unwrap();
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap();
+    bytes
+}
+
 /// Small images in all formats. Empty if qemu-img is not installed.
 static IMAGES: LazyLock<Vec<(Format, Vec<u8>)>> = LazyLock::new(|| {
     if skip(QEMU) {
@@ -166,7 +239,7 @@ static IMAGES: LazyLock<Vec<(Format, Vec<u8>)>> = LazyLock::new(|| {
     let mut content = vec![0; 200 << 10];
     random.fill(&mut content[10 << 10..30 << 10]);
     content[90 << 10..120 << 10].fill(7);
-    fs::write(&raw, content).unwrap();
+    fs::write(&raw, &content).unwrap();
     let arguments = [
         (Format::Qcow2, "-o cluster_size=4k"),
         (Format::Qcow2, "-o extended_l2=on,cluster_size=16k"),
@@ -179,7 +252,8 @@ static IMAGES: LazyLock<Vec<(Format, Vec<u8>)>> = LazyLock::new(|| {
         convert(&raw, &image, format.as_str(), arguments).unwrap();
         (format, fs::read(&image).unwrap())
     });
-    images.into()
+    let zstd = [1000, 50_000].map(|frame_bytes| (Format::Zstd, zstd(&content, frame_bytes)));
+    images.into_iter().chain(zstd).collect()
 });
 
 proptest! {
