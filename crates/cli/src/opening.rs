@@ -13,7 +13,8 @@ use crate::mount_options;
 use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
 use larder_block::{
-    BlockDevice, DirectDevice, Error as DeviceError, FileDevice, FileRange, PartDevice, lock_holder,
+    BlockDevice, DeadlineDevice, DirectDevice, Error as DeviceError, FileDevice, FileRange,
+    PartDevice, lock_holder,
 };
 use larder_console::{Failure, Result, print_hint, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
@@ -238,10 +239,15 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
 /// Opens the whole file or block device at `path` for reading.
 fn open_file(path: &Path, options: &OpenOptions) -> larder::Result<Arc<dyn BlockDevice>> {
     let range = FileRange::default();
-    Ok(if options.direct_device {
+    let file: Arc<dyn BlockDevice> = if options.direct_device {
         Arc::new(DirectDevice::open(path, range)?)
     } else {
         Arc::new(FileDevice::open(path, range)?)
+    };
+    Ok(match options.device_timeout {
+        // A disk in the file has threads that read the file. They must also stop waiting.
+        Some(timeout) => Arc::new(DeadlineDevice::new(file, timeout)),
+        None => file,
     })
 }
 
