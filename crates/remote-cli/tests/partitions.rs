@@ -65,6 +65,27 @@ fn only_partition_with_ext_is_read() {
 }
 
 #[test]
+fn no_part_of_a_partitioned_disk_is_fetched_twice() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    partition(&fixture);
+    let url = fixture.url();
+    for args in [&[][..], &["--partition", "2"]] {
+        fixture.server.take_requests();
+        let mut all = vec!["cat", "--cache-disk-size", "0", &url, "/hello"];
+        all.extend(args);
+        assert_eq!(larder_ok(all), b"hello\n");
+        let requests = fixture.server.take_requests();
+        let mut ranges: Vec<_> = requests.iter().filter_map(|one| one.range()).collect();
+        ranges.sort_unstable();
+        assert!(!ranges.is_empty());
+        let is_apart = |pair: &[(usize, usize)]| pair[0].1 < pair[1].0;
+        assert!(ranges.windows(2).all(is_apart), "{ranges:?}");
+    }
+}
+
+#[test]
 fn partition_is_mounted() {
     let Some(fixture) = Fixture::to_mount() else {
         return;
