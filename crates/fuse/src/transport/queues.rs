@@ -15,12 +15,13 @@
 //!
 //! # Registration
 //! The kernel passes no request to the queues before each of them has an entry. It waits for these entries once the
-//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, the threads register the entries of all queues
-//! but one ([`Queues::register`]). If this fails, no queue has received a request, and the session can use /dev/fuse
-//! without losing one ([`decline`](super::ring::decline)). The entries of the last queue are registered together when
-//! the threads start to answer requests. A queue thus has all of its entries when it receives its first request. If the
-//! kernel refuses an entry at that time, which only a lack of memory can cause, it passes all requests through
-//! /dev/fuse.
+//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, the entries of one queue after the other are
+//! registered ([`Queues::register`]). If the kernel refuses all entries of a queue, no queue has received a request, and
+//! the session can use /dev/fuse without losing one ([`decline`](super::ring::decline)). Otherwise, queues may receive
+//! requests from then on. The requests wait in their entries until the threads start to answer them.
+//!
+//! The entries of a queue are registered together, because the kernel does not give a waiting request to an entry that
+//! is registered later.
 
 use super::device::Connection;
 use super::handler::{Handler, Outcome, Waiting};
@@ -62,8 +63,8 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Queues(Vec<Queue>);
 
-/// The threads of the queues. All queues but one have their entries. The threads wait for [`QueueThreads::serve`].
-/// Dropping this value waits until they have ended.
+/// The threads of the queues, whose entries are registered. The threads wait for [`QueueThreads::serve`]. Dropping this
+/// value waits until they have ended.
 #[derive(Debug)]
 pub(super) struct QueueThreads {
     /// A thread answers requests when it receives a value from its channel. It ends if its channel is closed instead.
@@ -86,8 +87,8 @@ struct Serving {
 struct Queue {
     ring: Ring,
     processors: Vec<u16>,
-    /// The number of entries that are registered during the mount.
-    early_entries: usize,
+    /// The number of entries of each processor's queue.
+    depth: usize,
 }
 
 /// Entries that workers return to the thread of their ring.
@@ -115,14 +116,14 @@ impl Queues {
     /// The kernel has no `io_uring` or does not allow it, a limit is reached, or the number of processors is
     /// unknown.
     pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
-        Self::with_data_bytes(connection, DATA_BYTES as usize)
+        Self::with_data_bytes(connection, |_| DATA_BYTES as usize)
     }
 
-    /// Creates the rings, whose entries have room for `data_bytes` of data. The kernel refuses entries with less than
-    /// [`DATA_BYTES`].
+    /// Creates the rings. The entries of the thread with index `i` have room for `data_bytes(i)` bytes of data. The
+    /// kernel refuses entries with less than [`DATA_BYTES`].
     pub(super) fn with_data_bytes(
         connection: &Arc<Connection>,
-        data_bytes: usize,
+        data_bytes: impl Fn(usize) -> usize,
     ) -> io::Result<Self> {
         let queues = queue_count()?;
         let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);
@@ -134,21 +135,20 @@ impl Queues {
                 .iter()
                 .flat_map(|&queue| std::iter::repeat_n(queue, depth))
                 .collect();
-            // The entries of the first queue are registered last.
-            let late_entries = if thread == 0 { depth } else { 0 };
             Ok(Queue {
-                ring: Ring::new(connection, &entries, data_bytes)?,
+                ring: Ring::new(connection, &entries, data_bytes(thread))?,
                 processors,
-                early_entries: entries.len() - late_entries,
+                depth,
             })
         };
         (0..threads).map(queue).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Starts the threads, and registers the entries of all queues but one.
+    /// Starts the threads, and registers the entries of all queues, those of the first thread last.
     ///
     /// # Errors
-    /// The kernel refuses an entry, or a thread cannot be started. All threads have then ended.
+    /// The kernel refuses all entries of a queue, or a thread cannot be started. All threads have then ended, and no
+    /// queue has received a request.
     pub(super) fn register(self) -> io::Result<QueueThreads> {
         let (result, results) = channel();
         let mut threads = QueueThreads {
@@ -156,7 +156,7 @@ impl Queues {
             results,
             threads: Vec::new(),
         };
-        for (index, queue) in self.0.into_iter().enumerate() {
+        for (index, queue) in self.0.into_iter().enumerate().rev() {
             let (start, started) = channel();
             let result = result.clone();
             let thread = thread::Builder::new()
@@ -164,10 +164,8 @@ impl Queues {
                 .spawn(move || queue.run(&started, &result))?;
             threads.starts.push(start);
             threads.threads.push(thread);
+            threads.results.recv().map_err(io::Error::other)??;
         }
-        drop(result);
-        let registered = threads.results.iter().take(threads.starts.len());
-        registered.collect::<io::Result<()>>()?;
         Ok(threads)
     }
 }
@@ -204,13 +202,13 @@ impl Drop for QueueThreads {
 }
 
 impl Queue {
-    /// Registers the early entries, and sends the result. Then answers requests when `started` has a value, and sends
-    /// the result at the end.
+    /// Registers the entries, and sends the result. Then answers requests when `started` has a value, and sends the
+    /// result at the end.
     fn run(mut self, started: &Receiver<Serving>, result: &Sender<io::Result<()>>) {
         let mut received = Vec::new();
-        let registered = caught(|| self.ring.register(self.early_entries, &mut received));
+        let registered = caught(|| self.register(&mut received));
         let is_registered = registered.is_ok();
-        // Sending fails if another thread could not be started. `started` is then closed, too.
+        // The result is awaited, so this does not fail.
         let _ = result.send(registered);
         if !is_registered {
             return;
@@ -218,6 +216,15 @@ impl Queue {
         if let Ok(serving) = started.recv() {
             let _ = result.send(caught(move || self.serve(received, &serving)));
         }
+    }
+
+    /// Registers the entries of one queue after the other, the first queue last. Appends entries that already have
+    /// requests to `received`.
+    fn register(&mut self, received: &mut Vec<Entry>) -> io::Result<()> {
+        for _ in &self.processors {
+            self.ring.register(self.depth, received)?;
+        }
+        Ok(())
     }
 
     /// Answers the requests in `received` and all later ones until the volume is unmounted.
@@ -229,9 +236,6 @@ impl Queue {
             entries: Mutex::default(),
             waker: self.ring.waker(),
         });
-        if let Err(error) = self.ring.register(usize::MAX, &mut received) {
-            tracing::warn!("the kernel refuses an entry of io_uring: {error}");
-        }
         loop {
             for mut entry in received.drain(..) {
                 if answer(handler, &mut entry, Waiting::Refused) {

@@ -56,7 +56,7 @@ pub(super) struct Ring {
     /// The number of entries that the kernel has neither refused nor dropped. It drops entries when the connection has
     /// ended.
     live: usize,
-    /// The reason why the kernel refused to register an entry, until [`Ring::register`] returns it.
+    /// The reason why the kernel refused to register an entry, until [`Ring::register`] returns or logs it.
     refusal: Option<Errno>,
     waker: Waker,
     waits_for_waker: bool,
@@ -153,12 +153,13 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Registers the last `count` entries that are not registered, or all if there are fewer. Appends entries that
-    /// already have requests to `received`.
+    /// Registers the last `count` entries that are not registered. Appends entries that already have requests to
+    /// `received`.
     ///
     /// # Errors
-    /// The kernel refuses an entry although the connection has not ended, or accepts no commands.
+    /// The kernel refuses all of these entries although the connection has not ended, or accepts no commands.
     pub(super) fn register(&mut self, count: usize, received: &mut Vec<Entry>) -> io::Result<()> {
+        let live = self.live;
         let first = self.unregistered.len().saturating_sub(count);
         for entry in self.unregistered.split_off(first) {
             self.give(entry);
@@ -170,9 +171,14 @@ impl Ring {
             }
         }
         self.take(received)?;
-        self.refusal
-            .take()
-            .map_or(Ok(()), |errno| Err(errno.into()))
+        match self.refusal.take() {
+            None => Ok(()),
+            Some(errno) if live - self.live < count => {
+                tracing::warn!("the kernel refuses some entries of a queue: {errno}");
+                Ok(())
+            }
+            Some(errno) => Err(errno.into()),
+        }
     }
 
     pub(super) fn waker(&self) -> Waker {

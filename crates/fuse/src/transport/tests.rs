@@ -150,14 +150,34 @@ impl Drop for Served {
     }
 }
 
-/// Creates rings whose entries the kernel refuses, because they are too small.
+/// A function that creates rings.
+type Create = fn(&Arc<Connection>) -> io::Result<Queues>;
+
+/// The kernel refuses entries with this number of bytes, because they are too small.
+const REFUSED_BYTES: usize = 4096;
+
+/// Creates rings whose entries the kernel refuses.
 fn refused_queues(connection: &Arc<Connection>) -> io::Result<Queues> {
-    Queues::with_data_bytes(connection, 4096)
+    Queues::with_data_bytes(connection, |_| REFUSED_BYTES)
+}
+
+/// Creates rings of which the kernel refuses only those entries that are registered last. On a machine with one
+/// processor, these are all entries.
+fn queues_refused_last(connection: &Arc<Connection>) -> io::Result<Queues> {
+    Queues::with_data_bytes(connection, |thread| match thread {
+        0 => REFUSED_BYTES,
+        _ => DATA_BYTES as usize,
+    })
+}
+
+/// Creates rings whose commands do not reach the FUSE driver, so the kernel keeps waiting for entries.
+fn unreached_queues(_: &Arc<Connection>) -> io::Result<Queues> {
+    let (_, writer) = io::pipe()?;
+    Queues::new(&Arc::new(Connection(OwnedFd::from(writer))))
 }
 
 #[test]
-fn no_request_is_lost_if_the_kernel_accepts_or_refuses_the_entries_of_rings() {
-    type Create = fn(&Arc<Connection>) -> io::Result<Queues>;
+fn no_request_is_lost_whether_or_not_the_entries_of_rings_are_accepted() {
     const READERS: usize = 4;
     let Some(folder) = folder().filter(|_| !skip(&[Requirement::FuseOverUring])) else {
         return;
@@ -165,7 +185,12 @@ fn no_request_is_lost_if_the_kernel_accepts_or_refuses_the_entries_of_rings() {
     if !can_change_policy() {
         return report_skipped("the server lacks CAP_SYS_NICE");
     }
-    let outcomes: [(Create, &str); 2] = [(Queues::new, "io_uring"), (refused_queues, "/dev/fuse")];
+    let outcomes: [(Create, &str); 4] = [
+        (Queues::new, "io_uring"),
+        (refused_queues, "/dev/fuse"),
+        (queues_refused_last, "/dev/fuse"),
+        (unreached_queues, "/dev/fuse"),
+    ];
     for (create_queues, transport) in outcomes {
         for read_write in [false, true] {
             let options = MountOptions {
@@ -205,14 +230,21 @@ fn mount_over_io_uring_fails_if_the_kernel_refuses_the_entries_of_rings() {
         transport: Transport::Uring,
         ..MountOptions::default()
     };
-    let refused = Served::start(folder.path(), &options, false, refused_queues);
-    let Err(Error::NoIoUring(error)) = refused else {
-        panic!("the mount does not fail as expected");
-    };
-    assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
-    let mountpoint = folder.path().join("mnt");
-    let mounted = crate::find_mount(&mountpoint);
-    assert!(matches!(mounted, Err(Error::NotMounted(_))), "{mounted:?}");
+    let outcomes: [(Create, io::ErrorKind); 3] = [
+        (refused_queues, io::ErrorKind::InvalidInput),
+        (queues_refused_last, io::ErrorKind::InvalidInput),
+        (unreached_queues, io::ErrorKind::Unsupported),
+    ];
+    for (create_queues, kind) in outcomes {
+        let refused = Served::start(folder.path(), &options, false, create_queues);
+        let Err(Error::NoIoUring(error)) = refused else {
+            panic!("the mount does not fail as expected");
+        };
+        assert_eq!(error.kind(), kind, "{error}");
+        let mountpoint = folder.path().join("mnt");
+        let mounted = crate::find_mount(&mountpoint);
+        assert!(matches!(mounted, Err(Error::NotMounted(_))), "{mounted:?}");
+    }
 }
 
 /// A change of a directory with the files `file` and `other`, which are two names of one file. After the change, stat(2)
