@@ -116,6 +116,9 @@ fn forced_io_uring_serves_mounts() {
         let forced = format!("{options},transport=uring");
         mount(User::Same, &fixture, &mountpoint.0, &forced);
         assert_transport(User::Same, &mountpoint, "io_uring");
+        if options.starts_with("ro") {
+            assert_info(&fixture, &mountpoint, "io_uring");
+        }
         let read = fs::read(mountpoint.0.join("hello")).unwrap();
         assert_eq!(read, b"hello, larder\n");
         if options.starts_with("rw") {

@@ -344,3 +344,36 @@ fn stat_after_a_change_sends_one_request_and_then_none() {
         }
     }
 }
+
+#[test]
+fn stat_of_an_open_file_after_a_write_of_another_thread_sends_one_request() {
+    const ADDED: &[u8] = b" and more";
+    let Some(folder) = folder() else {
+        return;
+    };
+    for collects_writes in [false, true] {
+        let options = MountOptions {
+            read_write: true,
+            ..MountOptions::default()
+        };
+        let served = Served::start(folder.path(), &options, collects_writes, Queues::new).unwrap();
+        let path = served.path.join("file");
+        let file = File::open(&path).unwrap();
+        let size_bytes = || rustix::fs::fstat(&file).unwrap().st_size.cast_unsigned();
+        let before = size_bytes();
+        let repeated = served.requests_of(|| assert_eq!(size_bytes(), before));
+        assert!(repeated.is_empty(), "{repeated:?}");
+
+        let write = move || {
+            let file = File::options().write(true).open(path);
+            file?.write_all_at(ADDED, before)
+        };
+        thread::spawn(write).join().unwrap().unwrap();
+        let after = before + ADDED.len() as u64;
+        let first = served.requests_of(|| assert_eq!(size_bytes(), after));
+        let opcodes: Vec<u32> = first.iter().map(|(opcode, _)| *opcode).collect();
+        assert_eq!(opcodes, [opcode::GETATTR], "{collects_writes}");
+        let repeated = served.requests_of(|| assert_eq!(size_bytes(), after));
+        assert!(repeated.is_empty(), "{repeated:?}");
+    }
+}
