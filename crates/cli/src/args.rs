@@ -331,13 +331,12 @@ pub(crate) struct MountArgs {
 How the kernel passes requests to larder [default: auto]
 
 uring: through io_uring. Compared with dev, walks of directory trees are faster, and reads of large \
-files are slower. On a read-write mount, creating many files, as tar -x does, is also slower unless \
-the server has the capability CAP_SYS_NICE, as root usually has. uring needs Linux 6.14 or later, and \
-root must enable it:
+files are slower. Without the capability CAP_SYS_NICE, which root usually has, reading and creating \
+many files, as tar does, is also slower. uring needs Linux 6.14 or later, and root must enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
-auto: through io_uring if it is available, --threads is not 1, and the mount is read-only or the \
-server has CAP_SYS_NICE; otherwise through /dev/fuse."
+auto: through io_uring if it is available, --threads is not 1, and the server has CAP_SYS_NICE; \
+otherwise through /dev/fuse."
     )]
     pub transport: Option<Transport>,
     /// Give all users access to the mount

@@ -8,8 +8,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Through `io_uring` if the kernel offers it and the rings can be set up, otherwise through /dev/fuse. Also through
-    /// /dev/fuse if [`MountOptions::threads`] is 1, or if the mount is writable and the server lacks the capability
-    /// `CAP_SYS_NICE`, without which small changes are slower over `io_uring`.
+    /// /dev/fuse if [`MountOptions::threads`] is 1, or if the server lacks the capability `CAP_SYS_NICE`, without which
+    /// small changes, and reads of many files, are slower over `io_uring`.
     #[default]
     Auto,
     /// Through `io_uring`, which needs Linux 6.14 and the parameter `enable_uring` of the kernel module `fuse`.

@@ -219,9 +219,9 @@ fn prefers_io_uring(offer: &Offer, options: &MountOptions) -> bool {
     offer.has_io_uring()
         // A session with rings has several threads.
         && options.thread_count() > 1
-        // Changes are many small requests, one after the other. They are slow unless the thread that answers them
-        // shares a processor with the program. /dev/fuse does this without a privilege.
-        && (!options.read_write || can_change_policy())
+        // Small requests, one after the other, are slower than over /dev/fuse unless the thread that answers them shares
+        // a processor with the program.
+        && can_change_policy()
 }
 
 /// Registers the entries of `queues`, after the reply to `INIT`. Returns `None` if this fails and the transport may be
