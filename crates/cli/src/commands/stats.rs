@@ -59,8 +59,8 @@ fn note_no_lookups(stats: &Stats) {
     }
 }
 
-/// If requests pass through /dev/fuse because `io_uring` is off, prints a note that says how to enable it. For mounts
-/// of root: those of other users do not use it by default.
+/// If requests pass through /dev/fuse because `io_uring` is off, prints a note that says how to enable it. Mounts of
+/// users other than root do not use it by default.
 fn note_slower_transport(stats: &Stats) {
     let parameter = Transport::URING_PARAMETER;
     let is_disabled = || fs::read(parameter).is_ok_and(|value| value.starts_with(b"N"));
