@@ -23,7 +23,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// Returns the inner device, if this device passes its requests to one. By default, calls that query or advise the
-    /// device (from [`timeout`](BlockDevice::timeout) to [`server_counts`](BlockDevice::server_counts)) are forwarded to
+    /// device (from [`timeout`](BlockDevice::timeout) to [`content_version`](BlockDevice::content_version)) are forwarded to
     /// it. Other calls are not forwarded. A device whose bytes are at other offsets than in the inner device must
     /// translate [`expedite`](BlockDevice::expedite), [`announce`](BlockDevice::announce) and
     /// [`pieces`](BlockDevice::pieces).
@@ -73,10 +73,8 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Deadline`], [`Error::Wait`]. The result of each request is not returned here, but passed to
     /// the `done` of that request.
-    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        let countdown = Countdown::of(&mut requests);
-        self.submit(requests);
-        countdown.wait(timeout)
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        submit_and_wait(self, requests, timeout)
     }
 
     /// Returns the time after which a thread stops waiting for the device, or `None` if threads wait for
@@ -153,6 +151,12 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Returns what the device has read from a server, or `None` if it is local.
     fn server_counts(&self) -> Option<ServerCounts> {
         self.inner()?.server_counts()
+    }
+
+    /// Returns a text that changes when the content changes between two openings of the device, or `None` if the device
+    /// cannot know. For example, it contains the time of modification of a file.
+    fn content_version(&self) -> Option<String> {
+        self.inner()?.content_version()
     }
 
     /// Returns true if the device can be written to. If not, every write fails.
@@ -236,6 +240,21 @@ impl Pieces {
     pub fn number(&self, offset_bytes: u64) -> u64 {
         self.before_bytes.saturating_add(offset_bytes) / self.len_bytes
     }
+}
+
+/// Submits `requests` to `device`, and waits until all are complete, as the default implementation of
+/// [`BlockDevice::perform`] does.
+///
+/// # Errors
+/// [`Error::Deadline`] if none of them completes for `timeout`.
+pub fn submit_and_wait(
+    device: &(impl BlockDevice + ?Sized),
+    mut requests: Vec<Request>,
+    timeout: Option<Duration>,
+) -> Result<()> {
+    let countdown = Countdown::of(&mut requests);
+    device.submit(requests);
+    countdown.wait(timeout)
 }
 
 /// Performs `requests`, one after the other, by the blocking calls of `device`.

@@ -396,6 +396,10 @@ impl BlockDevice for DirectDevice {
         self.file.size_bytes()
     }
 
+    fn content_version(&self) -> Option<String> {
+        self.file.content_version()
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset_bytes)
     }

@@ -8,9 +8,10 @@
 //!
 //! If no ring can be created when the device is opened (`kernel.io_uring_disabled`, seccomp, Linux before 5.11,
 //! a limit on open files or locked memory), up to [`MAX_THREADS`] threads make blocking calls for all requests,
-//! also for those for which a thread waits. There are two exceptions: the calls that [`Engine::perform`] makes
-//! itself, and a read that the page cache can serve. A thread is created when more requests wait than there are
-//! idle threads, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME).
+//! also for those for which a thread waits. A thread that waits performs only two kinds of requests itself: those
+//! for which [`Engine::perform`] makes a blocking call, and a single read that the page cache can serve. A thread is
+//! created when more requests wait than there are idle threads, and ends when it has been idle for
+//! [`IDLE_TIME`](queue::IDLE_TIME).
 //!
 //! A limit can also prevent a further ring later. A thread that waits for its requests then passes them to the
 //! background thread. If the background thread has no ring, or its ring fails, it makes blocking calls, one after
@@ -88,8 +89,8 @@ pub(crate) struct Engine<C> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Creates a ring for at most a number of requests to a file at a time: [`Ring::new`], or a function of a test that
-/// refuses some rings.
+/// Creates a ring for a file. The number is the maximum number of requests in flight. The function is [`Ring::new`],
+/// or, in a test, one that refuses some rings.
 type SetUp = fn(&Arc<LockableFile>, u32) -> io::Result<Ring>;
 
 enum Kind {

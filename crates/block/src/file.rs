@@ -4,7 +4,8 @@
 //! allowed and writers are not. A device that is opened for writing has an exclusive lock. A block device
 //! that is mounted cannot be opened for writing.
 //!
-//! A write never extends the file: a range that is not inside the device is refused.
+//! A range that is not inside the device is refused. Therefore a write never extends the file, unless the device was
+//! opened by [`FileDevice::open_growing`].
 //!
 //! The kernel's own readahead on the file stays enabled. Larder's own readahead works within each file of the
 //! image. Only the kernel can detect that small, adjacent files are read one after the other. When the
@@ -64,6 +65,17 @@ impl FileDevice {
     /// mounted it, and [`Error::Attached`] if a loop device is attached to it.
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Write, OFlags::empty())
+    }
+
+    /// Opens the file at `path` for reading and writing, with exclusive access. The device has `size_bytes`, even if the file
+    /// is shorter. A write after the end of the file extends it. Before that, the bytes there cannot be read.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open_writable`].
+    pub fn open_growing(path: &Path, size_bytes: u64) -> Result<Self> {
+        let mut device = Self::open_writable(path, FileRange::default())?;
+        device.size_bytes = device.size_bytes.max(size_bytes);
+        Ok(device)
     }
 
     /// Opens the file or block device for direct I/O, for [`DirectDevice`](crate::DirectDevice).
@@ -215,6 +227,18 @@ impl BlockDevice for FileDevice {
 
     fn back_end(&self) -> BackEnd {
         self.engine.back_end()
+    }
+
+    /// The size and the time of modification of a regular file.
+    fn content_version(&self) -> Option<String> {
+        let stat = rustix::fs::fstat(&self.calls.fd).ok()?;
+        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_regular.then(|| {
+            format!(
+                "{} bytes, modified {}.{:09}",
+                stat.st_size, stat.st_mtime, stat.st_mtime_nsec
+            )
+        })
     }
 
     fn is_writable(&self) -> bool {
@@ -471,6 +495,46 @@ mod tests {
             ));
         }
         assert_eq!(std::fs::metadata(file.path()).unwrap().len(), 1000);
+    }
+
+    #[test]
+    fn write_after_the_end_of_a_growing_file_extends_it() {
+        let file = file(1000);
+        let device = FileDevice::open_growing(file.path(), 5000).unwrap();
+        assert_eq!(device.size_bytes(), 5000);
+        let mut buf = [1; 10];
+        assert!(matches!(
+            device.read_at(&mut buf, 995),
+            Err(Error::Io { .. })
+        ));
+        device.write_at(&[7; 5], 2000).unwrap();
+        device.read_at(&mut buf, 1995).unwrap();
+        assert_eq!(buf, [0, 0, 0, 0, 0, 7, 7, 7, 7, 7]);
+        assert_eq!(std::fs::metadata(file.path()).unwrap().len(), 2005);
+        assert!(matches!(
+            device.write_at(&[1; 2], 4999),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
+
+    #[test]
+    fn version_changes_with_the_size_or_the_time_of_modification() {
+        let file = file(10);
+        let version = || {
+            let device = FileDevice::open(file.path(), FileRange::default()).unwrap();
+            device.content_version().unwrap()
+        };
+        let first = version();
+        assert_eq!(version(), first);
+        let time = file.as_file().metadata().unwrap().modified().unwrap();
+        file.as_file()
+            .set_modified(time + Duration::from_nanos(1))
+            .unwrap();
+        let second = version();
+        assert_ne!(second, first);
+        file.as_file().set_len(11).unwrap();
+        file.as_file().set_modified(time).unwrap();
+        assert!(![first, second].contains(&version()));
     }
 
     #[test]

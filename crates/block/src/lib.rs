@@ -10,7 +10,7 @@
 //! | [`DirectDevice`] | the same, bypassing the kernel's page cache | local images with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images in memory |
 //! | [`RemapDevice`] | another device, some of whose blocks are read from other places | journal recovery without writing |
-//! | [`PartDevice`] | a part of another device | partitions of images at URLs and of disk images |
+//! | [`PartDevice`] | a part of another device | partitions of images at URLs, of disk images and of overlays |
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices with only blocking calls |
 //! | [`DeadlineDevice`] | another device, with a timeout for reads | volumes with `device_timeout` |
 //! | [`CountingDevice`] | another device, whose requests are counted | statistics of every volume |
@@ -51,7 +51,8 @@ pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, scatt
 pub use counting::{CountingDevice, IoCounts};
 pub use deadline::DeadlineDevice;
 pub use device::{
-    BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, read_owned, write_all,
+    BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, read_owned,
+    submit_and_wait, write_all,
 };
 pub use direct::DirectDevice;
 pub use error::{Error, Result};

@@ -2,13 +2,13 @@
 
 use crate::{
     BlockDevice, Error, FileRange, Pieces, Priority, Request, Result, accepted, check_range,
-    total_bytes,
+    gathered_bytes, total_bytes,
 };
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A part of another device. It is read-only.
+/// A part of another device. It can be written to if the other device can.
 #[derive(Debug)]
 pub struct PartDevice {
     inner: Arc<dyn BlockDevice>,
@@ -36,7 +36,7 @@ impl PartDevice {
     /// Returns `requests` for the inner device, without those that it must not perform.
     fn translated(&self, requests: Vec<Request>) -> Vec<Request> {
         let requests = accepted(requests, |at, len, is_write| {
-            if is_write {
+            if is_write && !self.is_writable() {
                 return Err(Error::ReadOnly);
             }
             check_range(self.size_bytes, at, len)
@@ -94,6 +94,31 @@ impl BlockDevice for PartDevice {
     fn pieces(&self) -> Option<Pieces> {
         Some(self.inner.pieces()?.of_part(self.start_bytes))
     }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes, offset_bytes, buf.len() as u64)?;
+        self.inner.write_at(buf, self.start_bytes + offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes, offset_bytes, gathered_bytes(bufs))?;
+        self.inner
+            .write_vectored_at(bufs, self.start_bytes + offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        check_range(self.size_bytes, offset_bytes, len_bytes)?;
+        self.inner
+            .discard(self.start_bytes + offset_bytes, len_bytes)
+    }
 }
 
 #[cfg(test)]
@@ -126,38 +151,49 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_moved_to_the_part_and_writes_are_refused() {
+    fn requests_are_moved_to_the_part() {
         let part = part(40, None).unwrap();
         let results = Arc::new(Mutex::new(Vec::new()));
-        let read = |offset_bytes| {
+        let done = || {
             let results = Arc::clone(&results);
-            Request::read(vec![0; 2], offset_bytes, move |bytes: Vec<u8>, result| {
-                results.lock().push(result.map(|()| bytes));
-            })
+            move |bytes: Vec<u8>, result: Result<()>| results.lock().push(result.map(|()| bytes))
         };
-        let written = Arc::clone(&results);
-        let write = Request::write(vec![0; 2], 0, move |bytes: Vec<u8>, result| {
-            written.lock().push(result.map(|()| bytes));
-        });
-        part.perform(vec![read(58), read(59), write], None).unwrap();
-        let mut results = results.lock();
-        let find = |results: &Vec<Result<Vec<u8>>>, is: fn(&Result<Vec<u8>>) -> bool| {
-            results.iter().filter(|result| is(result)).count()
+        let write = |offset_bytes| vec![Request::write(vec![7; 2], offset_bytes, done())];
+        let read = |offset_bytes| vec![Request::read(vec![0; 2], offset_bytes, done())];
+        for request in [write(58), read(57), write(59), read(59)] {
+            part.perform(request, None).unwrap();
+        }
+        let results = results.lock();
+        assert!(results[0].is_ok());
+        assert_eq!(*results[1].as_ref().unwrap(), [97, 7]);
+        for outside in &results[2..] {
+            assert!(matches!(outside, Err(Error::OutOfRange { .. })));
+        }
+    }
+
+    #[test]
+    fn writes_change_only_the_part() {
+        let disk = Arc::new(MemoryDevice::new((0..100).collect()));
+        let range = FileRange {
+            offset_bytes: 40,
+            size_bytes: Some(10),
         };
-        assert_eq!(
-            find(&results, |result| matches!(
-                result,
-                Err(Error::OutOfRange { .. })
-            )),
-            1
-        );
-        assert_eq!(
-            find(&results, |result| matches!(result, Err(Error::ReadOnly))),
-            1
-        );
-        results.retain(Result::is_ok);
-        let bytes = results.pop().unwrap().unwrap();
-        assert_eq!(bytes, [98, 99]);
+        let part = PartDevice::new(Arc::clone(&disk) as _, range).unwrap();
+        assert!(part.is_writable());
+        part.write_at(&[7; 4], 6).unwrap();
+        part.write_vectored_at(&[IoSlice::new(&[8]), IoSlice::new(&[9])], 0)
+            .unwrap();
+        part.flush().unwrap();
+        for offset_bytes in [7, u64::MAX] {
+            let written = part.write_at(&[1; 4], offset_bytes);
+            assert!(matches!(written, Err(Error::OutOfRange { .. })));
+            let discarded = part.discard(offset_bytes, 4);
+            assert!(matches!(discarded, Err(Error::OutOfRange { .. })));
+        }
+        let mut expected: Vec<u8> = (0..100).collect();
+        expected[46..50].fill(7);
+        expected[40..42].copy_from_slice(&[8, 9]);
+        assert_eq!(disk.to_bytes(), expected);
     }
 
     #[test]
