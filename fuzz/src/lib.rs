@@ -13,13 +13,13 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::checksum::Crc32c;
 use larder_ext4::ondisk::jbd2::{Format, JournalSuperblock};
 use larder_ext4::ondisk::superblock::{SUPERBLOCK_BYTES, Superblock};
-use larder_image::open_disk;
-use larder_instruments::FaultyDevice;
+use larder_image::{Overlay, open_disk};
+use larder_instruments::{FaultyDevice, OverlayDevice};
 use larder_remote::profile::pack::{HEAD_BYTES, Head};
 use larder_testkit::device::PatchedDevice;
 use larder_testkit::mutate::{WalkLimits, walk};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use twox_hash::XxHash3_128;
 
 /// Block size of the base images, in bytes.
@@ -150,6 +150,58 @@ pub fn read_disk(bytes: &[u8], format: larder_image::Format) {
         assert!(!is_read || first == second);
     }
     assert!(disk.read_at(&mut [0], size_bytes).is_err());
+}
+
+/// Returns an overlay with changes, on a base that is zero. Also returns the offsets of the bytes of its file that are neither
+/// zero nor content.
+fn overlay() -> &'static (OverlayDevice, Vec<u64>) {
+    const CONTENT: u8 = 7;
+    static OVERLAY: OnceLock<(OverlayDevice, Vec<u64>)> = OnceLock::new();
+    OVERLAY.get_or_init(|| {
+        let base = Arc::new(OverlayDevice::zeros(OVERLAY_DISK_BYTES));
+        let file_bytes = Overlay::max_file_bytes(OVERLAY_DISK_BYTES).expect("a small disk");
+        let file = Arc::new(OverlayDevice::zeros(file_bytes));
+        Overlay::create(&*file, &*base, b"base".to_vec(), "raw".to_owned()).expect("memory");
+        let disk = Overlay::open(Arc::clone(&file) as _, base).expect("a new overlay");
+        for offset_bytes in [0, 5000, 200_000, 400_000] {
+            disk.write_at(&[CONTENT; 9000], offset_bytes).expect("memory");
+        }
+        disk.flush().expect("memory");
+        let mut bytes = vec![0; usize::try_from(file_bytes).expect("small")];
+        file.read_at(&mut bytes, 0).expect("memory");
+        let used = (0..).zip(bytes).filter(|(_, byte)| ![0, CONTENT].contains(byte));
+        (OverlayDevice::clone(&file), used.map(|(at, _)| at).collect())
+    })
+}
+
+/// The size of the disk of the overlay in bytes.
+const OVERLAY_DISK_BYTES: u64 = 700_000;
+
+/// Opens an overlay with changed bytes, reads it and writes to it. Each change has three bytes: two that choose the byte,
+/// and its value.
+///
+/// # Panics
+/// If a part that was written is read differently.
+pub fn changed_overlay(changes: &[u8]) {
+    let (file, used) = overlay();
+    let file = file.clone();
+    for change in changes.as_chunks::<3>().0 {
+        let number = usize::from(u16::from_le_bytes([change[0], change[1]]));
+        let at = used[number % used.len()];
+        file.write_at(&change[2..], at).expect("memory");
+    }
+    let base = Arc::new(OverlayDevice::zeros(OVERLAY_DISK_BYTES));
+    let Ok(disk) = Overlay::open(Arc::new(file), base) else {
+        return;
+    };
+    let (written, mut read) = ([9; 300_000], vec![0; 300_000]);
+    let _ = disk.read_at(&mut read, 1000);
+    if disk.write_at(&written, 1000).is_ok() {
+        disk.flush().expect("memory");
+        disk.read_at(&mut read, 1000).expect("what was written");
+        assert!(read == written);
+    }
+    let _ = disk.changes();
 }
 
 /// Checks that requests can be signed with a key: its ID and its token can be parts of headers.

@@ -107,6 +107,22 @@ fn unknown_features_are_refused() {
 }
 
 #[test]
+fn vmdk_with_a_long_descriptor_is_refused_with_the_reason() {
+    if skip(QEMU) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut bytes = created(dir.path(), "vmdk", &[]);
+    // The length of the descriptor in sectors.
+    bytes[36..44].copy_from_slice(&129_u64.to_le_bytes());
+    let error = refusal(bytes, Format::Vmdk);
+    assert!(
+        error.to_string().contains("more than 65536 bytes"),
+        "{error}"
+    );
+}
+
+#[test]
 fn sizes_in_headers_do_not_determine_the_memory() {
     if skip(QEMU) {
         return;

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn part_whose_fill_panicked_can_be_filled_again() {
+    fn part_can_be_filled_again_after_a_panic() {
         let cache = PartCache::new(1 << 20);
         let panicked = std::thread::scope(|scope| {
             let fill = || cache.get_or_fill(Key::Unit(1), || panic!("expected by the test"));

@@ -307,14 +307,14 @@ impl BlockDevice for Disk {
 }
 
 /// Sets all bytes of `bufs` to zero.
-fn clear(bufs: &mut [IoSliceMut<'_>]) {
+pub(super) fn clear(bufs: &mut [IoSliceMut<'_>]) {
     for buf in bufs {
         buf.fill(0);
     }
 }
 
 /// Returns the `len` bytes of `bufs` that follow the first `skip` bytes.
-fn slices<'b>(
+pub(super) fn slices<'b>(
     bufs: &'b mut [IoSliceMut<'_>],
     mut skip: usize,
     mut len: usize,

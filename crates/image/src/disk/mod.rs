@@ -30,9 +30,11 @@
 //!
 //! - An image never causes another file to be opened. If its content is partly in another file (a backing file, an
 //!   external data file, a parent, an extent), it is refused with [`DiskError::OtherFile`].
-//! - The tables that are read when the image is opened, a unit that is decompressed and its compressed form have limits
-//!   ([`MAX_TABLE_BYTES`](limits::MAX_TABLE_BYTES), [`MAX_UNIT_BYTES`](limits::MAX_UNIT_BYTES)). Before memory is
-//!   allocated for a table, its range is checked against the size of the file.
+//! - Three sizes are limited: that of each table that is read when the image is opened
+//!   ([`MAX_TABLE_BYTES`](limits::MAX_TABLE_BYTES)), that of a decompressed unit
+//!   ([`MAX_UNIT_BYTES`](limits::MAX_UNIT_BYTES)), and that of its compressed form
+//!   ([`max_stored_bytes`](limits::max_stored_bytes)). Before memory is allocated for a table, its range is checked
+//!   against the size of the file.
 //! - No more content of a unit is decompressed than its size. The window of zstd has at most the size of the unit, whatever
 //!   the header of the frame says.
 //! - Damage that is found later fails the read, with `EIO`. So does a panic of a decoder.
@@ -44,8 +46,11 @@
 //!
 //! VMDK: the formats `monolithicSparse` and `streamOptimized`.
 //!
-//! Seekable zstd: the seek table in the last frame. Its optional checksums are not compared, but those of the frames
-//! are.
+//! Seekable zstd: a file whose last frame is the seek table. The optional checksums in the seek table are ignored. Those
+//! in the frames are verified.
+//!
+//! # Overlays
+//! The module [`overlay`] adds changes to a disk that is not changed itself.
 //!
 //! # Tests
 //! `tests/disks.rs` compares disks with those that qemu-img and zeekstd wrote. `tests/hostile_disks.rs` damages them.
@@ -58,6 +63,7 @@ mod device;
 mod error;
 mod layout;
 mod limits;
+mod overlay;
 mod qcow2;
 mod seekable;
 mod tables;
@@ -65,6 +71,7 @@ mod vmdk;
 
 pub use device::{DiskDevice, DiskInfo};
 pub use error::DiskError;
+pub use overlay::{Base, Overlay, OverlayError};
 
 use crate::Format;
 use device::Disk;

@@ -21,11 +21,11 @@ use super::limits::MAX_DISK_BYTES;
 use super::tables::{Tables, read_first_level};
 use larder_block::{BlockDevice, Result};
 use zerocopy::big_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The number of bytes at the start of the file that are searched for the header, its extensions and the name of the
 /// backing file.
-const HEAD_BYTES: u64 = 64 << 10;
+pub(super) const HEAD_BYTES: u64 = 64 << 10;
 /// The length of the header of version 2.
 const VERSION_2_LEN: usize = 72;
 /// The smallest and the largest cluster, as powers of two.
@@ -38,7 +38,7 @@ const DIRTY: u64 = 1 << 0;
 const MARKED_CORRUPT: u64 = 1 << 1;
 const EXTERNAL_DATA: u64 = 1 << 2;
 const COMPRESSION: u64 = 1 << 3;
-const EXTENDED: u64 = 1 << 4;
+pub(super) const EXTENDED: u64 = 1 << 4;
 
 /// The extension of the header with the name of the external data file.
 const DATA_FILE_NAME: u32 = 0x4441_5441;
@@ -55,29 +55,29 @@ const SECTOR_BYTES: u64 = 512;
 /// The largest part of an L2 table that is read and cached at once, in bytes.
 const MAX_PART_BYTES: u64 = 64 << 10;
 
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Header {
-    magic: [u8; 4],
-    version: U32,
-    backing_name_offset: U64,
-    backing_name_len: U32,
-    cluster_bits: U32,
-    size: U64,
-    encryption: U32,
-    l1_entries: U32,
-    l1_offset: U64,
-    refcount_table_offset: U64,
-    refcount_table_clusters: U32,
-    snapshots: U32,
-    snapshots_offset: U64,
+pub(super) struct Header {
+    pub(super) magic: [u8; 4],
+    pub(super) version: U32,
+    pub(super) backing_name_offset: U64,
+    pub(super) backing_name_len: U32,
+    pub(super) cluster_bits: U32,
+    pub(super) size: U64,
+    pub(super) encryption: U32,
+    pub(super) l1_entries: U32,
+    pub(super) l1_offset: U64,
+    pub(super) refcount_table_offset: U64,
+    pub(super) refcount_table_clusters: U32,
+    pub(super) snapshots: U32,
+    pub(super) snapshots_offset: U64,
     // The following fields exist since version 3.
-    incompatible: U64,
-    compatible: U64,
-    autoclear: U64,
-    refcount_order: U32,
-    len: U32,
-    compression: u8,
+    pub(super) incompatible: U64,
+    pub(super) compatible: U64,
+    pub(super) autoclear: U64,
+    pub(super) refcount_order: U32,
+    pub(super) len: U32,
+    pub(super) compression: u8,
 }
 
 /// How clusters are compressed.
@@ -292,7 +292,7 @@ impl Layout for Qcow2 {
 }
 
 /// Returns the header at the start of `head`. Fields that a version does not have are zero.
-fn header(head: &[u8]) -> Result<Header, DiskError> {
+pub(super) fn header(head: &[u8]) -> Result<Header, DiskError> {
     let version = head.get(4..).and_then(<[u8]>::first_chunk);
     let version = version.map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let len = match version {
@@ -327,21 +327,16 @@ fn check_features(header: &Header, head: &[u8]) -> Result<(), DiskError> {
         _ => return Err(DiskError::Encrypted("an unknown method")),
     }
     if header.backing_name_offset.get() != 0 {
-        let name = bytes_at(
-            head,
-            header.backing_name_offset.get(),
-            header.backing_name_len.get(),
-        );
         return Err(DiskError::OtherFile {
             role: "backing file",
-            name: name.to_vec(),
+            name: name_of_backing_file(header, head).to_vec(),
         });
     }
     let features = header.incompatible.get();
     if features & EXTERNAL_DATA != 0 {
         return Err(DiskError::OtherFile {
             role: "external data file",
-            name: data_file_name(header, head).to_vec(),
+            name: extension(header, head, DATA_FILE_NAME).to_vec(),
         });
     }
     let unknown = features & !(DIRTY | MARKED_CORRUPT | COMPRESSION | EXTENDED);
@@ -376,8 +371,17 @@ fn bytes_at(head: &[u8], offset: u64, len: u32) -> &[u8] {
     range.and_then(|range| head.get(range)).unwrap_or_default()
 }
 
-/// Returns the name of the external data file in the extensions of `header`, or an empty slice.
-fn data_file_name<'h>(header: &Header, head: &'h [u8]) -> &'h [u8] {
+/// Returns the name of the backing file, or an empty slice. `head` is the start of the file.
+pub(super) fn name_of_backing_file<'h>(header: &Header, head: &'h [u8]) -> &'h [u8] {
+    bytes_at(
+        head,
+        header.backing_name_offset.get(),
+        header.backing_name_len.get(),
+    )
+}
+
+/// Returns the content of the extension `wanted` of `header`, or an empty slice. `head` is the start of the file.
+pub(super) fn extension<'h>(header: &Header, head: &'h [u8], wanted: u32) -> &'h [u8] {
     let mut at = u64::from(header.len.get());
     loop {
         let word = |at: u64| {
@@ -388,7 +392,7 @@ fn data_file_name<'h>(header: &Header, head: &'h [u8]) -> &'h [u8] {
         match kind {
             // The end of the extensions, or of `head`.
             0 => return &[],
-            DATA_FILE_NAME => return bytes_at(head, at + 8, len),
+            kind if kind == wanted => return bytes_at(head, at + 8, len),
             _ => at += 8 + u64::from(len).next_multiple_of(8),
         }
     }

@@ -27,7 +27,7 @@ const MAX_DESCRIPTOR_BYTES: u64 = 64 << 10;
 const MAX_VERSION: u32 = 3;
 /// The largest number of grains in a grain table. qemu has the same limit.
 const MAX_GRAINS_OF_TABLE: u32 = 512;
-/// The offset of the grain directory, if the footer has it.
+/// The value of `directory_sector` in the header, if the footer has the offset of the grain directory.
 const IN_FOOTER: u64 = u64::MAX;
 /// The distance of the footer from the end of the file, in bytes.
 const FOOTER_FROM_END: u64 = 1024;
@@ -41,7 +41,7 @@ const DEFLATE: u16 = 1;
 
 /// The offset of a grain that is zero.
 const ZERO_GRAIN: u32 = 1;
-/// The identifier of a parent that does not exist.
+/// The value of `parentCID` in the descriptor of a disk without a parent.
 const NO_PARENT: &str = "ffffffff";
 
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -159,7 +159,8 @@ impl Vmdk {
         self.grain_bytes * self.grains_of_table
     }
 
-    /// Returns where the byte at `offset_bytes` of the disk is. The table of its grain has the value `grain`.
+    /// Returns where the byte at `offset_bytes` of the disk is. `grain` is the entry of the grain table for the grain
+    /// that contains this byte.
     fn place(&self, grain: u32, offset_bytes: u64) -> Result<Place, &'static str> {
         let is_zero = grain == 0 || grain == ZERO_GRAIN && self.has_zero_grains;
         if is_zero {
@@ -287,8 +288,12 @@ fn check_descriptor(file: &dyn BlockDevice, header: &Header) -> Result<(), DiskE
     };
     let sector = header.descriptor_sector.get();
     let len_bytes = header.descriptor_sectors.get().saturating_mul(SECTOR_BYTES);
-    if sector == 0 || len_bytes > MAX_DESCRIPTOR_BYTES {
+    if sector == 0 {
         return Err(undescribed());
+    }
+    if len_bytes > MAX_DESCRIPTOR_BYTES {
+        let what = format!("its descriptor has more than {MAX_DESCRIPTOR_BYTES} bytes");
+        return Err(DiskError::Unsupported(what));
     }
     let text = read_text(file, sector.saturating_mul(SECTOR_BYTES), len_bytes)?;
     let descriptor = Descriptor::parse(&text);

@@ -1,0 +1,685 @@
+//! The device of an overlay.
+//!
+//! # Locking
+//! In this order:
+//!
+//! 1. `flushing` is held during a flush. A second flush waits: what the first one writes may belong to it, too.
+//! 2. `space` is held while subclusters are added to the file: two writers of different parts of one subcluster must not
+//!    both copy the content of the base. Writes to stored subclusters do not take it.
+//! 3. `map` is held briefly, never during I/O.
+
+use super::base::Base;
+use super::error::OverlayError;
+use super::header::{BYTES_OF_TABLE, CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES};
+use super::map::{Map, Piece, Place};
+use super::space::{SECTOR_BYTES, Space};
+use crate::disk::device::{clear, slices};
+use larder_block::{
+    BlockDevice, Error, Priority, Request, Result, ThreadedDevice, accepted, check_range,
+    gathered_bytes, submit_and_wait, total_bytes, write_all,
+};
+use parking_lot::{Mutex, RwLock};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The largest part of the refcount blocks that is read at once, in bytes.
+const READ_BYTES: u64 = 1 << 20;
+/// The length of the start of a base whose checksum is its version, if its device has none. It has the superblock of a
+/// first partition that begins at 1 MiB.
+const CHECKED_BYTES: u64 = 2 << 20;
+
+/// A disk: the content of a base, and the changes in an overlay. It can be written to if the file of the overlay can.
+///
+/// Offsets in errors of the file are those in the file.
+#[derive(Debug)]
+pub struct Overlay {
+    layers: Arc<Layers>,
+    /// Performs requests that neither the base nor the file can perform as they are.
+    threads: ThreadedDevice,
+}
+
+impl Overlay {
+    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes.
+    ///
+    /// # Errors
+    /// [`OverlayError::TooLarge`].
+    pub fn max_file_bytes(size_bytes: u64) -> Result<u64, OverlayError> {
+        Ok(Geometry::new(size_bytes)?.file_bytes())
+    }
+
+    /// Writes an overlay on `base` to `file`, without changes. `file` must have [`Overlay::max_file_bytes`], all of which are
+    /// zero. `name` and `format` are recorded for other programs: the path or the URL of the base, without secrets, and
+    /// its format in the terms of qemu, for example `raw`.
+    ///
+    /// # Errors
+    /// [`OverlayError::TooLarge`], or if the base cannot be read, or the file cannot be written.
+    pub fn create(
+        file: &dyn BlockDevice,
+        base: &dyn BlockDevice,
+        name: Vec<u8>,
+        format: String,
+    ) -> Result<(), OverlayError> {
+        let head = Head {
+            geometry: Geometry::new(base.size_bytes())?,
+            base: Base {
+                name,
+                format,
+                version: version(base)?,
+            },
+            commit: Commit::None,
+        };
+        head.create(file)
+    }
+
+    /// Returns the size of the disk of the overlay in `file`, in bytes, and the record of its base.
+    ///
+    /// # Errors
+    /// If the file is not an overlay, or is damaged.
+    pub fn record(file: &dyn BlockDevice) -> Result<(u64, Base), OverlayError> {
+        let head = Head::read(file)?;
+        Ok((head.geometry.size_bytes, head.base))
+    }
+
+    /// Opens the overlay in `file` on `base`. If `file` can be written to, clusters that were lost at an earlier power loss
+    /// are freed.
+    ///
+    /// # Errors
+    /// If the file is not an overlay, or is damaged, if it belongs to another base, or if a commit was interrupted.
+    pub fn open(
+        file: Arc<dyn BlockDevice>,
+        base: Arc<dyn BlockDevice>,
+    ) -> Result<Self, OverlayError> {
+        let head = Head::read(&*file)?;
+        match head.commit {
+            Commit::None => {}
+            Commit::Begun => return Err(OverlayError::Committing),
+            Commit::Complete => return Err(OverlayError::Committed),
+        }
+        let given = version(&*base)?;
+        if head.base.version != given || head.geometry.size_bytes != base.size_bytes() {
+            return Err(OverlayError::OtherBase {
+                recorded: head.base,
+                given,
+            });
+        }
+        Self::with_head(file, base, &head)
+    }
+
+    /// Opens the overlay in `file`, to write its changes to `base`, which has this `name`. Records in the overlay that a commit
+    /// has begun: from then on, the overlay can only be committed, to a base with the same name. This also continues a commit
+    /// that was interrupted. The version of the base may then have changed.
+    ///
+    /// # Errors
+    /// As [`Overlay::open`].
+    pub fn begin_commit(
+        file: &Arc<dyn BlockDevice>,
+        base: Arc<dyn BlockDevice>,
+        name: &[u8],
+    ) -> Result<Self, OverlayError> {
+        let mut head = Head::read(&**file)?;
+        let is_continued = head.commit == Commit::Begun
+            && head.base.name == name
+            && head.geometry.size_bytes == base.size_bytes();
+        let overlay = if is_continued {
+            Self::with_head(Arc::clone(file), base, &head)?
+        } else {
+            Self::open(Arc::clone(file), base)?
+        };
+        // If the commit is continued, an earlier write of the head may not be durable.
+        head.commit = Commit::Begun;
+        head.base.name = name.to_vec();
+        head.write(&**file)?;
+        Ok(overlay)
+    }
+
+    /// Records in the overlay that the base has all changes, durably. Then it cannot be opened again.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn finish_commit(&self) -> Result<(), OverlayError> {
+        let file = &*self.layers.file;
+        let head = Head {
+            commit: Commit::Complete,
+            ..Head::read(file)?
+        };
+        head.write(file)
+    }
+
+    fn with_head(
+        file: Arc<dyn BlockDevice>,
+        base: Arc<dyn BlockDevice>,
+        head: &Head,
+    ) -> Result<Self, OverlayError> {
+        let geometry = head.geometry;
+        let mut space = Space::new(&geometry);
+        let map = Map::read(&*file, &geometry, &mut space)?;
+        if file.is_writable() {
+            check_refcounts(&*file, &geometry, &mut space)?;
+        }
+        let layers = Arc::new(Layers {
+            size_bytes: geometry.size_bytes,
+            refcounts_bytes: geometry.refcounts_bytes(),
+            base,
+            file,
+            map: RwLock::new(map),
+            space: Mutex::new(space),
+            flushing: Mutex::new(()),
+            failure: OnceLock::new(),
+        });
+        Ok(Self {
+            threads: ThreadedDevice::new(Arc::clone(&layers) as _),
+            layers,
+        })
+    }
+
+    /// Returns the ranges of the disk that the overlay has, in bytes and in ascending order. Their content can be equal to
+    /// that of the base.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Range<u64>> {
+        let mut changes: Vec<Range<u64>> = Vec::new();
+        let map = self.layers.map.read();
+        let mut at_bytes = 0;
+        while at_bytes < self.layers.size_bytes {
+            let left_bytes = self.layers.size_bytes - at_bytes;
+            if !map.has_table(at_bytes) {
+                at_bytes += (BYTES_OF_TABLE - at_bytes % BYTES_OF_TABLE).min(left_bytes);
+                continue;
+            }
+            let of_table = BYTES_OF_TABLE - at_bytes % BYTES_OF_TABLE;
+            let (place, len_bytes) = map.run(at_bytes, left_bytes.min(of_table));
+            let run = at_bytes..at_bytes + len_bytes;
+            at_bytes = run.end;
+            match changes.last_mut() {
+                _ if place == Place::Base => {}
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => changes.push(run),
+            }
+        }
+        changes
+    }
+
+    /// Returns which device performs a request as it is.
+    fn target(&self, offset_bytes: u64, len_bytes: u64, is_write: bool) -> Target {
+        let (place, run_bytes) = self.layers.map.read().run(offset_bytes, len_bytes);
+        match place {
+            _ if run_bytes < len_bytes => Target::Threads,
+            Place::File(at_bytes) => Target::File(at_bytes),
+            Place::Base | Place::Zero if is_write => Target::Threads,
+            Place::Base => Target::Base,
+            Place::Zero => Target::Threads,
+        }
+    }
+
+    /// Returns the requests that are inside the disk, each with its target. Completes the others.
+    fn with_targets(&self, requests: Vec<Request>) -> Vec<(Target, Request)> {
+        let requests = accepted(requests, |at, len, is_write| {
+            if is_write && !self.is_writable() {
+                return Err(Error::ReadOnly);
+            }
+            check_range(self.size_bytes(), at, len)
+        });
+        let with_targets = requests.into_iter().map(|mut request| {
+            let (at, len) = (request.offset_bytes(), request.len_bytes());
+            (self.target(at, len, request.is_write()), request)
+        });
+        with_targets.collect()
+    }
+
+    /// Calls `run` with each part of a range that has the content of the base.
+    fn each_of_base(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
+        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_err() {
+            return;
+        }
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
+        while at_bytes < end_bytes {
+            let (place, run_bytes) = self.layers.map.read().run(at_bytes, end_bytes - at_bytes);
+            if place == Place::Base {
+                run(at_bytes, run_bytes);
+            }
+            at_bytes += run_bytes;
+        }
+    }
+}
+
+/// The device that performs a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Base,
+    /// The file, at this offset.
+    File(u64),
+    Threads,
+}
+
+impl Target {
+    /// Returns whether the same device performs requests with both targets.
+    fn is_same_device(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+/// Returns `request`, with the offset that it has for the device of `target`.
+fn translated((target, request): (Target, Request)) -> Request {
+    match target {
+        Target::File(at_bytes) => request.with_offset(at_bytes),
+        Target::Base | Target::Threads => request,
+    }
+}
+
+impl BlockDevice for Overlay {
+    fn size_bytes(&self) -> u64 {
+        self.layers.size_bytes
+    }
+
+    /// The base. The file of the overlay is local.
+    fn inner(&self) -> Option<&dyn BlockDevice> {
+        Some(&*self.layers.base)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.layers.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.layers.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let (mut to_base, mut to_file, mut to_threads) = (Vec::new(), Vec::new(), Vec::new());
+        for (target, request) in self.with_targets(requests) {
+            let requests = match target {
+                Target::Base => &mut to_base,
+                Target::File(_) => &mut to_file,
+                Target::Threads => &mut to_threads,
+            };
+            requests.push(translated((target, request)));
+        }
+        self.layers.base.submit(to_base);
+        self.layers.file.submit(to_file);
+        self.threads.submit(to_threads);
+    }
+
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        let requests = self.with_targets(requests);
+        let Some(first) = requests.first().map(|(target, _)| *target) else {
+            return Ok(());
+        };
+        if !requests
+            .iter()
+            .all(|(target, _)| target.is_same_device(first))
+        {
+            let requests = requests.into_iter().map(|(_, request)| request);
+            return submit_and_wait(self, requests.collect(), timeout);
+        }
+        // One device performs all: it need not hand them over to other threads.
+        let requests = requests.into_iter().map(translated).collect();
+        match first {
+            Target::Base => self.layers.base.perform(requests, timeout),
+            Target::File(_) => self.layers.file.perform(requests, timeout),
+            Target::Threads => self.threads.perform(requests, timeout),
+        }
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.each_of_base(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.layers.base.expedite(at_bytes, len_bytes);
+        });
+    }
+
+    fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
+        self.each_of_base(offset_bytes, len_bytes, |at_bytes, len_bytes| {
+            self.layers.base.announce(at_bytes, len_bytes, priority);
+        });
+    }
+
+    fn is_writable(&self) -> bool {
+        self.layers.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.layers.write_at(buf, offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        self.layers.write_vectored_at(bufs, offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.layers.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.layers.discard(offset_bytes, len_bytes)
+    }
+}
+
+/// The base and the overlay, with blocking calls only.
+#[derive(Debug)]
+struct Layers {
+    size_bytes: u64,
+    /// The offset of the refcount blocks in the file.
+    refcounts_bytes: u64,
+    base: Arc<dyn BlockDevice>,
+    file: Arc<dyn BlockDevice>,
+    map: RwLock<Map>,
+    space: Mutex<Space>,
+    flushing: Mutex<()>,
+    /// The first error of a flush of the file, or of the writes that follow it. What the file has is then unknown, so nothing
+    /// more is written.
+    failure: OnceLock<Error>,
+}
+
+/// A range of the disk that is added to the file, and where.
+struct Added {
+    disk_bytes: u64,
+    len_bytes: u64,
+    /// The offset of the cluster in the file.
+    cluster_bytes: u64,
+    /// Whether the cluster is new.
+    is_new: bool,
+}
+
+impl Added {
+    /// Returns the offset of the range in the file.
+    fn file_bytes(&self) -> u64 {
+        self.cluster_bytes + self.disk_bytes % CLUSTER_BYTES
+    }
+}
+
+impl Layers {
+    /// Writes `bufs` to a range that is not stored, in whole subclusters.
+    fn add(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        let len_bytes = gathered_bytes(bufs);
+        let mut space = self.space.lock();
+        // Another thread may have stored a part in between.
+        let (place, run_bytes) = self.map.read().run(offset_bytes, len_bytes);
+        if matches!(place, Place::File(_)) || run_bytes < len_bytes {
+            drop(space);
+            return self.write_vectored_at(bufs, offset_bytes);
+        }
+        let end_bytes = offset_bytes + len_bytes;
+        let start_bytes = offset_bytes - offset_bytes % SUBCLUSTER_BYTES;
+        let head = self.copied(start_bytes, offset_bytes)?;
+        let tail = self.copied(end_bytes, end_bytes.next_multiple_of(SUBCLUSTER_BYTES))?;
+        let whole: Vec<IoSlice<'_>> = std::iter::once(IoSlice::new(&head))
+            .chain(bufs.iter().map(|buf| IoSlice::new(buf)))
+            .chain(std::iter::once(IoSlice::new(&tail)))
+            .collect();
+        let mut added = Vec::new();
+        let stored = self
+            .allocate(
+                &mut space,
+                start_bytes..start_bytes + gathered_bytes(&whole),
+                &mut added,
+            )
+            .and_then(|()| self.write_added(&whole, &added));
+        if stored.is_err() {
+            for one in added.iter().filter(|one| one.is_new) {
+                space.free(one.cluster_bytes / CLUSTER_BYTES);
+            }
+            return stored;
+        }
+        let mut map = self.map.write();
+        for one in &added {
+            map.store(one.disk_bytes, one.len_bytes, one.cluster_bytes);
+        }
+        Ok(())
+    }
+
+    /// Returns the content of a range within a subcluster. It is zero after the end of the disk.
+    fn copied(&self, start_bytes: u64, end_bytes: u64) -> Result<Vec<u8>> {
+        let len = |start: u64, end: u64| usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+        let mut bytes = vec![0; len(start_bytes, end_bytes)];
+        let inside = len(start_bytes, end_bytes.min(self.size_bytes));
+        if inside > 0 {
+            self.read_at(&mut bytes[..inside], start_bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Appends the places in the file of a `range` of the disk to `added`, one for each cluster.
+    fn allocate(&self, space: &mut Space, range: Range<u64>, added: &mut Vec<Added>) -> Result<()> {
+        let full = || Error::Write {
+            offset_bytes: range.start,
+            len_bytes: range.end - range.start,
+            source: io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the overlay has no free cluster",
+            ),
+        };
+        let mut at_bytes = range.start;
+        while at_bytes < range.end {
+            let next_bytes = (at_bytes / CLUSTER_BYTES + 1) * CLUSTER_BYTES;
+            let (has_table, cluster) = {
+                let map = self.map.read();
+                (map.has_table(at_bytes), map.cluster(at_bytes))
+            };
+            if !has_table {
+                let table = space.allocate().ok_or_else(full)?;
+                self.map.write().add_table(at_bytes, table * CLUSTER_BYTES);
+            }
+            let cluster_bytes = match cluster {
+                Some(cluster_bytes) => cluster_bytes,
+                None => space.allocate().ok_or_else(full)? * CLUSTER_BYTES,
+            };
+            added.push(Added {
+                disk_bytes: at_bytes,
+                len_bytes: next_bytes.min(range.end) - at_bytes,
+                cluster_bytes,
+                is_new: cluster.is_none(),
+            });
+            at_bytes = next_bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes `bufs` to the places of `added`. Adjacent places are written together.
+    fn write_added(&self, bufs: &[IoSlice<'_>], added: &[Added]) -> Result<()> {
+        let follows = |first: &Added, second: &Added| {
+            first.file_bytes() + first.len_bytes == second.file_bytes()
+        };
+        let mut skip = 0;
+        for run in added.chunk_by(follows) {
+            let len_bytes: u64 = run.iter().map(|one| one.len_bytes).sum();
+            let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+            let part = part(bufs, skip, len);
+            self.file.write_vectored_at(&part, run[0].file_bytes())?;
+            skip += len;
+        }
+        Ok(())
+    }
+
+    /// Returns the error of an earlier flush, if there is one.
+    fn check_failure(&self) -> Result<()> {
+        self.failure
+            .get()
+            .map_or(Ok(()), |error| Err(error.again()))
+    }
+
+    /// Writes `pieces` to the file, all at once.
+    fn write_pieces(&self, pieces: Vec<Piece>) -> Result<()> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        write_all(&*self.file, pieces)
+    }
+}
+
+impl BlockDevice for Layers {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        let len_bytes = total_bytes(bufs);
+        check_range(self.size_bytes, offset_bytes, len_bytes)?;
+        let (mut at_bytes, mut skip) = (offset_bytes, 0);
+        let end_bytes = offset_bytes + len_bytes;
+        while at_bytes < end_bytes {
+            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
+            let len = usize::try_from(run_bytes).unwrap_or(usize::MAX);
+            let mut part = slices(bufs, skip, len);
+            match place {
+                Place::Zero => clear(&mut part),
+                Place::Base => self.base.read_vectored_at(&mut part, at_bytes)?,
+                Place::File(file_bytes) => self.file.read_vectored_at(&mut part, file_bytes)?,
+            }
+            at_bytes += run_bytes;
+            skip += len;
+        }
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        self.file.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.write_vectored_at(&[IoSlice::new(buf)], offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.check_failure()?;
+        let len_bytes = gathered_bytes(bufs);
+        check_range(self.size_bytes, offset_bytes, len_bytes)?;
+        let (mut at_bytes, mut skip) = (offset_bytes, 0);
+        let end_bytes = offset_bytes + len_bytes;
+        while at_bytes < end_bytes {
+            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
+            let len = usize::try_from(run_bytes).unwrap_or(usize::MAX);
+            let part = part(bufs, skip, len);
+            match place {
+                Place::File(file_bytes) => self.file.write_vectored_at(&part, file_bytes)?,
+                Place::Base | Place::Zero => self.add(&part, at_bytes)?,
+            }
+            at_bytes += run_bytes;
+            skip += len;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        if !self.is_writable() {
+            return Ok(());
+        }
+        let _flushing = self.flushing.lock();
+        self.check_failure()?;
+        // In this order: the clusters to which the entries refer were allocated before.
+        let (dirty, new_tables, links) = {
+            let mut map = self.map.write();
+            let dirty = map.take_dirty();
+            let (new_tables, links) = (map.new_tables(&dirty), map.links(&dirty));
+            (dirty, new_tables, links)
+        };
+        let (sectors, counts) = {
+            let mut space = self.space.lock();
+            let sectors = space.take_dirty();
+            let counts = sectors.iter().map(|&sector| {
+                let at_bytes = self.refcounts_bytes + sector * SECTOR_BYTES;
+                (at_bytes, space.sector(sector))
+            });
+            let counts: Vec<Piece> = counts.collect();
+            (sectors, counts)
+        };
+        let written = self
+            .write_pieces(counts)
+            .and_then(|()| self.write_pieces(new_tables));
+        if written.is_err() {
+            // Nothing refers to what was written.
+            self.space.lock().restore_dirty(sectors);
+            self.map.write().restore_dirty(dirty);
+            return written;
+        }
+        let flushed = self.file.flush().and_then(|()| {
+            if dirty.is_empty() {
+                return Ok(());
+            }
+            self.write_pieces(links)?;
+            self.file.flush()
+        });
+        if let Err(error) = &flushed {
+            self.failure.get_or_init(|| error.again());
+        }
+        flushed
+    }
+
+    /// Frees the space of the stored parts of the range. They keep their clusters.
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        check_range(self.size_bytes, offset_bytes, len_bytes)?;
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
+        let mut has_discarded = true;
+        while at_bytes < end_bytes {
+            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
+            if let Place::File(file_bytes) = place {
+                has_discarded &= self.file.discard(file_bytes, run_bytes)?;
+            }
+            at_bytes += run_bytes;
+        }
+        Ok(has_discarded)
+    }
+}
+
+/// Returns a text that changes when the content of `base` changes: the version of its device, or else a checksum of its
+/// start, where a file system records when it was written.
+fn version(base: &dyn BlockDevice) -> Result<String> {
+    if let Some(version) = base.content_version() {
+        return Ok(version);
+    }
+    let len_bytes = base.size_bytes().min(CHECKED_BYTES);
+    let mut start = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+    base.read_at(&mut start, 0)?;
+    Ok(format!(
+        "the first {len_bytes} bytes have the CRC-32 {:08x}",
+        crc32fast::hash(&start)
+    ))
+}
+
+/// Compares the reference counts in `file` with the used clusters of `space`.
+fn check_refcounts(
+    file: &dyn BlockDevice,
+    geometry: &Geometry,
+    space: &mut Space,
+) -> Result<(), OverlayError> {
+    let sectors_at_once = READ_BYTES / SECTOR_BYTES;
+    let mut sector = 0;
+    while sector < space.sectors() {
+        let count = sectors_at_once.min(space.sectors() - sector);
+        let mut bytes = vec![0; usize::try_from(count * SECTOR_BYTES).unwrap_or(usize::MAX)];
+        file.read_at(
+            &mut bytes,
+            geometry.refcounts_bytes() + sector * SECTOR_BYTES,
+        )?;
+        let sector_len = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX);
+        for (number, bytes) in (sector..).zip(bytes.chunks(sector_len)) {
+            space.check_sector(number, bytes);
+        }
+        sector += count;
+    }
+    Ok(())
+}
+
+/// Returns the `len` bytes of `bufs` that follow the first `skip` bytes.
+fn part<'b>(bufs: &'b [IoSlice<'_>], mut skip: usize, mut len: usize) -> Vec<IoSlice<'b>> {
+    let mut part = Vec::new();
+    for buf in bufs {
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let taken = len.min(buf.len() - skipped);
+        len -= taken;
+        if taken > 0 {
+            part.push(IoSlice::new(&buf[skipped..skipped + taken]));
+        }
+    }
+    part
+}

@@ -1,0 +1,39 @@
+//! Errors of overlays.
+
+use super::base::Base;
+use larder_block::Error as DeviceError;
+
+/// The reason why an overlay cannot be created or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverlayError {
+    /// The device of the overlay or of the base has failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The file is not an overlay, or another program created it.
+    #[error("it is not an overlay that larder created")]
+    NotOverlay,
+    /// Another program has written to the overlay.
+    #[error("another program has written to it")]
+    Foreign,
+    /// The base is not the one for which the overlay was created, or it has changed since.
+    #[error("its base has changed, or is another one")]
+    OtherBase {
+        /// The base for which the overlay was created.
+        recorded: Base,
+        /// The version of the base that was given.
+        given: String,
+    },
+    /// A commit was interrupted. The base has a part of the changes.
+    #[error("its commit was interrupted")]
+    Committing,
+    /// A commit has written all changes to the base.
+    #[error("its changes were committed already")]
+    Committed,
+    /// The overlay is damaged.
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+    /// The name, the format and the version of the base are too long, or the disk is too large.
+    #[error("{0}")]
+    TooLarge(&'static str),
+}

@@ -1,0 +1,338 @@
+//! The header of an overlay, and the places of its tables.
+//!
+//! The first cluster has the header of qcow2, its extensions, and the name of the base. One extension is Larder's own:
+//! flags (8 bytes, big-endian), and the version of the base (UTF-8).
+
+use super::base::Base;
+use super::error::OverlayError;
+use crate::disk::qcow2::{EXTENDED, HEAD_BYTES, Header, extension, header, name_of_backing_file};
+use larder_block::{BlockDevice, Error as DeviceError, Result as DeviceResult};
+use std::io::ErrorKind;
+use zerocopy::IntoBytes;
+
+pub(super) const CLUSTER_BITS: u32 = 17;
+/// The size of a cluster in bytes.
+pub(super) const CLUSTER_BYTES: u64 = 1 << CLUSTER_BITS;
+/// The number of subclusters of a cluster.
+pub(super) const SUBCLUSTERS: u64 = 32;
+/// The size of a subcluster in bytes.
+pub(super) const SUBCLUSTER_BYTES: u64 = CLUSTER_BYTES / SUBCLUSTERS;
+/// The size of an entry of an L2 table in bytes.
+pub(super) const ENTRY_LEN: usize = 16;
+/// The number of entries of an L2 table.
+pub(super) const TABLE_ENTRIES: u64 = CLUSTER_BYTES / ENTRY_LEN as u64;
+/// The number of bytes of the disk that an L2 table describes.
+pub(super) const BYTES_OF_TABLE: u64 = TABLE_ENTRIES * CLUSTER_BYTES;
+/// The offset of the table of the refcount blocks.
+const REFCOUNT_TABLE_BYTES: u64 = CLUSTER_BYTES;
+/// The offset of the L1 table.
+pub(super) const L1_BYTES: u64 = 2 * CLUSTER_BYTES;
+/// The size of a reference count in bytes, and its binary logarithm in bits.
+pub(super) const REFCOUNT_BYTES: u64 = 2;
+const REFCOUNT_ORDER: u32 = 4;
+/// The number of reference counts in a refcount block.
+const REFCOUNTS: u64 = CLUSTER_BYTES / REFCOUNT_BYTES;
+/// The largest disk, in bytes. Its refcount blocks have entries in one cluster.
+const MAX_DISK_BYTES: u64 = 64 << 40;
+
+const MAGIC: [u8; 4] = *b"QFI\xfb";
+const VERSION: u32 = 3;
+/// The length of the header: a multiple of 8.
+const HEADER_BYTES: usize = size_of::<Header>().next_multiple_of(8);
+/// The autoclear feature that says that only Larder has written to the overlay.
+const ONLY_LARDER: u64 = 1 << 63;
+/// Types of extensions: the end, the format of the backing file, and Larder's own.
+const END: u32 = 0;
+const BACKING_FORMAT: u32 = 0xE279_2ACA;
+const RECORD: u32 = 0x4C41_5244;
+/// Flags in the record: a commit has begun, and a commit is complete.
+const COMMITTING: u64 = 1 << 0;
+const COMMITTED: u64 = 1 << 1;
+/// The longest name of a backing file that qemu accepts, in bytes. The version has the same limit.
+const MAX_NAME_BYTES: usize = 1023;
+
+/// Where the tables of an overlay are in its file. This follows from the size of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    /// The size of the disk in bytes.
+    pub(super) size_bytes: u64,
+    /// The number of entries of the L1 table.
+    pub(super) l1_entries: u64,
+    l1_clusters: u64,
+    refcount_blocks: u64,
+    /// The largest number of clusters that the file can have.
+    pub(super) clusters: u64,
+}
+
+impl Geometry {
+    pub(super) fn new(size_bytes: u64) -> Result<Self, OverlayError> {
+        if size_bytes > MAX_DISK_BYTES {
+            return Err(OverlayError::TooLarge("its disk has more than 64 TiB"));
+        }
+        let l1_entries = size_bytes.div_ceil(BYTES_OF_TABLE);
+        let l1_clusters = (l1_entries * 8).div_ceil(CLUSTER_BYTES).max(1);
+        let others = 2 + l1_clusters + l1_entries + size_bytes.div_ceil(CLUSTER_BYTES);
+        // A refcount block also counts the references to itself.
+        let refcount_blocks = others.div_ceil(REFCOUNTS - 1);
+        Ok(Self {
+            size_bytes,
+            l1_entries,
+            l1_clusters,
+            refcount_blocks,
+            clusters: others + refcount_blocks,
+        })
+    }
+
+    /// Returns the offset of the refcount blocks, which follow each other.
+    pub(super) fn refcounts_bytes(&self) -> u64 {
+        L1_BYTES + self.l1_clusters * CLUSTER_BYTES
+    }
+
+    /// Returns the number of clusters at the start of the file that are used from the beginning.
+    pub(super) fn fixed_clusters(&self) -> u64 {
+        2 + self.l1_clusters + self.refcount_blocks
+    }
+
+    /// Returns the largest size of the file in bytes.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.clusters * CLUSTER_BYTES
+    }
+
+    /// Returns the table of the refcount blocks.
+    fn refcount_table(&self) -> Vec<u8> {
+        let start_bytes = self.refcounts_bytes();
+        let blocks = (0..self.refcount_blocks).map(|number| start_bytes + number * CLUSTER_BYTES);
+        blocks.flat_map(u64::to_be_bytes).collect()
+    }
+
+    /// Returns the header, without the fields for the name of the base.
+    fn header(&self) -> Header {
+        Header {
+            magic: MAGIC,
+            version: VERSION.into(),
+            backing_name_offset: 0.into(),
+            backing_name_len: 0.into(),
+            cluster_bits: CLUSTER_BITS.into(),
+            size: self.size_bytes.into(),
+            encryption: 0.into(),
+            l1_entries: u32::try_from(self.l1_entries).unwrap_or(u32::MAX).into(),
+            l1_offset: L1_BYTES.into(),
+            refcount_table_offset: REFCOUNT_TABLE_BYTES.into(),
+            refcount_table_clusters: 1.into(),
+            snapshots: 0.into(),
+            snapshots_offset: 0.into(),
+            incompatible: EXTENDED.into(),
+            compatible: 0.into(),
+            autoclear: ONLY_LARDER.into(),
+            refcount_order: REFCOUNT_ORDER.into(),
+            len: u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX).into(),
+            compression: 0,
+        }
+    }
+}
+
+/// What the first cluster of an overlay says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) geometry: Geometry,
+    pub(super) base: Base,
+    pub(super) commit: Commit,
+}
+
+/// How far the changes have been written to the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    None,
+    /// The base may have a part of the changes.
+    Begun,
+    /// The base has all changes.
+    Complete,
+}
+
+impl Commit {
+    fn flags(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Begun => COMMITTING,
+            Self::Complete => COMMITTED,
+        }
+    }
+
+    fn of_flags(flags: u64) -> Self {
+        match flags {
+            flags if flags & COMMITTED != 0 => Self::Complete,
+            flags if flags & COMMITTING != 0 => Self::Begun,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Head {
+    /// Returns the bytes at the start of the file.
+    fn to_bytes(&self) -> Result<Vec<u8>, OverlayError> {
+        let Base {
+            name,
+            format,
+            version,
+        } = &self.base;
+        if [name.len(), format.len(), version.len()]
+            .iter()
+            .any(|&len| len > MAX_NAME_BYTES)
+        {
+            return Err(OverlayError::TooLarge(
+                "the name or the version of its base is too long",
+            ));
+        }
+        let mut extensions = Vec::new();
+        let flags = self.commit.flags().to_be_bytes();
+        let record = [&flags[..], version.as_bytes()].concat();
+        for (kind, content) in [
+            (BACKING_FORMAT, format.as_bytes()),
+            (RECORD, &record[..]),
+            (END, &[][..]),
+        ] {
+            let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
+            extensions.extend(kind.to_be_bytes());
+            extensions.extend(len.to_be_bytes());
+            extensions.extend(content);
+            extensions.resize(extensions.len().next_multiple_of(8), 0);
+        }
+        let mut header = self.geometry.header();
+        header.backing_name_offset = ((HEADER_BYTES + extensions.len()) as u64).into();
+        header.backing_name_len = u32::try_from(name.len()).unwrap_or(u32::MAX).into();
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend(extensions);
+        bytes.extend(name);
+        Ok(bytes)
+    }
+
+    /// Reads the head of `file`.
+    pub(super) fn read(file: &dyn BlockDevice) -> Result<Self, OverlayError> {
+        let head_len = usize::try_from(file.size_bytes().min(HEAD_BYTES)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; head_len];
+        match file.read_at(&mut bytes, 0) {
+            Ok(()) => Self::parse(&bytes),
+            // The size of a growing file is not that of the device. An overlay is longer.
+            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::UnexpectedEof => {
+                Err(OverlayError::NotOverlay)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Parses the start of the file.
+    fn parse(bytes: &[u8]) -> Result<Self, OverlayError> {
+        let header = header(bytes).map_err(|_| OverlayError::NotOverlay)?;
+        let record = extension(&header, bytes, RECORD);
+        let Some((flags, version)) = record.split_first_chunk().filter(|_| header.magic == MAGIC)
+        else {
+            return Err(OverlayError::NotOverlay);
+        };
+        if header.autoclear.get() & ONLY_LARDER == 0 {
+            return Err(OverlayError::Foreign);
+        }
+        let geometry = Geometry::new(header.size.get())?;
+        let mut expected = geometry.header();
+        expected.backing_name_offset = header.backing_name_offset;
+        expected.backing_name_len = header.backing_name_len;
+        if expected.as_bytes() != header.as_bytes() {
+            return Err(OverlayError::Damaged("its header is invalid"));
+        }
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec());
+            text.map_err(|_| OverlayError::Damaged("the record of its base is invalid"))
+        };
+        Ok(Self {
+            geometry,
+            base: Base {
+                name: name_of_backing_file(&header, bytes).to_vec(),
+                format: text(extension(&header, bytes, BACKING_FORMAT))?,
+                version: text(version)?,
+            },
+            commit: Commit::of_flags(u64::from_be_bytes(*flags)),
+        })
+    }
+
+    /// Writes the head to `file`.
+    pub(super) fn write(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
+        let bytes = self.to_bytes()?;
+        file.write_at(&bytes, 0)?;
+        Ok(file.flush()?)
+    }
+
+    /// Writes an overlay without changes to `file`, whose bytes are zero. The head is written last.
+    pub(super) fn create(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
+        // This finds out whether the record is too long.
+        self.to_bytes()?;
+        self.create_tables(file)?;
+        self.write(file)
+    }
+
+    fn create_tables(&self, file: &dyn BlockDevice) -> DeviceResult<()> {
+        const SECTOR_BYTES: usize = 512;
+        let geometry = &self.geometry;
+        let fixed = geometry.fixed_clusters();
+        file.write_at(&geometry.refcount_table(), REFCOUNT_TABLE_BYTES)?;
+        // The tables can be read as a whole if the file extends to their end.
+        let end_bytes = fixed * CLUSTER_BYTES - SECTOR_BYTES as u64;
+        file.write_at(&[0; SECTOR_BYTES], end_bytes)?;
+        let counts: Vec<u8> = (0..fixed).flat_map(|_| 1_u16.to_be_bytes()).collect();
+        file.write_at(&counts, geometry.refcounts_bytes())?;
+        file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            geometry: Geometry::new(5 << 30).unwrap(),
+            base: Base {
+                name: b"/images/base.img".to_vec(),
+                format: "raw".to_owned(),
+                version: "10 bytes, modified 7.5".to_owned(),
+            },
+            commit: Commit::None,
+        }
+    }
+
+    #[test]
+    fn head_that_was_written_is_read_back() {
+        for commit in [Commit::None, Commit::Begun, Commit::Complete] {
+            let head = Head { commit, ..head() };
+            assert_eq!(Head::parse(&head.to_bytes().unwrap()).unwrap(), head);
+        }
+    }
+
+    #[test]
+    fn header_that_another_program_changed_is_refused() {
+        let bytes = head().to_bytes().unwrap();
+        // The first bit of the autoclear features, a refcount order, a number of snapshots.
+        let foreign = |at: usize, value: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = value;
+            Head::parse(&bytes).unwrap_err()
+        };
+        assert!(matches!(foreign(88, 0), OverlayError::Foreign));
+        assert!(matches!(foreign(99, 5), OverlayError::Damaged(_)));
+        assert!(matches!(foreign(63, 1), OverlayError::Damaged(_)));
+        assert!(matches!(foreign(0, 0), OverlayError::NotOverlay));
+        assert!(matches!(Head::parse(&[]), Err(OverlayError::NotOverlay)));
+    }
+
+    #[test]
+    fn refcount_blocks_count_all_clusters() {
+        for size_bytes in [0, 1, CLUSTER_BYTES, 8 << 30, 1 << 40, MAX_DISK_BYTES] {
+            let geometry = Geometry::new(size_bytes).unwrap();
+            assert!(geometry.refcount_blocks * REFCOUNTS >= geometry.clusters);
+            assert!(geometry.refcount_table().len() as u64 <= CLUSTER_BYTES);
+            let left = geometry.clusters - geometry.fixed_clusters();
+            let data = size_bytes.div_ceil(CLUSTER_BYTES);
+            assert_eq!(left, data + geometry.l1_entries);
+        }
+        assert!(Geometry::new(MAX_DISK_BYTES + 1).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! Overlays: a writable layer on a disk that does not change.
+//!
+//! # Model
+//! An overlay is a file that has the changed parts of a disk, the base. The disk with the changes is an [`Overlay`]. The
+//! file has the format qcow2 with a backing file, so that other programs can read it: clusters of 128 KiB, each of which
+//! has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero, or has the content of the base.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `header.rs` | the header, the record of the base, and the places of the tables |
+//! | `map.rs` | where each subcluster is stored |
+//! | `space.rs` | which clusters of the file are used |
+//! | `device.rs` | reads, writes and flushes |
+//!
+//! Larder creates all tables except the L2 tables with the file. Its places follow from the size of the disk. An overlay
+//! that another program has written to is refused: such a program clears a bit of the header that only Larder knows
+//! (an autoclear feature).
+//!
+//! # Binding
+//! The overlay records the name, the format and the version of its base. The name and the format are for other programs.
+//! Larder opens the base that the user names, and refuses it if its version differs.
+//!
+//! # Order of writes
+//! A file system in the overlay keeps its promises after a power loss, because the overlay keeps those of
+//! [`BlockDevice`](larder_block::BlockDevice):
+//!
+//! 1. A write to a stored subcluster changes the file in place. Any other write stores whole subclusters in clusters that
+//!    no table on the medium refers to. If the write does not cover its first or last subcluster, their other bytes are
+//!    copied.
+//! 2. A flush writes the reference counts of new clusters, and new L2 tables. It flushes the file. Then it writes changed
+//!    entries of the L1 table and of the other L2 tables, and flushes the file again. If no table has changed, the file
+//!    is flushed once.
+//!
+//! After a failed flush of the file, nothing more is written: the kernel may have dropped what it could not write.
+//!
+//! So each entry on the medium refers to content on the medium. A power loss can only leave clusters that have a
+//! reference count, and to which nothing refers. The next opening for writing frees them.
+//!
+//! # Memory
+//! All L2 tables are in memory: 128 KiB for each GiB of the disk that has a change.
+//!
+//! # Untrusted input
+//! The header, the tables and the reference counts are checked when the overlay is opened. A cluster cannot be used twice.
+
+mod base;
+mod device;
+mod error;
+mod header;
+mod map;
+mod space;
+
+pub use base::Base;
+pub use device::Overlay;
+pub use error::OverlayError;

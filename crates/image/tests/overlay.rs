@@ -1,0 +1,554 @@
+//! Overlays: compared with a model, after power cuts, and with qemu.
+
+use larder_block::{BlockDevice, FileDevice, FileRange, MemoryDevice, Request};
+use larder_image::{Overlay, OverlayError};
+use larder_instruments::{ChangeRecord, FaultyDevice, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Random, Requirement, Seed, proptest_config, skip};
+use proptest::prelude::*;
+use std::fs;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, mpsc};
+
+const KIB: usize = 1 << 10;
+const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img"), Requirement::Tool("qemu-io")];
+/// The size of the disks. The last cluster, the last subcluster and the last sectors are not complete.
+const DISK_LEN: usize = 700 * KIB + 3 * 512;
+const SECTOR_LEN: usize = 512;
+
+fn base_content(random: &mut Random) -> Vec<u8> {
+    let mut content = vec![0; DISK_LEN];
+    random.fill(&mut content);
+    content
+}
+
+fn base(content: &[u8]) -> Arc<dyn BlockDevice> {
+    Arc::new(MemoryDevice::new(content.to_vec()))
+}
+
+/// Returns the file of an overlay on `base`, without changes.
+fn created(base: &dyn BlockDevice) -> OverlayDevice {
+    let file = OverlayDevice::zeros(Overlay::max_file_bytes(base.size_bytes()).unwrap());
+    Overlay::create(&file, base, b"/base.img".to_vec(), "raw".to_owned()).unwrap();
+    file
+}
+
+fn read_all(disk: &dyn BlockDevice) -> Vec<u8> {
+    let mut bytes = vec![1; DISK_LEN];
+    disk.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Returns a range of the disk that is often aligned to sectors, to blocks or to nothing.
+fn any_range(random: &mut Random, most: usize) -> Range<usize> {
+    let unit = *random.choose(&[1, SECTOR_LEN, 4 * KIB, 128 * KIB]).unwrap();
+    let start = random.index(DISK_LEN) / unit * unit;
+    let len = (1 + random.index(most / unit)) * unit;
+    start..(start + len).min(DISK_LEN)
+}
+
+/// Writes `bytes` at `start`: in one of three ways.
+fn write(disk: &dyn BlockDevice, random: &mut Random, bytes: &[u8], start: usize) {
+    let start = start as u64;
+    match random.below(3) {
+        0 => disk.write_at(bytes, start).unwrap(),
+        1 => {
+            let (first, second) = bytes.split_at(random.index(bytes.len()));
+            let bufs = [first, second].map(IoSlice::new);
+            disk.write_vectored_at(&bufs, start).unwrap();
+        }
+        _ => larder_block::write_all(disk, [(start, bytes.to_vec())]).unwrap(),
+    }
+}
+
+#[test]
+fn overlay_follows_the_model() {
+    for seed in Seed::parts_from_environment(0x0E01).take(8) {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let content = base_content(&mut random);
+        let base = base(&content);
+        let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
+        let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+        let (mut disk, mut model) = (open(), content.clone());
+        for _ in 0..150 {
+            let range = any_range(&mut random, 200 * KIB);
+            match random.below(10) {
+                0..5 => {
+                    let mut bytes = vec![0; range.len()];
+                    random.fill(&mut bytes);
+                    write(&disk, &mut random, &bytes, range.start);
+                    model[range].copy_from_slice(&bytes);
+                }
+                5..8 => {
+                    let (sender, receiver) = mpsc::channel();
+                    // A panic of `done` would be caught.
+                    let done = move |bytes: Vec<u8>, result: larder_block::Result<()>| {
+                        sender.send(result.map(|()| bytes)).unwrap();
+                    };
+                    let read = Request::read(vec![0; range.len()], range.start as u64, done);
+                    disk.perform(vec![read], disk.timeout()).unwrap();
+                    assert!(receiver.recv().unwrap().unwrap() == model[range]);
+                }
+                8 => disk.flush().unwrap(),
+                _ => {
+                    disk.flush().unwrap();
+                    drop(disk);
+                    disk = open();
+                }
+            }
+            assert!(read_all(&disk) == model);
+        }
+        assert!(read_all(&*base) == content);
+        // All that differs is among the changes.
+        let mut with_changes = content;
+        for range in disk.changes() {
+            let range = [range.start, range.end].map(|at| usize::try_from(at).unwrap());
+            let range = range[0]..range[1].min(DISK_LEN);
+            with_changes[range.clone()].copy_from_slice(&model[range]);
+        }
+        assert!(with_changes == model);
+    }
+}
+
+/// A write or a flush of a disk.
+struct Done {
+    /// The written range and its content, or `None` for a flush.
+    written: Option<(usize, Vec<u8>)>,
+    /// The numbers of changes of the file when the operation began, and when it had returned.
+    changes: Range<usize>,
+}
+
+/// Performs random operations on an overlay, and returns them with the changes of its file.
+fn recorded(
+    file: &OverlayDevice,
+    base: &Arc<dyn BlockDevice>,
+    random: &mut Random,
+) -> (Vec<Done>, Vec<ChangeRecord>) {
+    let recorder = Arc::new(RecordingDevice::new(Arc::new(file.clone())));
+    let disk = Overlay::open(Arc::clone(&recorder) as _, Arc::clone(base)).unwrap();
+    let mut operations = Vec::new();
+    for _ in 0..40 {
+        let first = recorder.change_count();
+        let written = if random.below(4) == 0 {
+            disk.flush().unwrap();
+            None
+        } else {
+            let range = any_range(random, 20 * KIB);
+            let mut bytes = vec![0; range.len()];
+            random.fill(&mut bytes);
+            write(&disk, random, &bytes, range.start);
+            Some((range.start, bytes))
+        };
+        operations.push(Done {
+            written,
+            changes: first..recorder.change_count(),
+        });
+    }
+    (operations, recorder.take_changes())
+}
+
+/// Asserts that each sector of `found` has the content of the last write that a flush made durable before `position`, or of
+/// a later write that had begun.
+fn assert_allowed(found: &[u8], content: &[u8], operations: &[Done], position: usize, name: &str) {
+    let begun: Vec<&Done> = operations
+        .iter()
+        .filter(|done| done.changes.start <= position)
+        .collect();
+    let last_flush = begun
+        .iter()
+        .rposition(|done| done.written.is_none() && done.changes.end <= position);
+    let (durable, later) = begun.split_at(last_flush.unwrap_or(0));
+    let apply = |state: &mut Vec<u8>, done: &Done| {
+        if let Some((start, bytes)) = &done.written {
+            state[*start..start + bytes.len()].copy_from_slice(bytes);
+        }
+    };
+    let mut state = content.to_vec();
+    for done in durable {
+        apply(&mut state, done);
+    }
+    let mut allowed = vec![state.clone()];
+    for done in later.iter().filter(|done| done.written.is_some()) {
+        apply(&mut state, done);
+        allowed.push(state.clone());
+    }
+    for (number, sector) in found.chunks(SECTOR_LEN).enumerate() {
+        let start = number * SECTOR_LEN;
+        let is_allowed = |state: &Vec<u8>| &state[start..start + sector.len()] == sector;
+        // Two writes of different parts of a sector are two states of it.
+        assert!(
+            allowed.iter().any(is_allowed) || is_mixed(sector, start, &allowed),
+            "{name}: sector {number}"
+        );
+    }
+}
+
+/// Returns whether each byte of `sector` is in one of the states: a read-modify-write of a sector may lack an earlier write
+/// that was lost.
+fn is_mixed(sector: &[u8], start: usize, allowed: &[Vec<u8>]) -> bool {
+    (sector.iter().enumerate())
+        .all(|(at, byte)| allowed.iter().any(|state| state[start + at] == *byte))
+}
+
+#[test]
+fn flushed_writes_survive_power_cuts() {
+    let mut states = 0;
+    for seed in Seed::parts_from_environment(0x0E02).take(6) {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let content = base_content(&mut random);
+        let base = base(&content);
+        let file = created(&*base);
+        let (operations, changes) = recorded(&file, &base, &mut random);
+        let mut cuts = PowerCuts::new(&file, &changes);
+        for position in 0..=changes.len() {
+            cuts.advance_to(position).unwrap();
+            for number in 0..4 {
+                let state = match number {
+                    0 => cuts.all_written(),
+                    number => cuts
+                        .reordered(seed.0 ^ (position as u64) << 8 ^ number)
+                        .unwrap(),
+                };
+                let name = format!(
+                    "seed {seed}, cut {position} of {}, state {number}",
+                    changes.len()
+                );
+                let state: Arc<dyn BlockDevice> = Arc::new(state);
+                for _ in 0..2 {
+                    // The second time, after lost clusters were freed.
+                    let disk = Overlay::open(Arc::clone(&state), Arc::clone(&base));
+                    let disk = disk.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    assert_allowed(&read_all(&disk), &content, &operations, position, &name);
+                    disk.flush().unwrap();
+                }
+                states += 1;
+            }
+        }
+    }
+    assert!(states > 500, "{states}");
+}
+
+#[test]
+fn failed_write_leaves_the_disk_as_it_was_and_can_be_repeated() {
+    let mut random = Random::new(Seed::announced(0x0E03));
+    let content = base_content(&mut random);
+    let base = base(&content);
+    let file = created(&*base);
+    let (mut failures, mut reopened) = (0, 0);
+    for call in 0..40 {
+        let faulty = Arc::new(FaultyDevice::new(Arc::new(file.clone())).fail_write(call));
+        let mut disk = Overlay::open(Arc::clone(&faulty) as _, Arc::clone(&base)).unwrap();
+        let mut model = content.clone();
+        for step in 0..6 {
+            let bytes = vec![step; 9000];
+            let start = usize::from(step) * 90_000;
+            let is_written = disk.write_at(&bytes, start as u64).is_ok();
+            if !is_written {
+                failures += 1;
+                assert!(read_all(&disk) == model);
+                disk.write_at(&bytes, start as u64).unwrap();
+            }
+            model[start..start + bytes.len()].copy_from_slice(&bytes);
+            if disk.flush().is_err() {
+                failures += 1;
+                // What precedes the flush of the file can be repeated.
+                if disk.flush().is_ok() {
+                    continue;
+                }
+                // Otherwise, what the file has is unknown, so the overlay must be opened again.
+                reopened += 1;
+                assert!(disk.write_at(&[1], 0).is_err());
+                drop(disk);
+                disk = Overlay::open(Arc::clone(&faulty) as _, Arc::clone(&base)).unwrap();
+                for earlier in 0..=step {
+                    let start = usize::from(earlier) * 90_000;
+                    disk.write_at(&[earlier; 9000], start as u64).unwrap();
+                }
+                assert!(read_all(&disk) == model);
+            }
+        }
+        assert!(read_all(&disk) == model);
+        disk.flush().unwrap();
+        drop(disk);
+        let disk = Overlay::open(Arc::clone(&faulty) as _, Arc::clone(&base)).unwrap();
+        assert!(read_all(&disk) == model);
+    }
+    assert!(failures > reopened && reopened > 5, "{failures} {reopened}");
+}
+
+#[test]
+fn threads_write_different_parts_of_one_subcluster() {
+    const THREADS: usize = 8;
+    let content = vec![1; DISK_LEN];
+    let base = base(&content);
+    let file = Arc::new(created(&*base));
+    let disk = Overlay::open(file, base).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let disk = &disk;
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let at = round * 4 * KIB + thread * 512;
+                    disk.write_at(&[7; 512], at as u64).unwrap();
+                }
+            });
+        }
+    });
+    let mut expected = content;
+    expected[..400 * KIB].fill(7);
+    assert!(read_all(&disk) == expected);
+}
+
+#[test]
+fn each_gib_of_a_large_disk_has_its_own_table() {
+    const SIZE_BYTES: u64 = (3 << 30) + 512;
+    let base: Arc<dyn BlockDevice> = Arc::new(OverlayDevice::zeros(SIZE_BYTES));
+    let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
+    let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+    let disk = open();
+    // At the start, across the ends of two tables, and at the end.
+    let starts = [0, (1 << 30) - 2000, (2 << 30) - 100_000, SIZE_BYTES - 5000];
+    for (number, start) in (1..).zip(starts) {
+        disk.write_at(&[number; 5000], start).unwrap();
+        if number % 2 == 0 {
+            disk.flush().unwrap();
+        }
+    }
+    let check = |disk: &Overlay| {
+        for (number, start) in (1_u8..).zip(starts) {
+            let mut bytes = [0; 5000];
+            disk.read_at(&mut bytes, start).unwrap();
+            assert_eq!(bytes, [number; 5000]);
+        }
+        let ranges = disk.changes();
+        assert_eq!(ranges.len(), starts.len());
+        for (range, start) in ranges.iter().zip(starts) {
+            assert!(
+                range.start <= start
+                    && start + 5000 <= range.end
+                    && range.end - range.start <= 12288
+            );
+        }
+    };
+    check(&disk);
+    disk.flush().unwrap();
+    drop(disk);
+    check(&open());
+}
+
+#[test]
+fn other_base_is_refused() {
+    let content = vec![1; DISK_LEN];
+    let file: Arc<dyn BlockDevice> = Arc::new(created(&*base(&content)));
+    let mut other = content.clone();
+    other[1500] = 2;
+    let longer = vec![1; DISK_LEN + 512];
+    for (other, is_same) in [(&content, true), (&other, false), (&longer, false)] {
+        let opened = Overlay::open(Arc::clone(&file), base(other));
+        match opened {
+            Ok(_) => assert!(is_same),
+            Err(error) => {
+                assert!(
+                    !is_same && matches!(error, OverlayError::OtherBase { .. }),
+                    "{error}"
+                );
+            }
+        }
+    }
+    let raw = base(&content);
+    let refused = Overlay::open(Arc::clone(&raw), raw);
+    assert!(matches!(refused, Err(OverlayError::NotOverlay)));
+}
+
+#[test]
+fn overlay_with_a_begun_commit_can_only_be_committed() {
+    let content = vec![1; DISK_LEN];
+    let base = base(&content);
+    let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
+    let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base));
+    let commit = |name: &[u8]| Overlay::begin_commit(&file, Arc::clone(&base), name);
+    let disk = open().unwrap();
+    disk.write_at(&[7; 512], 2048).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+    drop(commit(b"/base").unwrap());
+    assert!(matches!(open(), Err(OverlayError::Committing)));
+    // The base has a part of the changes.
+    base.write_at(&[7; 256], 2048).unwrap();
+    assert!(matches!(commit(b"/other"), Err(OverlayError::Committing)));
+    let disk = commit(b"/base").unwrap();
+    assert_eq!(disk.changes(), vec![0..4096]);
+    assert_eq!(read_all(&disk)[2048..2560], [7; 512]);
+    disk.finish_commit().unwrap();
+    drop(disk);
+    assert!(matches!(open(), Err(OverlayError::Committed)));
+    assert!(matches!(commit(b"/base"), Err(OverlayError::Committed)));
+}
+
+#[test]
+fn tables_that_refer_to_a_cluster_twice_or_outside_are_refused() {
+    let content = vec![1; DISK_LEN];
+    let base = base(&content);
+    let file = Arc::new(created(&*base));
+    let disk = Overlay::open(Arc::clone(&file) as _, Arc::clone(&base)).unwrap();
+    disk.write_at(&[7; 4096], 0).unwrap();
+    disk.write_at(&[7; 4096], 300_000).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        file.read_at(&mut bytes, at).unwrap();
+        u64::from_be_bytes(bytes)
+    };
+    // The L1 table is the third cluster.
+    let (cluster, reference) = (128 << 10, 1 << 63);
+    let table = word(2 * cluster) ^ reference;
+    let data = word(table) ^ reference;
+    for (at, value) in [
+        (table + 32, data),
+        (table + 32, table),
+        (table + 32, 0),
+        (table + 32, data + 512),
+        (table + 32, 1 << 50),
+        (2 * cluster, data),
+        (2 * cluster, 1 << 50),
+    ] {
+        let damaged = OverlayDevice::clone(&file);
+        let value: u64 = value;
+        let value = if value == 0 { 0 } else { value | reference };
+        damaged.write_at(&value.to_be_bytes(), at).unwrap();
+        let opened = Overlay::open(Arc::new(damaged), Arc::clone(&base));
+        let is_empty_entry_with_subclusters = value == 0;
+        match opened {
+            Err(OverlayError::Damaged(_) | OverlayError::Device(_)) => {}
+            other => panic!("{at}, {value:#x}, {is_empty_entry_with_subclusters}: {other:?}"),
+        }
+    }
+}
+
+/// Opens the overlay at `path` on the raw image at `base`, and creates it if it does not exist.
+fn open_files(path: &Path, base: &Path) -> Overlay {
+    let base_device: Arc<dyn BlockDevice> =
+        Arc::new(FileDevice::open(base, FileRange::default()).unwrap());
+    let is_new = !path.exists();
+    if is_new {
+        fs::write(path, []).unwrap();
+    }
+    let max_bytes = Overlay::max_file_bytes(base_device.size_bytes()).unwrap();
+    let file = Arc::new(FileDevice::open_growing(path, max_bytes).unwrap());
+    if is_new {
+        let name = base.to_str().unwrap().as_bytes().to_vec();
+        Overlay::create(&*file, &*base_device, name, "raw".to_owned()).unwrap();
+    }
+    Overlay::open(file, base_device).unwrap()
+}
+
+fn check(path: &Path) {
+    Tool::new("qemu-img")
+        .args(["check", "-q"])
+        .arg(path)
+        .run()
+        .unwrap();
+}
+
+#[test]
+fn qemu_reads_the_overlay_and_finds_no_error() {
+    if skip(QEMU) {
+        return;
+    }
+    let mut random = Random::new(Seed::announced(0x0E04));
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["base.img", "changes.qcow2", "converted"].map(|name| dir.path().join(name));
+    let [base, path, converted] = &paths;
+    let mut model = base_content(&mut random);
+    fs::write(base, &model).unwrap();
+    for _ in 0..5 {
+        let disk = open_files(path, base);
+        for _ in 0..10 {
+            let range = any_range(&mut random, 100 * KIB);
+            let mut bytes = vec![0; range.len()];
+            random.fill(&mut bytes);
+            write(&disk, &mut random, &bytes, range.start);
+            model[range].copy_from_slice(&bytes);
+        }
+        disk.flush().unwrap();
+        drop(disk);
+        check(path);
+        let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
+        convert.arg(path).arg(converted).run().unwrap();
+        assert!(fs::read(converted).unwrap() == model);
+    }
+    // Once another program has written to it, Larder refuses it.
+    let write = Tool::new("qemu-io").args(["-c", "write -P 7 0 64k"]);
+    write.arg(path).run().unwrap();
+    let file = Arc::new(FileDevice::open(path, FileRange::default()).unwrap());
+    let base = Arc::new(FileDevice::open(base, FileRange::default()).unwrap());
+    let refused = Overlay::open(file, base);
+    assert!(matches!(refused, Err(OverlayError::Foreign)), "{refused:?}");
+}
+
+#[test]
+fn clusters_lost_at_a_power_cut_are_freed() {
+    if skip(QEMU) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [base, path] = ["base.img", "changes.qcow2"].map(|name| dir.path().join(name));
+    fs::write(&base, vec![1; DISK_LEN]).unwrap();
+    let disk = open_files(&path, &base);
+    disk.write_at(&[7; 4096], 0).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+    // The count of a cluster to which no table refers: the sixth and later ones are not fixed.
+    let mut bytes = fs::read(&path).unwrap();
+    let counts = 3 * 128 * KIB;
+    bytes[counts + 2 * 9 + 1] = 1;
+    bytes.resize(10 * 128 * KIB, 0);
+    fs::write(&path, &bytes).unwrap();
+    let leaky = Tool::new("qemu-img").args(["check", "-q"]).arg(&path).run();
+    assert!(leaky.is_err());
+    open_files(&path, &base).flush().unwrap();
+    check(&path);
+}
+
+/// The file of an overlay with some changes. Its base is zero.
+static CHANGED: LazyLock<OverlayDevice> = LazyLock::new(|| {
+    let base = base(&vec![0; DISK_LEN]);
+    let file = Arc::new(created(&*base));
+    let disk = Overlay::open(Arc::clone(&file) as _, base).unwrap();
+    for start in [0, 5000, 200 * KIB, 400 * KIB] {
+        disk.write_at(&[7; 9000], start as u64).unwrap();
+    }
+    disk.flush().unwrap();
+    OverlayDevice::clone(&file)
+});
+
+proptest! {
+    #![proptest_config(proptest_config!(0x0E05, cases: 500))]
+
+    #[test]
+    fn damaged_overlay_works_or_fails(
+        patches in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let file = CHANGED.clone();
+        let mut bytes = vec![0; usize::try_from(file.size_bytes()).unwrap()];
+        file.read_at(&mut bytes, 0).unwrap();
+        // Tables are sparse: most bytes that matter are not zero, and content does not matter.
+        let used: Vec<usize> = (0..bytes.len()).filter(|&at| ![0, 7].contains(&bytes[at])).collect();
+        for (at, value) in patches {
+            file.write_at(&[value], used[at.index(used.len())] as u64).unwrap();
+        }
+        let base = base(&vec![0; DISK_LEN]);
+        if let Ok(disk) = Overlay::open(Arc::new(file), base) {
+            let mut read = vec![0; DISK_LEN];
+            let _ = disk.read_at(&mut read, 0);
+            let _ = disk.write_at(&read[..300 * KIB], 100);
+            let _ = disk.flush();
+            let _ = disk.changes();
+        }
+    }
+}
