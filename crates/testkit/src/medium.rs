@@ -1,9 +1,13 @@
-//! Where the image of a test is stored: in memory, or in a file with a given back end.
+//! Where the image of a test is stored: in memory, in a file with a given back end, or in an overlay.
+//!
+//! The *disk* has the image. The *store* has the bytes that survive a power cut. The two are the same, except for an overlay:
+//! its store is the file of the overlay.
 
 use crate::crash::ImageFile;
 use crate::error::{Error, Result};
 use crate::report_skipped;
 use larder_block::{BackEnd, BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
+use larder_image::{Overlay, OverlayError};
 use larder_instruments::{OVERLAY_PAGE_BYTES, OverlayDevice};
 use std::fmt;
 use std::path::Path;
@@ -20,47 +24,123 @@ pub enum Medium {
     /// A file that is opened for direct I/O. A thread that waits for a write also uses the back end, instead
     /// of a blocking call.
     DirectFile(BackEnd),
+    /// An overlay whose base has the image as it was at first. Both are in memory.
+    Overlay,
 }
 
 impl Medium {
-    /// Returns the kinds of files that this machine supports: with and without direct I/O, for both back
-    /// ends. Reports the kinds that it does not support.
+    /// Returns the kinds of storage besides memory that this machine supports: an overlay, and files with and without
+    /// direct I/O, for both back ends. Reports the kinds that it does not support.
     #[must_use]
-    pub fn files() -> Vec<Self> {
+    pub fn others() -> Vec<Self> {
         let back_ends = [BackEnd::IoUring, BackEnd::Threads];
-        let mut files = Vec::from(back_ends.map(Self::File));
-        files.extend(back_ends.map(Self::DirectFile));
+        let mut others = vec![Self::Overlay];
+        others.extend(back_ends.map(Self::File));
+        others.extend(back_ends.map(Self::DirectFile));
         let probe = OverlayDevice::new(Arc::new([0; OVERLAY_PAGE_BYTES]));
-        files.retain(|medium| match medium.store(&probe) {
+        others.retain(|medium| match medium.store(&probe) {
             Ok(_) => true,
             Err(error) => {
                 report_skipped(format!("{medium}: {error}"));
                 false
             }
         });
-        files
+        others
     }
 
-    /// Stores a copy of `content`.
+    /// Stores a copy of `disk`.
     ///
     /// # Errors
     /// Fails if the file cannot be written, or if the machine does not support the medium.
-    pub fn store(self, content: &OverlayDevice) -> Result<Stored> {
-        let base = content.clone();
+    pub fn store(self, disk: &OverlayDevice) -> Result<Stored> {
+        let store = self.store_of(disk)?;
+        Ok(self.restore(disk, &store, CountingDevice::new)?.0)
+    }
+
+    /// Returns the store with a copy of `disk`.
+    ///
+    /// # Errors
+    /// Fails if an overlay cannot be created.
+    pub fn store_of(self, disk: &OverlayDevice) -> Result<OverlayDevice> {
+        if self != Self::Overlay {
+            return Ok(disk.clone());
+        }
+        let store = Overlay::max_file_bytes(disk.size_bytes()).map(OverlayDevice::zeros);
+        let store = Arc::new(store.map_err(|error| unusable(&error))?);
+        Overlay::create(&*store, disk, b"base".to_vec(), "raw".to_owned())
+            .map_err(|error| unusable(&error))?;
+        // With its first page in the store, the place of the superblock there does not change.
+        let overlay = Overlay::open(Arc::clone(&store) as _, Arc::new(disk.clone()));
+        let overlay = overlay.map_err(|error| unusable(&error))?;
+        let mut page = [0; OVERLAY_PAGE_BYTES];
+        let written = overlay
+            .read_at(&mut page, 0)
+            .and_then(|()| overlay.write_at(&page, 0))
+            .and_then(|()| overlay.flush());
+        written.map_err(|error| Error::Inconsistent(error.to_string()))?;
+        Ok(OverlayDevice::clone(&store))
+    }
+
+    /// Opens a copy of `store`, which was [made](Medium::store_of) for `disk`, and may have changed since. `wrap` returns the
+    /// device through which the store is accessed. This device is also returned.
+    ///
+    /// # Errors
+    /// As [`Medium::store`].
+    pub fn restore<W: BlockDevice + 'static>(
+        self,
+        disk: &OverlayDevice,
+        store: &OverlayDevice,
+        wrap: impl FnOnce(Arc<dyn BlockDevice>) -> W,
+    ) -> Result<(Stored, Arc<W>)> {
         let (device, file): (Arc<dyn BlockDevice>, _) = match self {
-            Self::Memory => (Arc::new(content.clone()), None),
+            Self::Memory | Self::Overlay => (Arc::new(store.clone()), None),
             Self::File(back_end) | Self::DirectFile(back_end) => {
-                let file = ImageFile::new(content)?;
+                let file = ImageFile::new(store)?;
                 let is_direct = matches!(self, Self::DirectFile(_));
                 (open(file.path(), back_end, is_direct)?, Some(file))
             }
         };
-        Ok(Stored {
-            device: Arc::new(CountingDevice::new(device)),
-            base,
+        let wrapped = Arc::new(wrap(device));
+        let store: Arc<dyn BlockDevice> = Arc::clone(&wrapped) as _;
+        let stored = Stored {
+            device: Arc::new(CountingDevice::new(self.disk(disk, &store)?)),
+            store,
+            medium: self,
+            base: disk.clone(),
             _file: file,
-        })
+        };
+        Ok((stored, wrapped))
     }
+
+    /// Returns the disk in `store`.
+    fn disk(
+        self,
+        base: &OverlayDevice,
+        store: &Arc<dyn BlockDevice>,
+    ) -> Result<Arc<dyn BlockDevice>> {
+        if self != Self::Overlay {
+            return Ok(Arc::clone(store));
+        }
+        let overlay = Overlay::open(Arc::clone(store), Arc::new(base.clone()));
+        Ok(Arc::new(overlay.map_err(|error| unusable(&error))?))
+    }
+
+    /// Returns the content of the disk in `store`, which was made for `disk`.
+    ///
+    /// # Errors
+    /// As [`Medium::store`].
+    pub fn content(self, disk: &OverlayDevice, store: &OverlayDevice) -> Result<OverlayDevice> {
+        if self != Self::Overlay {
+            return Ok(store.clone());
+        }
+        let (stored, _) = self.restore(disk, store, CountingDevice::new)?;
+        let content = stored.content();
+        content.map_err(|error| Error::Inconsistent(error.to_string()))
+    }
+}
+
+fn unusable(error: &OverlayError) -> Error {
+    Error::Inconsistent(format!("overlay: {error}"))
 }
 
 impl fmt::Display for Medium {
@@ -69,6 +149,7 @@ impl fmt::Display for Medium {
             Self::Memory => f.write_str("memory"),
             Self::File(back_end) => write!(f, "file, {back_end}"),
             Self::DirectFile(back_end) => write!(f, "file with direct I/O, {back_end}"),
+            Self::Overlay => f.write_str("overlay"),
         }
     }
 }
@@ -94,6 +175,8 @@ fn open(path: &Path, back_end: BackEnd, is_direct: bool) -> Result<Arc<dyn Block
 #[derive(Debug)]
 pub struct Stored {
     device: Arc<CountingDevice>,
+    store: Arc<dyn BlockDevice>,
+    medium: Medium,
     /// The content when it was stored.
     base: OverlayDevice,
     _file: Option<ImageFile>,
@@ -104,6 +187,18 @@ impl Stored {
     #[must_use]
     pub fn device(&self) -> Arc<dyn BlockDevice> {
         Arc::clone(&self.device) as _
+    }
+
+    /// Opens the disk again, as after the end of the process that used it.
+    ///
+    /// # Errors
+    /// As [`Medium::store`].
+    pub fn reopened(self) -> Result<Self> {
+        let disk = self.medium.disk(&self.base, &self.store)?;
+        Ok(Self {
+            device: Arc::new(CountingDevice::new(disk)),
+            ..self
+        })
     }
 
     /// Returns the number of asynchronous requests that the device has received, which its back end performs.
@@ -146,7 +241,7 @@ mod tests {
         content.write_at(&[9; 6000], 100).unwrap();
         let expected = content.clone();
         expected.write_at(&[8; 10], 19_990).unwrap();
-        for medium in Medium::files().into_iter().chain([Medium::Memory]) {
+        for medium in Medium::others().into_iter().chain([Medium::Memory]) {
             let stored = medium.store(&content).unwrap();
             let write = (19_990, vec![8; 10]);
             larder_block::write_all(&*stored.device(), [write]).unwrap();

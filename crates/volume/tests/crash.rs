@@ -107,7 +107,7 @@ fn survive(
     println!("{name}: {breadth} workloads, {total:?}");
 
     let seed_on_files = Seed::from_environment(seed);
-    for medium in Medium::files() {
+    for medium in Medium::others() {
         let mut total = Tally::default();
         look(&start.on(medium), &WIDE, seed_on_files, &mut total);
         println!("{name}, {medium}: {total:?}");

@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
-use std::sync::Arc;
 
 const OPERATIONS: u32 = 260;
 const STATES: usize = 24;
@@ -285,7 +284,7 @@ fn survive(name: &str, seed: u64) {
     for seed in Seed::parts_from_environment(seed).take(workloads) {
         survive_workload(name, Medium::Memory, seed, STATES);
     }
-    for medium in Medium::files() {
+    for medium in Medium::others() {
         survive_workload(name, medium, Seed::from_environment(seed), STATES_ON_FILES);
     }
 }
@@ -293,10 +292,11 @@ fn survive(name: &str, seed: u64) {
 /// Cuts the power at about `states` changes of one workload.
 fn survive_workload(name: &str, medium: Medium, seed: Seed, states: usize) {
     let base = layout(name).expect("layout").base().expect("mke2fs");
-    let base = OverlayDevice::new(base);
-    let stored = medium.store(&base).expect("medium");
-    let recorder = Arc::new(RecordingDevice::new(stored.device()));
-    let volume = open(Arc::clone(&recorder) as _).expect("open");
+    let disk = OverlayDevice::new(base);
+    let store = medium.store_of(&disk).expect("store");
+    let restored = medium.restore(&disk, &store, RecordingDevice::new);
+    let (stored, recorder) = restored.expect("medium");
+    let volume = open(stored.device()).expect("open");
     let directories = [b"d0", b"d1"].map(|name| {
         let made = volume.make_dir(Ino::ROOT, name, &new_file());
         made.expect("directory").ino
@@ -324,7 +324,7 @@ fn survive_workload(name: &str, medium: Medium, seed: Seed, states: usize) {
     let changes = recorder.take_changes();
     let folder = tempfile::tempdir().expect("folder");
     let image = folder.path().join("image");
-    let mut cuts = PowerCuts::new(&base, &changes).without_tearing(0..u64::MAX);
+    let mut cuts = PowerCuts::new(&store, &changes).without_tearing(0..u64::MAX);
     let every = (changes.len() / states).max(1);
     for position in (0..=changes.len()).step_by(every) {
         let expected: Vec<&Durable> = durable
@@ -339,6 +339,7 @@ fn survive_workload(name: &str, medium: Medium, seed: Seed, states: usize) {
                     .reordered(seed.0 ^ mix((position as u64) << 8 | number))
                     .expect("state"),
             };
+            let state = medium.content(&disk, &state).expect("state");
             if let Err(what) = check(&state, &image, &expected) {
                 panic!(
                     "{name}, {medium}, seed {seed}, cut after {position} of {} changes, {number}: {what}",

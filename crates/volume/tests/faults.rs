@@ -5,14 +5,13 @@
 //! With `LARDER_CRASH=full` (`make crash`), every call to a device in memory fails in turn. Without it, only
 //! some of the calls fail. On files, some of the calls fail with each back end.
 
-use larder_block::BlockDevice;
 use larder_instruments::{FaultyDevice, OverlayDevice};
 use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
 use larder_testkit::model::Model;
 use larder_testkit::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
 use larder_testkit::{Medium, Requirement, Seed, Stored, skip, test_layouts};
 use rustix::io::Errno;
-use std::sync::Arc;
+use std::ops::Range;
 
 const OPERATIONS: usize = 300;
 const MIX: Mix = Mix {
@@ -36,35 +35,38 @@ fn excused(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::ROFS | Errno::NOSPC)
 }
 
-/// Runs the workload on a device that fails call `number`. Returns the run, the resulting image,
-/// and the number of calls.
+/// Runs the workload on a store that fails call `number`. Returns the run, the resulting image, and the numbers of the
+/// calls of the run. Earlier calls open the disk.
 fn fail_at(
     layout: &Layout,
     medium: Medium,
     operations: &[Operation],
     number: u64,
-) -> Result<(Run, Stored, u64), String> {
-    let base = layout.base().map_err(|error| error.to_string())?;
-    let image = medium.store(&OverlayDevice::new(base));
-    let image = image.map_err(|error| error.to_string())?;
+) -> Result<(Run, Stored, Range<u64>), String> {
+    let disk = layout.base().map_err(|error| error.to_string())?;
+    let disk = OverlayDevice::new(disk);
     // Half of the faults have the errno of a host file system without free space.
     let errno = if number.is_multiple_of(2) {
         Errno::IO
     } else {
         Errno::NOSPC
     };
-    let faulty = FaultyDevice::new(image.device())
-        .fail_calls(number..number.saturating_add(1))
-        .with_errno(errno);
-    let faulty = Arc::new(faulty);
-    let device: Arc<dyn BlockDevice> = Arc::clone(&faulty) as _;
+    let faulty = |device| {
+        FaultyDevice::new(device)
+            .fail_calls(number..number.saturating_add(1))
+            .with_errno(errno)
+    };
+    let restored = (medium.store_of(&disk)).and_then(|store| medium.restore(&disk, &store, faulty));
+    let (image, faulty) = restored.map_err(|error| error.to_string())?;
+    let (device, first) = (image.device(), faulty.call_count());
     let empty = Model::new(layout.rules);
     let done = run(empty, &device, operations, || 0, excused)?;
-    Ok((done, image, faulty.call_count()))
+    Ok((done, image, first..faulty.call_count()))
 }
 
 /// Recovers the file system in `image`, and compares it with the expected state.
-fn check(run: Run, image: &Stored) -> Result<(), String> {
+fn check(run: Run, image: Stored) -> Result<(), String> {
+    let image = image.reopened().map_err(|error| error.to_string())?;
     let volume = open(image.device()).map_err(|error| format!("recovering: {error}"))?;
     History::new(run).check(&volume, usize::MAX)?;
     volume
@@ -84,7 +86,7 @@ fn attempt(
 ) -> Result<(), String> {
     caught(|| {
         let (run, image, _) = fail_at(layout, medium, operations, number)?;
-        check(run, &image)
+        check(run, image)
     })
 }
 
@@ -98,7 +100,7 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let memory_calls = if is_full { u64::MAX } else { SHORT_CALLS };
     survive_on(layout, Medium::Memory, seed, &operations, memory_calls);
-    for medium in Medium::files() {
+    for medium in Medium::others() {
         survive_on(layout, medium, seed, &operations, FILE_CALLS);
     }
 }
@@ -113,8 +115,8 @@ fn survive_on(layout: &Layout, medium: Medium, seed: Seed, operations: &[Operati
         "the back end performed no request"
     );
     // The step is odd, so that the selected calls include reads, writes and flushes.
-    let step = (calls / count) | 1;
-    for call in (0..calls).step_by(usize::try_from(step).unwrap()) {
+    let step = ((calls.end - calls.start) / count) | 1;
+    for call in calls.clone().step_by(usize::try_from(step).unwrap()) {
         let Err(what) = attempt(layout, medium, operations, call) else {
             continue;
         };
@@ -123,11 +125,11 @@ fn survive_on(layout: &Layout, medium: Medium, seed: Seed, operations: &[Operati
                 .is_err_and(|other| kind_of_failure(&other) == kind_of_failure(&what))
         });
         panic!(
-            "{name}, {medium}, seed {seed}, call {call} of {calls} failed: {what}\nsmallest sequence:\n{}",
+            "{name}, {medium}, seed {seed}, call {call} of {calls:?} failed: {what}\nsmallest sequence:\n{}",
             Listing(&smallest)
         );
     }
-    println!("{name}, {medium}: {calls} calls, one in {step} failed");
+    println!("{name}, {medium}: calls {calls:?}, one in {step} failed");
 }
 
 test_layouts! {

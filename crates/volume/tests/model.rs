@@ -164,7 +164,7 @@ fn follow_with_caches(name: &str, seed: u64, mix: Mix, cache_size_bytes: u64) {
     let sequences =
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let on_memory = std::iter::repeat_n(Medium::Memory, sequences);
-    let media: Vec<_> = on_memory.chain(Medium::files()).collect();
+    let media: Vec<_> = on_memory.chain(Medium::others()).collect();
     // If the environment sets a seed, each medium runs the sequence of that seed.
     let mut seeds = Seed::parts_from_environment(seed);
     let mut seed = Seed(seed);

@@ -8,13 +8,14 @@ use super::{History, ImageFile, Start, open, run};
 use crate::Medium;
 use crate::operation::{Listing, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
-use larder_block::BlockDevice;
+use larder_block::{BlockDevice, CountingDevice};
 use larder_ext4::ondisk::superblock::Superblock;
-use larder_instruments::{ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_instruments::{
+    ChangeRecord, OVERLAY_PAGE_BYTES, OverlayDevice, PowerCuts, RecordingDevice,
+};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -85,14 +86,23 @@ impl Tally {
     }
 }
 
-/// Returns the range of the superblock of the file system on `device`, in bytes, if torn writes of the
-/// superblock must be excluded, and otherwise an empty range. The fields that change and the checksum are in
-/// different sectors. If only one of these is written, the checksum is wrong, and recovery needs a backup of
-/// the superblock. A file system with a single group has no backup.
-fn untorn(device: &OverlayDevice) -> Range<u64> {
-    let is_alone = Superblock::read(device)
-        .is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
-    if is_alone { 1024..2048 } else { 0..0 }
+/// Returns the range of `store` with the superblock of `disk`, in bytes, if torn writes of the superblock must be excluded,
+/// and otherwise an empty range. The fields that change and the checksum are in different sectors. If only one of these is
+/// written, the checksum is wrong, and recovery needs a backup of the superblock. A file system with a single group has no
+/// backup.
+fn untorn(disk: &OverlayDevice, store: &OverlayDevice) -> Range<u64> {
+    let is_alone =
+        Superblock::read(disk).is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
+    let page_at = |device: &OverlayDevice, at_bytes: u64| {
+        let mut page = [0; OVERLAY_PAGE_BYTES];
+        device.read_at(&mut page, at_bytes).is_ok().then_some(page)
+    };
+    let first = page_at(disk, 0);
+    let mut pages = (0..store.size_bytes()).step_by(OVERLAY_PAGE_BYTES);
+    match pages.find(|&at_bytes| is_alone && page_at(store, at_bytes) == first) {
+        Some(at_bytes) => at_bytes + 1024..at_bytes + 2048,
+        None => 0..0,
+    }
 }
 
 /// A state that failed the examination.
@@ -128,10 +138,14 @@ impl fmt::Display for Failure {
 pub struct Recording {
     /// The run, prepared for comparisons.
     pub history: History,
-    /// The changes of the device, in the order in which they returned.
+    /// The changes of the store, in the order in which they returned.
     pub changes: Vec<ChangeRecord>,
-    /// The device before the workload.
-    pub base: OverlayDevice,
+    /// The disk before the workload.
+    pub disk: OverlayDevice,
+    /// The store of the disk before the workload.
+    pub store: OverlayDevice,
+    /// The bytes of the store that are written as a whole.
+    untorn: Range<u64>,
     /// Where the image was stored.
     pub medium: Medium,
     /// The number of requests to the device.
@@ -144,10 +158,11 @@ pub struct Recording {
 /// Returns the difference between the volume and the model, the message of a panic, or an error of the
 /// medium.
 pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, String> {
-    let base = start.device.clone();
-    let stored = (start.medium.store(&base)).map_err(|error| error.to_string())?;
-    let recorder = Arc::new(RecordingDevice::new(stored.device()));
-    let device: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
+    let disk = start.device.clone();
+    let store = (start.medium.store_of(&disk)).map_err(|error| error.to_string())?;
+    let restored = start.medium.restore(&disk, &store, RecordingDevice::new);
+    let (stored, recorder) = restored.map_err(|error| error.to_string())?;
+    let device = stored.device();
     let performed = caught(|| {
         let full = |errno| errno == rustix::io::Errno::NOSPC;
         run(
@@ -161,7 +176,9 @@ pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, Stri
     Ok(Recording {
         history: History::new(performed),
         changes: recorder.take_changes(),
-        base,
+        untorn: untorn(&disk, &store),
+        disk,
+        store,
         medium: start.medium,
         requests: stored.request_count(),
     })
@@ -241,7 +258,7 @@ impl Surveyor<'_> {
             reordering,
             what,
         };
-        let image = match ImageFile::new(&recording.base) {
+        let image = match ImageFile::new(&recording.disk) {
             Ok(image) => image,
             Err(error) => return (Tally::default(), Some(failed(0, None, error.to_string()))),
         };
@@ -251,8 +268,8 @@ impl Surveyor<'_> {
             image,
             tally: Tally::default(),
         };
-        let mut cuts = PowerCuts::new(&recording.base, &recording.changes)
-            .without_tearing(untorn(&recording.base));
+        let mut cuts = PowerCuts::new(&recording.store, &recording.changes)
+            .without_tearing(recording.untorn.clone());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(&position) = positions.get(at) else {
@@ -285,16 +302,21 @@ impl Surveyor<'_> {
         (surveyor.tally, None)
     }
 
-    /// Examines `state`, the content of the device after a power cut at `position`. `number` is the number of
+    /// Examines `state`, the content of the store after a power cut at `position`. `number` is the number of
     /// the state in the survey, from 1 on. It determines which checks of the plan are due.
     fn state(&mut self, state: &OverlayDevice, position: usize, number: u64) -> Result<(), String> {
         let is_due = |every: u64| every != 0 && number.is_multiple_of(every);
         self.tally.states += 1;
-        let history = &self.recording.history;
-        let stored = (self.recording.medium.store(state)).map_err(|error| error.to_string())?;
-        let recorder = Arc::new(RecordingDevice::new(stored.device()));
-        let volume = open(Arc::clone(&recorder) as _)
-            .map_err(|error| format!("cannot open the volume: {error}"))?;
+        let Recording {
+            history,
+            medium,
+            disk,
+            ..
+        } = self.recording;
+        let restored = medium.restore(disk, state, RecordingDevice::new);
+        let (stored, recorder) = restored.map_err(|error| error.to_string())?;
+        let volume =
+            open(stored.device()).map_err(|error| format!("cannot open the volume: {error}"))?;
         let found = history.check(&volume, position)?;
         let closed = volume.close();
         closed.map_err(|error| format!("cannot close the volume: {error}"))?;
@@ -311,8 +333,12 @@ impl Surveyor<'_> {
         }
         // If the superblock is torn, e2fsck repairs it, too. `ImageFile::replay` would return this repair as
         // an error.
-        if is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
-            self.replay(state, position)?;
+        if is_due(self.plan.replay_every) {
+            let content = medium.content(disk, state);
+            let content = content.map_err(|error| error.to_string())?;
+            if Superblock::read(&content).is_ok() {
+                self.replay(&content, position)?;
+            }
         }
         Ok(())
     }
@@ -330,20 +356,31 @@ impl Surveyor<'_> {
         self.tally.again += 1;
         let chosen = mix(number);
         let count = changes.len() as u64 + 1;
-        let mut cuts = PowerCuts::new(state, changes).without_tearing(untorn(&self.recording.base));
+        let Recording {
+            history,
+            medium,
+            disk,
+            untorn,
+            ..
+        } = self.recording;
+        let mut cuts = PowerCuts::new(state, changes).without_tearing(untorn.clone());
         let again = cuts
             .advance_to(usize::try_from(chosen % count).unwrap_or(0))
-            .and_then(|()| cuts.reordered(chosen));
-        let again = Arc::new(again.map_err(|error| error.to_string())?);
+            .and_then(|()| cuts.reordered(chosen))
+            .map_err(|error| error.to_string())?;
         let failed = |what: String| format!("after a second recovery: {what}");
-        let volume = open(Arc::clone(&again) as _).map_err(|error| failed(error.to_string()))?;
-        self.recording
-            .history
-            .check(&volume, position)
-            .map_err(failed)?;
+        let on_memory = match medium {
+            Medium::Overlay => Medium::Overlay,
+            _ => Medium::Memory,
+        };
+        let restored = on_memory.restore(disk, &again, CountingDevice::new);
+        let (stored, _) = restored.map_err(|error| failed(error.to_string()))?;
+        let volume = open(stored.device()).map_err(|error| failed(error.to_string()))?;
+        history.check(&volume, position).map_err(failed)?;
         volume.close().map_err(|error| failed(error.to_string()))?;
         drop(volume);
-        let shown = self.image.show(&again);
+        let recovered = stored.content().map_err(|error| error.to_string())?;
+        let shown = self.image.show(&recovered);
         let checked = shown.and_then(|()| self.image.check());
         checked.map_err(|error| failed(error.to_string()))
     }
