@@ -7,7 +7,9 @@ use larder_block::BlockDevice;
 use larder_cli::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 use larder_remote::disk_cache::{self, CacheDir};
 use larder_remote::profile::{self, Location, Recorder};
-use larder_remote::{CacheOptions, ContentDigest, Error, ImageUrl, RemoteDevice, RemoteOptions};
+use larder_remote::{
+    CacheOptions, ContentDigest, Error, ImageUrl, RemoteDevice, RemoteOptions, UploadOptions,
+};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -73,6 +75,22 @@ impl RemoteImages for Images {
         let device = open(url, options(args)?, args)?;
         let packed = device.write_pack(output);
         packed.map_err(|why| cannot_write(output, &why))
+    }
+
+    fn upload(
+        &self,
+        url: &str,
+        args: &RemoteArgs,
+        content: &dyn BlockDevice,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), RemoteFailure> {
+        let url = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
+        let options = UploadOptions {
+            endpoint: args.endpoint.as_deref(),
+            anonymous: args.anonymous,
+        };
+        let uploaded = larder_remote::upload(&url, options, content, progress);
+        uploaded.map_err(|error| failure(&url.to_string(), &error))
     }
 
     fn list_cache(&self, directory: Option<&Path>) -> Result<Vec<CachedImage>, RemoteFailure> {
@@ -257,6 +275,9 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
         Error::NoCredentials(_) => Some("give credentials, or use --anonymous for a public object"),
         Error::Certificate(_) => {
             Some("if you trust the server, name the certificate of its authority in SSL_CERT_FILE")
+        }
+        Error::Exists => {
+            Some("choose another name, or remove the object with the tools of the server")
         }
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {

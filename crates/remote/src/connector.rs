@@ -13,9 +13,9 @@ use bytes::Bytes;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
-use object_store::{ClientConfigKey, ClientOptions, HeaderMap};
-use reqwest::StatusCode;
+use object_store::{ClientConfigKey, ClientOptions, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
+use reqwest::{Method, StatusCode};
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// An attempt fails if no byte arrives for this time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for uploads. It includes the time in which the request is sent.
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
 /// The name of the program in requests.
@@ -36,7 +38,12 @@ pub(crate) struct Connector {
     pub(crate) follows_to_other_hosts: bool,
     /// Whether requests use the proxies that the variables of the environment name.
     pub(crate) uses_proxies: bool,
+    /// The header of requests that complete an upload in parts. `object_store` has no conditional uploads in parts.
+    pub(crate) completion: Option<Completion>,
 }
+
+/// The name and the value of a header with which an upload in parts fails if the object exists.
+pub(crate) type Completion = (&'static str, &'static str);
 
 impl Connector {
     /// Returns the connector for servers whose requests are signed. It does not follow redirects to other hosts,
@@ -46,6 +53,7 @@ impl Connector {
             headers: HeaderMap::new(),
             follows_to_other_hosts: false,
             uses_proxies: true,
+            completion: None,
         }
     }
 
@@ -86,7 +94,10 @@ impl HttpConnector for Connector {
             .user_agent(USER_AGENT)
             .default_headers(self.headers.clone())
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(STALL_TIMEOUT)
+            .read_timeout(match self.completion {
+                Some(_) => UPLOAD_TIMEOUT,
+                None => STALL_TIMEOUT,
+            })
             .http1_only();
         let client = if self.uses_proxies {
             client
@@ -99,19 +110,37 @@ impl HttpConnector for Connector {
                 store: "HTTP",
                 source: Box::new(error),
             })?;
-        Ok(HttpClient::new(Checked(client)))
+        Ok(HttpClient::new(Checked {
+            client,
+            completion: self.completion,
+        }))
     }
 }
 
 /// A client whose replies are [checked].
 #[derive(Debug)]
-struct Checked(reqwest::Client);
+struct Checked {
+    client: reqwest::Client,
+    completion: Option<Completion>,
+}
 
 #[async_trait]
 impl HttpService for Checked {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        checked(self.0.call(request).await?)
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if let Some((name, value)) = self.completion
+            && completes_upload(&request)
+        {
+            let value = HeaderValue::from_static(value);
+            request.headers_mut().insert(name, value);
+        }
+        checked(self.client.call(request).await?)
     }
+}
+
+/// Returns whether `request` completes an upload in parts.
+fn completes_upload(request: &HttpRequest) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    request.method() == Method::POST && query.split('&').any(|part| part.starts_with("uploadId="))
 }
 
 /// Returns `reply`, without its body if it reports an error.

@@ -118,6 +118,7 @@ impl RemoteDevice {
         let store_options = StoreOptions {
             endpoint: options.endpoint.as_deref(),
             anonymous: options.anonymous,
+            creates: false,
         };
         let store::Opened {
             store,
@@ -228,7 +229,7 @@ impl RemoteDevice {
     }
 }
 
-fn start_runtime() -> Result<Runtime> {
+pub(crate) fn start_runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("larder-remote")
@@ -312,6 +313,13 @@ fn first_replies(
 impl BlockDevice for RemoteDevice {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// The version of the object, in one line.
+    fn content_version(&self) -> Option<String> {
+        let version = self.version();
+        let is_known = version.is_known();
+        is_known.then(|| version.to_text().replace('\n', " "))
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {

@@ -93,6 +93,18 @@ pub enum Error {
     /// The disk cache cannot be used.
     #[error("{0}")]
     Cache(String),
+    /// The object to be uploaded exists.
+    #[error("the object exists, and is not replaced")]
+    Exists,
+    /// Objects are uploaded only to S3.
+    #[error("an image can be uploaded only to an s3:// URL")]
+    NoUpload,
+    /// The content to be uploaded cannot be read.
+    #[error("cannot read the content: {0}")]
+    Content(String),
+    /// An upload failed.
+    #[error("the upload failed: {0}")]
+    Upload(Failure),
     /// The last attempt failed, and no time is left for another one.
     #[error("no request was successful (time limit: {0:?}); the last failure: {1}")]
     Deadline(Duration, Failure),

@@ -53,6 +53,7 @@ mod stream;
 mod units;
 #[cfg(any(test, fuzzing))]
 mod untrusted;
+mod upload;
 mod urgency;
 mod url;
 
@@ -66,4 +67,5 @@ pub use known::UNIT_BYTES;
 pub use object::Version;
 #[cfg(fuzzing)]
 pub use untrusted::{REQUESTED, read_reply};
+pub use upload::{UploadOptions, upload};
 pub use url::ImageUrl;

@@ -1,7 +1,7 @@
 //! Clients for the kinds of servers.
 
 use crate::aws::{self, Profile, Variables};
-use crate::connector::Connector;
+use crate::connector::{Completion, Connector};
 use crate::{Error, ImageUrl, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -20,6 +20,8 @@ const DEFAULT_REGION: &str = "us-east-1";
 pub(crate) struct StoreOptions<'o> {
     pub(crate) endpoint: Option<&'o str>,
     pub(crate) anonymous: bool,
+    /// Whether a new object is uploaded. An upload fails if the object exists.
+    pub(crate) creates: bool,
 }
 
 /// A client for the server of an image.
@@ -83,6 +85,15 @@ fn client(allows_http: bool) -> ClientOptions {
     ClientOptions::new().with_allow_http(allows_http)
 }
 
+/// Returns whether requests are repeated by the client: only those of an upload.
+fn retry(options: &StoreOptions<'_>) -> RetryConfig {
+    if options.creates {
+        RetryConfig::default()
+    } else {
+        no_retry()
+    }
+}
+
 fn is_http(endpoint: Option<&str>) -> bool {
     endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"))
 }
@@ -104,6 +115,7 @@ fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
             headers,
             follows_to_other_hosts: true,
             uses_proxies: true,
+            completion: None,
         })
         .with_client_options(client(allows_http))
         .with_retry(no_retry())
@@ -130,13 +142,16 @@ fn basic_authorization(url: &Url) -> HeaderValue {
 /// Builds the client of a store whose requests are signed. This is a macro because the builders have the same
 /// methods, but no trait in common.
 macro_rules! signed_client {
-    ($builder:expr, $url:expr, $options:expr, $endpoint:expr, $server:expr, $user:expr) => {{
+    ($builder:expr, $url:expr, $options:expr, $completion:expr, $endpoint:expr, $server:expr, $user:expr) => {{
         let store = $builder
             .with_url(bucket($url))
             .with_skip_signature($options.anonymous)
             .with_client_options(client(is_http($endpoint.as_deref())))
-            .with_http_connector(Connector::signed())
-            .with_retry(no_retry())
+            .with_http_connector(Connector {
+                completion: $completion.filter(|_| $options.creates),
+                ..Connector::signed()
+            })
+            .with_retry(retry($options))
             .build()
             .map_err(|error| settings(&error))?;
         Ok(Client {
@@ -189,7 +204,8 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     }
     let server = endpoint.clone().unwrap_or_default();
-    signed_client!(builder, url, options, endpoint, server, user)
+    let completion = Some(("if-none-match", "*"));
+    signed_client!(builder, url, options, completion, endpoint, server, user)
 }
 
 fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -204,7 +220,8 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         builder = builder.with_base_url(endpoint);
     }
     let server = endpoint.clone().unwrap_or_default();
-    signed_client!(builder, url, options, endpoint, server, user)
+    let completion = None::<Completion>;
+    signed_client!(builder, url, options, completion, endpoint, server, user)
 }
 
 fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -222,7 +239,8 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
     let server = [endpoint.clone(), emulator, account].map(Option::unwrap_or_default);
     let server = server.join("\n");
-    signed_client!(builder, url, options, endpoint, server, user)
+    let completion = None::<Completion>;
+    signed_client!(builder, url, options, completion, endpoint, server, user)
 }
 
 /// Returns the name of the user whose credentials are sent, or an empty name if requests are anonymous.
