@@ -4,6 +4,7 @@ mod cache;
 mod change;
 mod fuse2fs;
 mod image;
+mod overlay;
 mod profile;
 mod top;
 
@@ -22,6 +23,9 @@ pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
+pub(crate) use overlay::{
+    OverlayArgs, OverlayCommand, OverlayCommitArgs, OverlayDiffArgs, OverlayDiscardArgs,
+};
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use top::TopArgs;
 
@@ -62,6 +66,7 @@ pub(crate) enum Command {
     Info(InfoArgs),
     Stats(StatsArgs),
     Top(TopArgs),
+    Overlay(OverlayArgs),
     Cache(CacheArgs),
     Profile(ProfileArgs),
     Fuse2fs(Fuse2fsArgs),
@@ -84,7 +89,10 @@ pub(crate) struct LabArgs {
 ///
 /// By default, the image is mounted read-write, which requires exclusive access: if the image is in
 /// use, the mount fails. If the image cannot be written for another reason, such as its permissions,
-/// it is mounted read-only, with a warning. An image at a URL is always mounted read-only.
+/// it is mounted read-only, with a warning. An image at a URL is mounted read-only.
+///
+/// With --overlay FILE, any image can be mounted read-write: the changes are kept in FILE, and several mounts with
+/// different files can share the image. larder overlay shows, applies or removes the changes.
 ///
 /// A read-only mount never writes to the image. If the journal needs recovery, larder replays it in
 /// memory, unless --noload is given.
@@ -95,9 +103,10 @@ wins. If a flag contradicts a mount option, the flag wins. There are three
 exceptions: noload always wins over rw, allow_other over allow_root, and
 direct_io over writeback_cache. The mount options offset= and partition=
 cannot be used together.
-  offset=, partition=, cache_size=, readahead=, readahead_max=,
-  threads=, transport=, fsname=, subtype=, metrics=, endpoint=,
-  cache_dir=, cache_disk_size=, profile=, profile_record=, sha256=,
+  offset=, partition=, overlay=, cache_size=, readahead=,
+  readahead_max=, threads=, transport=, fsname=, subtype=, metrics=,
+  endpoint=, cache_dir=, cache_disk_size=, profile=,
+  profile_record=, sha256=,
   direct_io, direct_device, allow_other, allow_root, nonempty,
   anonymous, allow_unversioned, offline
         same as the flags with these names; for example, cache_size=
@@ -127,7 +136,7 @@ cannot be used together.
         fails if the image cannot be written. mount(8) always passes
         rw, so with mount -t larder, rw has no effect.
         [default: rw; if the image cannot be written, ro with a
-        warning; ro for an image at a URL]
+        warning; ro for an image at a URL, unless overlay= is given]
   commit=SECONDS
         interval between journal commits [default: 5; 0 means 5;
         maximum: 86400]
@@ -253,6 +262,7 @@ larder+page=rbtree.
 Examples:
   larder mount disk.img /mnt/disk
   larder mount -o ro disk.img /mnt/disk
+  larder mount --overlay changes.qcow2 disk.img /mnt/disk
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
   larder mount -o direct_io,readahead=modern disk.img /mnt/disk

@@ -67,6 +67,7 @@ const VALUED: &[&str] = &[
     "subtype",
     "offset",
     "partition",
+    "overlay",
     "cache_size",
     "readahead",
     "readahead_max",
@@ -133,6 +134,8 @@ pub(crate) struct Options {
     pub access: Option<Access>,
     /// The number of the partition that is mounted, if it was given.
     pub partition: Option<u32>,
+    /// The file with the changes of the image, if they are not in the image.
+    pub overlay: Option<PathBuf>,
     /// How an image at a URL is accessed.
     pub remote: RemoteArgs,
 }
@@ -152,6 +155,9 @@ impl Options {
         if args.volume.partition.is_some() {
             options.partition = args.volume.partition;
             options.volume.offset_bytes = 0;
+        }
+        if args.volume.overlay.is_some() {
+            options.overlay.clone_from(&args.volume.overlay);
         }
         apply_remote(&mut options.remote, &args.volume.remote);
         let policy = args.readahead.map(|policy| policy.to_string());
@@ -280,6 +286,7 @@ impl Options {
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
             "partition" => self.partition = Some(named(key, value)?),
+            "overlay" => self.overlay = Some(value.into()),
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
             "readahead" => {
                 self.volume.readahead = named::<PolicyName>(key, value)?.to_string();

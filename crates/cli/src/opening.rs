@@ -10,6 +10,7 @@ use crate::contents;
 use crate::failure::{self, Access};
 use crate::holder::is_ending;
 use crate::mount_options;
+use crate::overlay;
 use crate::remote::{self, RemoteArgs, RemoteSettings};
 use larder::{OpenOptions, Volume};
 use larder_block::{
@@ -44,6 +45,8 @@ pub(crate) struct Source<'a> {
     pub image: &'a Path,
     /// The number of the requested partition.
     pub partition: Option<u32>,
+    /// The file with the changes of the image, if they are not in the image.
+    pub overlay: Option<&'a Path>,
     /// How an image at a URL is accessed.
     pub remote: &'a RemoteArgs,
 }
@@ -53,6 +56,7 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
         Self {
             image: &args.image,
             partition: args.volume.partition,
+            overlay: args.volume.overlay.as_deref(),
             remote: &args.volume.remote,
         }
     }
@@ -150,6 +154,15 @@ pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
     open_source(args.into(), &options).map_err(|error| error.describe(&args.image, &options))
 }
 
+/// Opens the whole disk of `args` for reading, with the changes of its overlay.
+pub(crate) fn open_disk_of(args: &ImageArgs) -> Result<Arc<dyn BlockDevice>> {
+    let options = read_options(args);
+    let opened = open_device(args.into(), &options)
+        .and_then(|(device, options)| Medium::new(args.into(), device, &options));
+    let medium = opened.map_err(|error| error.describe(&args.image, &options))?;
+    Ok(medium.device)
+}
+
 /// Returns the options for reading the image of `args`.
 fn read_options(args: &ImageArgs) -> OpenOptions {
     let mut options = mount_options::open_options(&args.volume);
@@ -167,7 +180,7 @@ pub(crate) fn open(source: Source<'_>, options: &OpenOptions) -> Result<Volume> 
 /// Opens the image of `source` with `options`. If `options` request writing and the image cannot be written, prints
 /// a warning, opens the image read-only, and changes `options` to read-only.
 pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -> Result<Volume> {
-    if remote::is_remote(source.image) {
+    if remote::is_remote(source.image) && source.overlay.is_none() {
         options.read_write = false;
         return open(source, options);
     }
@@ -195,7 +208,8 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
         source.image.display()
     ));
     let offset_bytes = offset_bytes.max(options.offset_bytes);
-    if let Some(hint) = failure::e2fsprogs_hint(&why, source.image, offset_bytes) {
+    let hint = failure::e2fsprogs_hint(&why, source.image, offset_bytes);
+    if let Some(hint) = hint.filter(|_| source.overlay.is_none()) {
         print_hint(&hint);
     }
     Ok(volume)
@@ -216,19 +230,16 @@ fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error>
 fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
     let image = source.image;
     check_profile(image, source.remote)?;
-    if remote::is_remote(image) {
-        return open_remote(source, options);
-    }
-    let file = when_free(image, || open_file(image, options))?;
-    let medium = Medium::new(source, file, options)?;
-    if medium.disk.is_some() {
+    let (device, opened_options) = open_device(source, options)?;
+    let medium = Medium::new(source, device, &opened_options)?;
+    if remote::is_remote(image) || medium.disk.is_some() || source.overlay.is_some() {
         return medium.open(source);
     }
     let contents = medium.contents;
     // The device has a lock.
     drop(medium.device);
     let content = open_found(source, options, None, contents, |options| {
-        Ok(when_free(image, || Volume::open(image, options))?)
+        Ok(when_free(image, image, || Volume::open(image, options))?)
     })?;
     Ok(Opened {
         disk: None,
@@ -251,11 +262,18 @@ fn open_file(path: &Path, options: &OpenOptions) -> larder::Result<Arc<dyn Block
     })
 }
 
-/// Opens the image of `source` at a URL.
-fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
+/// Opens the whole image of `source` for reading. Also returns the options for its volume.
+fn open_device(
+    source: Source<'_>,
+    options: &OpenOptions,
+) -> Result<(Arc<dyn BlockDevice>, OpenOptions), Error> {
     let Source { image, remote, .. } = source;
-    if options.read_write {
-        let hint = "copy the image to a local file first";
+    if !remote::is_remote(image) {
+        let file = when_free(image, image, || open_file(image, options))?;
+        return Ok((file, options.clone()));
+    }
+    if options.read_write && source.overlay.is_none() {
+        let hint = "give --overlay FILE to keep the changes in a local file";
         let message = format!(
             "image {} is not local, and cannot be written",
             image.display()
@@ -270,10 +288,11 @@ fn open_remote(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let device = remote::open(image, &settings)?;
     let mut options = options.clone();
     options.cache_size_bytes -= settings.memory_bytes;
-    Medium::new(source, device, &options)?.open(source)
+    Ok((device, options))
 }
 
-/// A whole image: a file, an object on a server, or the disk in one of these.
+/// A whole image: a file, an object on a server, or the disk in one of these; with the changes of an overlay, if there is
+/// one.
 struct Medium {
     device: Arc<dyn BlockDevice>,
     /// What the device is, if it is the disk in an image of another format.
@@ -284,7 +303,8 @@ struct Medium {
 }
 
 impl Medium {
-    /// Examines `device`, which has the image of `source`. If this is a disk image, opens the disk in it.
+    /// Examines `device`, which has the image of `source`. If this is a disk image, opens the disk in it. Adds the overlay of
+    /// `source`.
     fn new(
         source: Source<'_>,
         device: Arc<dyn BlockDevice>,
@@ -300,22 +320,38 @@ impl Medium {
             disk: None,
             options: options.clone(),
         };
-        let Contents::Other(format) = medium.contents else {
-            return Ok(medium);
-        };
-        let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
-        let disk = open_disk(Arc::clone(&medium.device), format, memory_bytes)
-            .map_err(|error| contents::unusable(source.image, format, &error))?;
-        if let Some(disk) = disk {
-            medium.disk = Some(disk.info());
-            medium.contents = contents_of(&disk);
-            medium.device = Arc::new(disk);
-            medium.options.cache_size_bytes -= memory_bytes;
+        if let Contents::Other(format) = medium.contents {
+            let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
+            let disk =
+                open_disk(Arc::clone(&medium.device), format, memory_bytes).map_err(|error| {
+                    overlay::explained(source.image, format, &medium.device, &error)
+                })?;
+            if let Some(disk) = disk {
+                medium.disk = Some(disk.info());
+                medium.contents = contents_of(&disk);
+                medium.device = Arc::new(disk);
+                medium.options.cache_size_bytes -= memory_bytes;
+            }
+        }
+        if let Some(path) = source.overlay {
+            let base = overlay::BaseImage {
+                image: source.image,
+                device: Arc::clone(&medium.device),
+                format: medium.disk.map(|disk| disk.format),
+            };
+            if options.read_write {
+                overlay::create_if_absent(path, &base)?;
+            }
+            let open = || overlay::open_file(path, base.device.size_bytes(), options.read_write);
+            let file = when_free(path, source.image, open)
+                .map_err(|error| overlay::not_opened(path, &error))?;
+            medium.device = Arc::new(overlay::open(path, file, base)?);
+            medium.contents = contents_of(&*medium.device);
         }
         Ok(medium)
     }
 
-    /// Opens the file system of `source` on the device, which cannot be written to.
+    /// Opens the file system of `source` on the device. Only with an overlay, the device can be written to.
     fn open(self, source: Source<'_>) -> Result<Opened, Error> {
         let Self {
             device,
@@ -325,6 +361,7 @@ impl Medium {
         } = self;
         if let Some(disk) = disk
             && options.read_write
+            && !device.is_writable()
         {
             return Err(Error::ReadOnlyFormat(disk));
         }
@@ -341,8 +378,8 @@ impl Medium {
             Ok(Volume::open_device(part, options)?)
         });
         let content = opened.map_err(|error| match error {
-            // The programs of e2fsprogs do not find a file system in a disk image.
-            Error::Volume { error, .. } if disk.is_some() => {
+            // The programs of e2fsprogs do not find a file system in a disk image, and do not know overlays.
+            Error::Volume { error, .. } if disk.is_some() || source.overlay.is_some() => {
                 failure::of_image(source.image, 0, Access::Read, &error).into()
             }
             error => error,
@@ -456,9 +493,14 @@ fn check_profile(image: &Path, remote: &RemoteArgs) -> Result<()> {
     Ok(())
 }
 
-/// Opens `image` by `open`. If a process of larder has locked the image, and the image is not mounted, waits until the
-/// image is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a command.
-fn when_free<T>(image: &Path, open: impl Fn() -> larder::Result<T>) -> larder::Result<T> {
+/// Opens `file`, which is `image` or its overlay, by `open`. If a process of larder has locked the file, and the image is not
+/// mounted, waits until the file is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a
+/// command.
+fn when_free<T>(
+    file: &Path,
+    image: &Path,
+    open: impl Fn() -> larder::Result<T>,
+) -> larder::Result<T> {
     let start = Instant::now();
     let mut has_noted = false;
     loop {
@@ -472,17 +514,17 @@ fn when_free<T>(image: &Path, open: impl Fn() -> larder::Result<T>) -> larder::R
         if !is_locked || start.elapsed() >= TIMEOUT {
             return opened;
         }
-        match lock_holder(image) {
+        match lock_holder(file) {
             // The process that held the lock may have ended after the first attempt.
             None => return open(),
             Some(holder) if !is_ending(image, &holder) => return opened,
             Some(holder) if !has_noted => {
                 has_noted = true;
                 print_note(&format!(
-                    "waiting for process {} ({}) to finish with image {}",
+                    "waiting for process {} ({}) to finish with {}",
                     holder.pid,
                     holder.name,
-                    image.display()
+                    file.display()
                 ));
             }
             Some(_) => {}

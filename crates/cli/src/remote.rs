@@ -28,8 +28,8 @@ const PROGRAM: &str = "larder-remote";
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
-/// The subcommand whose first argument is not the image.
-const PROFILE: &str = "profile";
+/// The subcommands whose first argument is not the image.
+const IMAGE_IS_NOT_FIRST: [&str; 2] = ["overlay", "profile"];
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value names a file that contains a URL.
@@ -193,6 +193,18 @@ pub trait RemoteImages: Debug + Send + Sync {
         output: &Path,
     ) -> std::result::Result<(), RemoteFailure>;
 
+    /// Uploads `content` to `url`, where no object may exist. `progress` is called with the number of bytes of each part.
+    ///
+    /// # Errors
+    /// The object exists, the server refuses it, or the content cannot be read.
+    fn upload(
+        &self,
+        url: &str,
+        args: &RemoteArgs,
+        content: &dyn BlockDevice,
+        progress: &mut dyn FnMut(u64),
+    ) -> std::result::Result<(), RemoteFailure>;
+
     /// Returns the images in the disk cache, the least recently used first. `directory` is the directory of the
     /// cache, or `None` for the default directory.
     ///
@@ -325,7 +337,7 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
 }
 
 /// Removes `--url-file FILE` from the arguments, and inserts the URL in the file as the first argument of the
-/// subcommand, or in the same place for the subcommand `profile`. Returns the URL if FILE is `-`, which means standard
+/// subcommand, or in the same place if the first argument of the subcommand is not the image. Returns the URL if FILE is `-`, which means standard
 /// input.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
@@ -351,8 +363,10 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
         };
         Failure::new(format!("cannot read a URL from {name}: {error}"))
     })?;
-    let is_profile = args.get(1).is_some_and(|subcommand| subcommand == PROFILE);
-    let at = if is_profile { index } else { 2 };
+    let is_first = !IMAGE_IS_NOT_FIRST
+        .iter()
+        .any(|&name| args.get(1).is_some_and(|arg| arg == name));
+    let at = if is_first { 2 } else { index };
     args.insert(at.min(args.len()), url.clone().into());
     Ok((file == "-").then_some(url))
 }
@@ -422,6 +436,26 @@ pub(crate) fn pack_profile(image: &Path, args: &RemoteArgs, output: &Path) -> Op
         .images
         .pack_profile(url, &known.with_urls(args), output);
     Some(packed.map_err(Failure::from))
+}
+
+/// Uploads `content` to the URL whose label is `target` ([`RemoteImages::upload`]).
+///
+/// # Errors
+/// If no URL has this label, or if the upload fails.
+pub(crate) fn upload(
+    target: &Path,
+    args: &RemoteArgs,
+    content: &dyn BlockDevice,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let known = KNOWN.get();
+    let Some((known, url)) = known.and_then(|known| Some((known, known.urls.get(target)?))) else {
+        return Err(Failure::usage(format!(
+            "{} is not a URL: --to needs a URL such as s3://bucket/new.img",
+            target.display()
+        )));
+    };
+    Ok(known.images.upload(url, args, content, progress)?)
 }
 
 impl Known {

@@ -6,7 +6,7 @@ mod larder;
 
 use fixture::{Fixture, larder, larder_fails, larder_ok, large};
 use larder::Mounted;
-use larder_testkit::http::Object;
+use larder_testkit::http::{Object, Request};
 use larder_testkit::mbr::put_entry;
 use std::fs;
 
@@ -72,12 +72,12 @@ fn no_part_of_a_partitioned_disk_is_fetched_twice() {
     partition(&fixture);
     let url = fixture.url();
     for args in [&[][..], &["--partition", "2"]] {
-        fixture.server.take_requests();
+        drop(fixture.server.take_requests());
         let mut all = vec!["cat", "--cache-disk-size", "0", &url, "/hello"];
         all.extend(args);
         assert_eq!(larder_ok(all), b"hello\n");
         let requests = fixture.server.take_requests();
-        let mut ranges: Vec<_> = requests.iter().filter_map(|one| one.range()).collect();
+        let mut ranges: Vec<_> = requests.iter().filter_map(Request::range).collect();
         ranges.sort_unstable();
         assert!(!ranges.is_empty());
         let is_apart = |pair: &[(usize, usize)]| pair[0].1 < pair[1].0;

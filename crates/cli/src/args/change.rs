@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Hides what a command that changes an image cannot use: `--noload`, and the options for images at URLs.
 fn hide_unusable(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "image" => arg.help("Image file or block device"),
+        "image" => arg.help("Image file or block device; with --overlay, also a URL"),
         "noload" => arg.hide(true),
         _ if arg.get_help_heading() == Some(remote::HEADING) => arg.hide(true),
         _ => arg,

@@ -26,6 +26,12 @@ pub(crate) struct VolumeArgs {
     /// With this option, a mount is read-only, and a command that changes the image fails.
     #[arg(long)]
     pub noload: bool,
+    /// Keep all changes in FILE, and leave the image as it is
+    ///
+    /// FILE is a local file in the format qcow2, an overlay. A command that can write creates it if it does not exist.
+    /// It belongs to this image: if the image changes, the overlay can no longer be used.
+    #[arg(long, value_name = "FILE")]
+    pub overlay: Option<PathBuf>,
     #[command(flatten)]
     pub remote: RemoteArgs,
 }

@@ -11,6 +11,7 @@ mod ls;
 mod mkdir;
 pub(crate) mod mount;
 mod mv;
+mod overlay;
 mod profile;
 mod put;
 mod rm;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Overlay(args) => overlay::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Stat(args) => stat::run(&args),

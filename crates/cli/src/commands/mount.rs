@@ -64,12 +64,14 @@ pub(super) fn serve(
         record,
         access,
         partition,
+        overlay,
         remote,
         ..
     } = options;
     let source = Source {
         image,
         partition,
+        overlay: overlay.as_deref(),
         remote: &remote,
     };
     if mount.fs_name.is_empty() {

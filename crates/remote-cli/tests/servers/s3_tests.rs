@@ -2,6 +2,8 @@
 
 use crate::image::{Local, fails, plain, succeeds};
 use crate::s3::{KEY, S3, SECRET, write_profile};
+use larder_block::MemoryDevice;
+use larder_remote::{Error, ImageUrl, UploadOptions};
 use std::process::Command;
 
 /// The name of the image in the bucket.
@@ -47,6 +49,57 @@ fn replaced_or_removed_image_is_stale() {
             || server.delete(NAME),
         );
     }
+}
+
+#[test]
+fn commit_of_an_overlay_uploads_a_new_object_and_replaces_none() {
+    for start in [S3::versitygw, S3::moto] {
+        let Some((server, local)) = with_image(start()) else {
+            continue;
+        };
+        let overlay = local.path("changes.qcow2");
+        let (url, target) = (S3::url(NAME), S3::url("folder/new.img"));
+        let mut mkdir = server.ready("mkdir");
+        succeeds(mkdir.arg("--overlay").arg(&overlay).args([&url, "/new"]));
+        let commit = || {
+            let mut commit = server.ready("overlay");
+            commit.args(["commit", "--to", &target]).arg(&overlay);
+            commit
+        };
+        succeeds(commit().arg(&url));
+        let list = |url: &str| {
+            let names = succeeds(server.ready("ls").args([url, "/"]));
+            String::from_utf8(names).unwrap()
+        };
+        assert!(list(&target).contains("new") && !list(&url).contains("new"));
+        // The overlay still belongs to the image.
+        let differences = succeeds(server.ready("overlay").arg("diff").arg(&overlay).arg(&url));
+        assert_eq!(differences, b"A /new/\n");
+        fails(&mut commit(), &url, "the object exists");
+    }
+}
+
+#[test]
+fn object_that_is_created_during_an_upload_is_not_replaced() {
+    let Some((server, local)) = with_image(S3::moto()) else {
+        return;
+    };
+    let endpoint = server.endpoint();
+    let options = UploadOptions {
+        endpoint: Some(&endpoint),
+        anonymous: true,
+    };
+    let url = ImageUrl::parse(&S3::url("raced.img")).unwrap();
+    let content = MemoryDevice::new(local.bytes());
+    let mut is_first = true;
+    let mut progress = |_| {
+        if std::mem::take(&mut is_first) {
+            server.put("raced.img", b"of somebody else".to_vec());
+        }
+    };
+    let uploaded = larder_remote::upload(&url, options, &content, &mut progress);
+    assert_eq!(uploaded, Err(Error::Exists));
+    assert_eq!(server.get("raced.img"), b"of somebody else");
 }
 
 #[test]

@@ -10,11 +10,11 @@
 
 use super::descriptors::raise_descriptor_limit;
 use super::metadata;
-use super::progress;
 use crate::args::CpArgs;
 use crate::commands::image_path::{self, ImagePath, Target, directory};
 use crate::commands::unnamed::Unnamed;
 use crate::failure::without_inode;
+use crate::progress;
 use indicatif::ProgressBar;
 use larder::{DeviceNumber, FileKind, Ino, Make, NewFile, Volume};
 use larder_console::{Failure, Result, name, print_error, print_hint};

@@ -19,14 +19,15 @@ mod content;
 mod descriptors;
 mod inward;
 mod metadata;
-mod progress;
 mod special;
 mod tree;
+mod tree_bytes;
 
 use super::image_path::ImagePath;
 use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
 use crate::opening;
+use crate::progress;
 use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
@@ -37,6 +38,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tree::TreeCopy;
+use tree_bytes::tree_bytes;
 
 /// The path on the host to which one source is copied.
 struct Target<'a> {
@@ -96,7 +98,7 @@ fn outward(
         let trees = sources
             .iter()
             .filter_map(|source| volume.resolve_no_follow(source.as_bytes()).ok());
-        trees.map(|ino| progress::tree_bytes(&volume, ino)).sum()
+        trees.map(|ino| tree_bytes(&volume, ino)).sum()
     });
     let mut has_failed = false;
     for source in sources {

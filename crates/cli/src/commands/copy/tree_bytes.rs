@@ -1,24 +1,8 @@
-//! The progress bar of a copy. It is shown on standard error, and only if that is a terminal.
+//! The number of bytes that a copy out of an image reads.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use larder::{FileKind, Ino, Volume};
 use std::collections::HashSet;
-use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
-
-/// Returns a progress bar, which is hidden unless standard error is a terminal. `total_bytes` reads all
-/// directories of the source, so it is called only if the bar is visible.
-pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(total_bytes());
-    let style = "{bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
-    match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
 
 /// Returns the number of bytes of data below `root`. Files and directories that cannot be read count as 0.
 pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {

@@ -1,0 +1,29 @@
+//! Removes an overlay.
+
+use crate::args::OverlayDiscardArgs;
+use crate::overlay;
+use larder_block::{FileDevice, FileRange};
+use larder_console::{Failure, Result, name, size};
+use larder_image::Overlay;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+
+pub(super) fn run(args: &OverlayDiscardArgs) -> Result<()> {
+    let path = &fs::canonicalize(&args.changes)
+        .map_err(|error| Failure::new(format!("overlay {}: {error}", args.changes.display())))?;
+    // The lock excludes its other users.
+    let file = FileDevice::open_writable(path, FileRange::default())
+        .map_err(|error| overlay::not_opened(path, &error.into()))?;
+    Overlay::record(&file).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let stored_bytes = fs::metadata(path)?.blocks() * 512;
+    fs::remove_file(path)
+        .map_err(|error| Failure::new(format!("cannot remove {}: {error}", path.display())))?;
+    writeln!(
+        io::stdout().lock(),
+        "removed {} ({})",
+        name::escaped(path.as_os_str().as_encoded_bytes()),
+        size::human(stored_bytes)
+    )?;
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Overlays: local files that keep the changes of images. See [`larder_image::Overlay`].
+
+use crate::args::ImageArgs;
+use crate::{contents, remote};
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use larder_console::{Failure, Result, name};
+use larder_image::{Base, DiskError, Format, Overlay, OverlayError, quoted};
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::NamedTempFile;
+
+/// The format of a base that is not a disk image, in the terms of qemu.
+pub(crate) const RAW: &str = "raw";
+
+/// An image that does not change.
+#[derive(Clone, Debug)]
+pub(crate) struct BaseImage<'a> {
+    /// The path, or the label of a URL.
+    pub image: &'a Path,
+    /// The image, or the disk in it.
+    pub device: Arc<dyn BlockDevice>,
+    /// The format, if the image is a disk image.
+    pub format: Option<Format>,
+}
+
+/// Creates an overlay on `base` at `path`, unless there is a file.
+pub(crate) fn create_if_absent(path: &Path, base: &BaseImage<'_>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let name = if remote::is_remote(base.image) {
+        base.image.to_owned()
+    } else {
+        fs::canonicalize(base.image).unwrap_or_else(|_| base.image.to_owned())
+    };
+    let name = name.as_os_str().as_bytes().to_vec();
+    let format = base.format.map_or(RAW, Format::as_str).to_owned();
+    let create = || -> Result<(), Box<dyn std::error::Error>> {
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        // The file gets its name when it is complete.
+        let unnamed = NamedTempFile::new_in(directory)?;
+        let file_bytes = Overlay::max_file_bytes(base.device.size_bytes())?;
+        let file = FileDevice::open_growing(unnamed.path(), file_bytes)?;
+        Overlay::create(&file, &*base.device, name, format)?;
+        drop(file);
+        // The changes are as private as the image.
+        let mode = fs::metadata(base.image).ok().filter(fs::Metadata::is_file);
+        if let Some(metadata) = mode {
+            let permissions = Permissions::from_mode(metadata.permissions().mode() & 0o666 | 0o600);
+            unnamed.as_file().set_permissions(permissions)?;
+        }
+        match unnamed.persist_noclobber(path) {
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error.into());
+            }
+            _ => {}
+        }
+        Ok(File::open(directory)?.sync_all()?)
+    };
+    create()
+        .map_err(|error| Failure::new(format!("cannot create overlay {}: {error}", path.display())))
+}
+
+/// Returns `source` with the overlay at `path`.
+pub(crate) fn with(source: &ImageArgs, path: &Path) -> Result<ImageArgs> {
+    if source.volume.overlay.is_some() {
+        return Err(Failure::usage(
+            "--overlay cannot be used here: the overlay is the first argument",
+        ));
+    }
+    let mut source = source.clone();
+    source.volume.overlay = Some(path.to_owned());
+    Ok(source)
+}
+
+/// Opens the file of the overlay at `path` for a disk of `size_bytes`.
+pub(crate) fn open_file(
+    path: &Path,
+    size_bytes: u64,
+    is_writing: bool,
+) -> larder::Result<Arc<dyn BlockDevice>> {
+    // A disk that is too large is refused when the overlay is opened.
+    let file_bytes = Overlay::max_file_bytes(size_bytes).unwrap_or(0);
+    Ok(Arc::new(if is_writing {
+        FileDevice::open_growing(path, file_bytes)?
+    } else {
+        FileDevice::open(path, FileRange::default())?
+    }))
+}
+
+/// Opens the overlay in `file`, which was opened at `path`, on `base`.
+pub(crate) fn open(
+    path: &Path,
+    file: Arc<dyn BlockDevice>,
+    base: BaseImage<'_>,
+) -> Result<Overlay> {
+    Overlay::open(file, base.device).map_err(|error| not_usable(path, base.image, &error))
+}
+
+/// Returns the failure for the overlay at `path`, whose file cannot be opened.
+pub(crate) fn not_opened(path: &Path, error: &larder::Error) -> Failure {
+    let message = format!("overlay {}: {error}", path.display());
+    if path.exists() {
+        return Failure::new(message);
+    }
+    Failure::with_hint(
+        message,
+        "larder mount --overlay creates it, as do the commands that change files of an image",
+    )
+}
+
+/// Returns the failure for the overlay at `path`, which cannot be used on `image`.
+pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Failure {
+    let overlay = path.display();
+    match error {
+        OverlayError::OtherBase { recorded, given } => Failure::with_hint(
+            format!(
+                "overlay {overlay} does not belong to this state of {}: it was created for {} ({}), not for {given}",
+                image.display(),
+                name::escaped(&recorded.name),
+                name::escaped(recorded.version.as_bytes()),
+            ),
+            "restore the image, or create another overlay",
+        ),
+        OverlayError::Committing => Failure::with_hint(
+            format!(
+                "overlay {overlay}: {error}, and {} has a part of the changes",
+                image.display()
+            ),
+            format!(
+                "complete it with larder overlay commit {} {}",
+                quoted(&overlay.to_string()),
+                quoted(&image.display().to_string())
+            ),
+        ),
+        OverlayError::Committed => Failure::with_hint(
+            format!("overlay {overlay}: {error}"),
+            format!(
+                "remove it with larder overlay discard {}",
+                quoted(&overlay.to_string())
+            ),
+        ),
+        OverlayError::Foreign => Failure::with_hint(
+            format!("overlay {overlay}: {error}"),
+            "qemu-img convert writes the disk with the changes to a new image",
+        ),
+        _ => Failure::new(format!("overlay {overlay}: {error}")),
+    }
+}
+
+/// Returns the failure for `image`, a disk image of `format` in `file` that cannot be opened. If it is an overlay, explains
+/// how it is used.
+pub(crate) fn explained(
+    image: &Path,
+    format: Format,
+    file: &Arc<dyn BlockDevice>,
+    error: &DiskError,
+) -> Failure {
+    match Overlay::record(&**file) {
+        Ok((_, Base { name, .. })) if matches!(error, DiskError::OtherFile { .. }) => {
+            let path = image.display();
+            Failure::with_hint(
+                format!(
+                    "{path} is an overlay, which has only the changes of {}",
+                    name::escaped(&name)
+                ),
+                format!(
+                    "if you trust it, give the image, too: larder mount --overlay {} IMAGE MOUNTPOINT",
+                    quoted(&path.to_string()),
+                ),
+            )
+        }
+        _ => contents::unusable(image, format, error),
+    }
+}

@@ -1,0 +1,429 @@
+//! Changes that are kept in an overlay, and the commands of `larder overlay`.
+
+mod support;
+
+use larder_testkit::qemu::convert;
+use larder_testkit::sfdisk::write_table;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use support::{
+    Fixture, Mountpoint, Server, User, assert_clean, assert_fails, binary, can_make_images,
+    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, wait_until,
+};
+
+const MIB: u64 = 1 << 20;
+const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img")];
+
+/// An image, and an overlay that does not exist yet.
+struct Overlaid {
+    fixture: Fixture,
+    overlay: PathBuf,
+}
+
+impl Overlaid {
+    fn new() -> Self {
+        let fixture = Fixture::new();
+        let overlay = fixture.path("changes.qcow2");
+        Self { fixture, overlay }
+    }
+
+    /// Runs a subcommand on the image with the overlay. `arguments` follow the image.
+    fn run(&self, subcommand: &str, arguments: &[&str]) -> Output {
+        let mut command = command("larder", User::Same);
+        command.arg(subcommand).arg("--overlay").arg(&self.overlay);
+        command.arg(self.fixture.image()).args(arguments);
+        command.output().unwrap()
+    }
+
+    #[track_caller]
+    fn ok(&self, subcommand: &str, arguments: &[&str]) -> String {
+        let output = self.run(subcommand, arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Runs `larder overlay`. `arguments` follow the overlay.
+    fn overlay(&self, subcommand: &str, arguments: &[&Path]) -> Output {
+        let mut command = command("larder", User::Same);
+        command.args(["overlay", subcommand]).arg(&self.overlay);
+        command.args(arguments).output().unwrap()
+    }
+
+    #[track_caller]
+    fn overlay_ok(&self, subcommand: &str, arguments: &[&Path]) -> String {
+        let output = self.overlay(subcommand, arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn mounted(&self, mountpoint: &Path, options: &str) -> Output {
+        let mut mount = command("larder", User::Same);
+        mount
+            .args(["mount", "-o", options, "--overlay"])
+            .arg(&self.overlay);
+        mount
+            .arg(self.fixture.image())
+            .arg(mountpoint)
+            .output()
+            .unwrap()
+    }
+
+    /// Asserts that qemu-img finds no error in the overlay, and e2fsck none in the disk that qemu-img reads.
+    #[track_caller]
+    fn assert_clean(&self) {
+        if skip(QEMU) {
+            return;
+        }
+        let check = Tool::new("qemu-img").args(["check", "-q"]);
+        check.arg(&self.overlay).run().unwrap();
+        let converted = self.fixture.path("converted");
+        let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
+        convert.arg(&self.overlay).arg(&converted).run().unwrap();
+        assert_clean(&converted);
+    }
+}
+
+/// Unmounts, and waits until the server has ended.
+fn umount(mountpoint: &Path) {
+    larder_ok(["umount".as_ref(), mountpoint.as_os_str()]);
+}
+
+#[test]
+fn changes_are_in_the_overlay_and_the_image_stays_as_it_is() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    let before = fs::read(&image).unwrap();
+    let source = overlaid.fixture.path("source");
+    fs::write(&source, content(2 << 20)).unwrap();
+    overlaid.ok("mkdir", &["/new"]);
+    let mut put = command("larder", User::Same);
+    put.arg("put")
+        .arg("--overlay")
+        .arg(&overlaid.overlay)
+        .arg(&source);
+    let target = format!("{}:/new/file", image.display());
+    let output = put.arg(target).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    overlaid.ok("rm", &["/dir/large"]);
+    assert_eq!(overlaid.ok("ls", &["/new"]), "file\n");
+    let read = overlaid.run("cat", &["/new/file"]).stdout;
+    assert!(read == content(2 << 20));
+    assert_fails(&overlaid.run("cat", &["/dir/large"]), 1, &["/dir/large"]);
+    assert!(fs::read(&image).unwrap() == before);
+    let large = larder(["cat".as_ref(), image.as_os_str(), "/dir/large".as_ref()]);
+    assert!(large.stdout == content(3 << 20));
+    overlaid.assert_clean();
+}
+
+#[test]
+fn several_mounts_share_an_image_with_an_overlay_each() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let first = Overlaid::new();
+    let fixture = &first.fixture;
+    let mountpoints = ["one", "two"].map(|name| Mountpoint(fixture.directory(name, User::Same)));
+    let [one, two] = &mountpoints;
+    let output = first.mounted(&one.0, "rw");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_fails(
+        &first.mounted(&two.0, "rw"),
+        1,
+        &["overlay", "changes.qcow2", "locked"],
+    );
+    let mut mount = command("larder", User::Same);
+    let option = format!("overlay={}", fixture.path("second.qcow2").display());
+    mount
+        .args(["mount", "-o", &option])
+        .arg(fixture.image())
+        .arg(&two.0);
+    let output = mount.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (mountpoint, text) in [(one, "one"), (two, "two")] {
+        fs::write(mountpoint.0.join("hello"), text).unwrap();
+        fs::write(mountpoint.0.join("new"), content(1 << 20)).unwrap();
+    }
+    umount(&one.0);
+    umount(&two.0);
+    assert_eq!(first.ok("cat", &["/hello"]), "one");
+    let image = fixture.image();
+    let hello = ["cat".as_ref(), image.as_os_str(), "/hello".as_ref()];
+    assert_eq!(larder_ok(hello), "hello, larder\n");
+    first.assert_clean();
+    // Read-only mounts share the overlay, too.
+    for mountpoint in &mountpoints {
+        let output = first.mounted(&mountpoint.0, "ro");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(fs::read(mountpoint.0.join("hello")).unwrap(), b"one");
+        assert!(fs::write(mountpoint.0.join("hello"), "x").is_err());
+    }
+    umount(&one.0);
+    umount(&two.0);
+}
+
+#[test]
+fn read_only_command_does_not_create_an_overlay() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    assert_fails(
+        &overlaid.run("ls", &["/"]),
+        1,
+        &["changes.qcow2", "No such file", "creates it"],
+    );
+    assert!(!overlaid.overlay.exists());
+}
+
+#[test]
+fn partition_of_a_disk_image_is_changed_in_an_overlay() {
+    if skip(QEMU) || skip(&[Requirement::Tool("sfdisk")]) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let fixture = &overlaid.fixture;
+    let raw = fixture.path("raw");
+    let file = File::create(&raw).unwrap();
+    file.set_len(50 * MIB).unwrap();
+    write_table(
+        &raw,
+        "label: gpt\nstart=1MiB, size=7MiB, type=uefi\nstart=16MiB, size=32MiB, type=linux\n",
+    )
+    .unwrap();
+    let image = fs::read(fixture.image()).unwrap();
+    file.write_all_at(&image, 16 * MIB).unwrap();
+    for (format, arguments) in [("raw", ""), ("qcow2", "-c"), ("vmdk", "")] {
+        let disk = fixture.path("disk");
+        convert(&raw, &disk, format, arguments).unwrap();
+        let overlay = fixture.path(&format!("{format}.overlay"));
+        let run = |subcommand: &str, path: &str| {
+            let mut command = command("larder", User::Same);
+            command.args([subcommand, "--partition", "2", "--overlay"]);
+            command.arg(&overlay).arg(&disk).arg(path).output().unwrap()
+        };
+        for (subcommand, path) in [("mkdir", "/new"), ("rm", "/dir/large"), ("ls", "/new")] {
+            let output = run(subcommand, path);
+            assert!(
+                output.status.success(),
+                "{format}: {}",
+                text(&output.stderr)
+            );
+        }
+        // qemu reads the base in its format.
+        let merged = fixture.path("merged");
+        let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
+        convert.arg(&overlay).arg(&merged).run().unwrap();
+        let bytes = fs::read(&merged).unwrap();
+        let start = usize::try_from(16 * MIB).unwrap();
+        fs::write(&merged, &bytes[start..start + image.len()]).unwrap();
+        assert_clean(&merged);
+    }
+}
+
+#[test]
+fn overlay_is_refused_if_its_base_has_changed() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["/new"]);
+    larder_ok(["mkdir".as_ref(), image.as_os_str(), "/other".as_ref()]);
+    let parts = [
+        "changes.qcow2",
+        "does not belong to this state",
+        "it was created for",
+    ];
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
+    assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
+    assert_fails(&overlaid.overlay("commit", &[&image]), 1, &parts);
+    // A file that is not an overlay stays as it is.
+    fs::write(&overlaid.overlay, "precious").unwrap();
+    assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &["not an overlay"]);
+    assert_fails(&overlaid.overlay("discard", &[]), 1, &["not an overlay"]);
+    assert_eq!(fs::read(&overlaid.overlay).unwrap(), b"precious");
+}
+
+#[test]
+fn overlay_as_an_image_is_explained() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    overlaid.ok("mkdir", &["/new"]);
+    let output = larder(["ls".as_ref(), overlaid.overlay.as_os_str()]);
+    assert_fails(&output, 1, &["is an overlay", "--overlay", "image"]);
+}
+
+#[test]
+fn diff_lists_what_has_changed_by_path() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["-p", "/new/deep"]);
+    assert_eq!(
+        overlaid.overlay_ok("diff", &[&image]),
+        "A /new/\nA /new/deep/\n"
+    );
+    overlaid.ok("rm", &["-r", "/dir/deep"]);
+    overlaid.ok("mv", &["/link", "/moved"]);
+    let source = overlaid.fixture.path("source");
+    // The size is the same.
+    fs::write(&source, "Hello, larder\n").unwrap();
+    let mut put = command("larder", User::Same);
+    put.arg("put")
+        .arg("--overlay")
+        .arg(&overlaid.overlay)
+        .arg(&source);
+    let target = format!("{}:/hello", image.display());
+    assert!(put.arg(target).output().unwrap().status.success());
+    let expected =
+        "D /dir/deep/\nD /dir/deep/deeper/\nM /hello\nD /link\nA /moved\nA /new/\nA /new/deep/\n";
+    assert_eq!(overlaid.overlay_ok("diff", &[&image]), expected);
+    let json = overlaid.overlay_ok("diff", &["--json".as_ref(), &image]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let changes = json["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 7);
+    assert_eq!(changes[2]["change"], "modified");
+    assert_eq!(changes[2]["name"], "/hello");
+}
+
+#[test]
+fn commit_writes_the_changes_to_the_image() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["/new"]);
+    overlaid.ok("rm", &["/dir/large"]);
+    overlaid.overlay_ok("commit", &[&image]);
+    assert!(!overlaid.overlay.exists());
+    let list = ["ls".as_ref(), image.as_os_str(), "/".as_ref()];
+    assert!(larder_ok(list).contains("new"));
+    assert_clean(&image);
+}
+
+#[test]
+fn interrupted_commit_is_completed_by_a_second_one() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    let source = overlaid.fixture.path("source");
+    fs::write(&source, content(8 << 20)).unwrap();
+    let mut put = command("larder", User::Same);
+    put.arg("put")
+        .arg("--overlay")
+        .arg(&overlaid.overlay)
+        .arg(&source);
+    let target = format!("{}:/file", image.display());
+    assert!(put.arg(target).output().unwrap().status.success());
+    let before = fs::read(&image).unwrap();
+    // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
+    let interrupted = Command::new("sh")
+        .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
+        .arg(binary())
+        .args(["overlay", "commit"])
+        .args([&overlaid.overlay, &image])
+        .output()
+        .unwrap();
+    assert!(!interrupted.status.success());
+    assert!(fs::read(&image).unwrap() != before, "nothing was written");
+    let parts = ["its commit was interrupted", "larder overlay commit"];
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
+    assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
+    overlaid.overlay_ok("commit", &[&image]);
+    assert!(!overlaid.overlay.exists());
+    assert_clean(&image);
+    let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
+    assert!(read.stdout == content(8 << 20));
+}
+
+#[test]
+fn commit_into_a_disk_image_names_what_helps() {
+    if skip(QEMU) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let disk = overlaid.fixture.path("disk.qcow2");
+    convert(&overlaid.fixture.image(), &disk, "qcow2", "").unwrap();
+    let mut mkdir = command("larder", User::Same);
+    mkdir.arg("mkdir").arg("--overlay").arg(&overlaid.overlay);
+    assert!(
+        mkdir
+            .arg(&disk)
+            .arg("/new")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let output = overlaid.overlay("commit", &[&disk]);
+    assert_fails(&output, 1, &["qcow2", "--to URL"]);
+}
+
+#[test]
+fn discard_removes_an_overlay_that_is_not_in_use() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let mountpoint = Mountpoint(overlaid.fixture.directory("mnt", User::Same));
+    let output = overlaid.mounted(&mountpoint.0, "rw");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_fails(&overlaid.overlay("discard", &[]), 1, &["locked"]);
+    umount(&mountpoint.0);
+    overlaid.overlay_ok("discard", &[]);
+    assert!(!overlaid.overlay.exists());
+}
+
+#[test]
+fn synced_content_survives_a_killed_server() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let mountpoint = Mountpoint(overlaid.fixture.directory("mnt", User::Same));
+    for round in 0..5_usize {
+        let mut mount = command("larder", User::Same);
+        mount
+            .args(["mount", "-f", "--overlay"])
+            .arg(&overlaid.overlay);
+        mount.arg(overlaid.fixture.image()).arg(&mountpoint.0);
+        let child = mount
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("the mount", || is_mounted(&mountpoint.0));
+        let mut server = Server(child);
+        let path = |name: &str| mountpoint.0.join(name);
+        for earlier in 0..round {
+            let read = fs::read(path(&format!("synced-{earlier}"))).unwrap();
+            assert!(read == content(300_000 + earlier), "round {round}");
+        }
+        let file = File::create(path(&format!("synced-{round}"))).unwrap();
+        file.write_all_at(&content(300_000 + round), 0).unwrap();
+        file.sync_all().unwrap();
+        fs::write(path("unsynced"), content(500_000)).unwrap();
+        signal(&server, Signal::KILL);
+        server.0.wait().unwrap();
+        drop(file);
+        umount(&mountpoint.0);
+    }
+    // Opening it for writing recovers the journal.
+    overlaid.ok("mkdir", &["/recovered"]);
+    overlaid.assert_clean();
+}
