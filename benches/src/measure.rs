@@ -63,8 +63,8 @@ pub enum Target {
 }
 
 use Peer::{
-    Device, Direct, Fio, Floor, FloorDev, Fuse2fs, Kernel, Larder, LarderDev, Squashfuse, Syscall,
-    Volume,
+    Device, Direct, Fio, Floor, FloorDev, Fuse2fs, Guestmount, Kernel, Larder, LarderDev, Overlay,
+    Qcow2, Squashfuse, Syscall, Volume,
 };
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
@@ -166,6 +166,19 @@ measures! {
     Database: "database", PerSecond, MOUNTS, both(AtLeastTimes(0.6, Kernel));
     /// Extents per file.
     Extents: "extents", Count, MOUNTS, both(AtMostTimes(1.2, Kernel));
+    /// The big file of a qcow2 image from start to end, cold.
+    Qcow2Sequential: "qcow2-sequential", MegabytesPerSecond, &[LarderDev, Qcow2, Guestmount],
+        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Guestmount))];
+    /// Pages of the big file of a qcow2 image at random, cold, several at once.
+    Qcow2Random: "qcow2-random", PerSecond, &[LarderDev, Qcow2, Guestmount],
+        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Guestmount))];
+    /// A file from start to end, with one fsync, in an overlay.
+    OverlayWriteSequential: "overlay-write-sequential", MegabytesPerSecond, &[LarderDev, Overlay],
+        [(Overlay, AtLeastTimes(0.7, LarderDev))];
+    /// Random writes of 4 KiB to a file of the base, with one fsync, in an overlay. The target of 1.43 times the time of a
+    /// raw image corresponds to 0.7 times its rate.
+    OverlayOverwriteRandom: "overlay-overwrite-random", Seconds, &[LarderDev, Overlay],
+        [(Overlay, AtMostTimes(1.43, LarderDev))];
     /// One cached page, in process.
     PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(0.5, Syscall))];
     /// The lookup of a path of five components, including its metadata, in process.
@@ -237,7 +250,15 @@ impl Measure {
                 | Self::FsyncFiles16
                 | Self::Database
                 | Self::Extents
+                | Self::OverlayWriteSequential
+                | Self::OverlayOverwriteRandom
         )
+    }
+
+    /// Returns whether random pages are read.
+    #[must_use]
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::Random | Self::Qcow2Random)
     }
 }
 

@@ -42,6 +42,12 @@ named! {
         Direct: "direct",
         /// fio with `io_uring`, on the image file.
         Fio: "fio",
+        /// `larder mount` over /dev/fuse, of the image as a qcow2 image.
+        Qcow2: "larder-qcow2",
+        /// `larder mount` over /dev/fuse, with an overlay for the changes.
+        Overlay: "larder-overlay",
+        /// guestmount, of the image as a qcow2 image.
+        Guestmount: "guestmount",
     }
 }
 
@@ -52,7 +58,13 @@ impl Peer {
     pub const fn has_content(self) -> bool {
         matches!(
             self,
-            Self::Larder | Self::LarderDev | Self::Fuse2fs | Self::Squashfuse | Self::Kernel
+            Self::Larder
+                | Self::LarderDev
+                | Self::Fuse2fs
+                | Self::Squashfuse
+                | Self::Kernel
+                | Self::Qcow2
+                | Self::Guestmount
         )
     }
 
@@ -61,7 +73,7 @@ impl Peer {
     pub const fn transport(self) -> Option<&'static str> {
         match self {
             Self::Larder | Self::Floor => Some("uring"),
-            Self::LarderDev | Self::FloorDev => Some("dev"),
+            Self::LarderDev | Self::FloorDev | Self::Qcow2 | Self::Overlay => Some("dev"),
             _ => None,
         }
     }
@@ -77,6 +89,7 @@ impl Peer {
     pub fn image_of(self, tree: &Tree) -> &Path {
         match self {
             Self::Squashfuse => &tree.squashfs,
+            Self::Qcow2 | Self::Guestmount => &tree.qcow2,
             _ => &tree.image,
         }
     }
@@ -113,10 +126,20 @@ impl Programs {
             () => None,
         };
         match peer {
-            Peer::Larder | Peer::LarderDev if self.larder.is_none() => Some(
-                "the larder binary was not found; build it, or give its path with --larder"
-                    .to_owned(),
-            ),
+            Peer::Larder | Peer::LarderDev | Peer::Qcow2 | Peer::Overlay
+                if self.larder.is_none() =>
+            {
+                Some(
+                    "the larder binary was not found; build it, or give its path with --larder"
+                        .to_owned(),
+                )
+            }
+            Peer::Qcow2 | Peer::Overlay | Peer::Guestmount if tool::find("qemu-img").is_none() => {
+                Some("qemu-img is not installed".to_owned())
+            }
+            Peer::Guestmount if tool::find("guestmount").is_none() => {
+                Some("guestmount is not installed".to_owned())
+            }
             Peer::Fuse2fs if tool::find("fuse2fs").is_none() => {
                 Some("fuse2fs is not installed".to_owned())
             }
@@ -127,7 +150,13 @@ impl Programs {
                 Some("mksquashfs is not installed".to_owned())
             }
             Peer::Larder | Peer::Floor => fuse().or_else(Uring::missing),
-            Peer::LarderDev | Peer::FloorDev | Peer::Fuse2fs | Peer::Squashfuse => fuse(),
+            Peer::LarderDev
+            | Peer::FloorDev
+            | Peer::Fuse2fs
+            | Peer::Squashfuse
+            | Peer::Qcow2
+            | Peer::Overlay
+            | Peer::Guestmount => fuse(),
             Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
             Peer::Fio => fio::missing(&self.harness),
             Peer::Device | Peer::Volume | Peer::Direct | Peer::Syscall => None,
@@ -231,6 +260,11 @@ struct Place<'p> {
     folder: &'p Path,
 }
 
+/// Returns the file with the changes of `image` by [`Peer::Overlay`].
+pub(crate) fn overlay_of(image: &Path) -> PathBuf {
+    image.with_extension("overlay")
+}
+
 /// Starts the FUSE server of `peer`. The floor serves a file of `floor_bytes`.
 fn serve(
     programs: &Programs,
@@ -243,7 +277,7 @@ fn serve(
     fs::create_dir_all(&mountpoint)?;
     user.own(&mountpoint)?;
     let (command, unmount) = match peer {
-        Peer::Larder | Peer::LarderDev => {
+        Peer::Larder | Peer::LarderDev | Peer::Qcow2 | Peer::Overlay => {
             let larder = programs
                 .larder
                 .clone()
@@ -255,7 +289,25 @@ fn serve(
                 .arg(&mountpoint)
                 .args(["--foreground", "-o", &place.options, "--transport"])
                 .args(peer.transport());
+            if peer == Peer::Overlay {
+                command.arg("--overlay").arg(overlay_of(place.image));
+            }
             (command, vec![larder, "umount".into()])
+        }
+        Peer::Guestmount => {
+            let mut command = user.command(&child::find("guestmount")?);
+            command
+                .args([
+                    "--no-fork",
+                    "--ro",
+                    "--format=qcow2",
+                    "-m",
+                    "/dev/sda",
+                    "-a",
+                ])
+                .arg(place.image)
+                .arg(&mountpoint);
+            (command, vec![child::find("guestunmount")?])
         }
         Peer::Fuse2fs | Peer::Squashfuse => {
             let mut command = user.command(&child::find(peer.name())?);

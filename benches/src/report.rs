@@ -8,7 +8,7 @@ use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 10] = [
+const COLUMNS: [(&str, &[Peer]); 13] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("larder-dev", &[Peer::LarderDev]),
     ("fuse2fs", &[Peer::Fuse2fs]),
@@ -19,6 +19,9 @@ const COLUMNS: [(&str, &[Peer]); 10] = [
     ("device", &[Peer::Device]),
     ("direct", &[Peer::Direct]),
     ("fio", &[Peer::Fio]),
+    ("larder-qcow2", &[Peer::Qcow2]),
+    ("larder-overlay", &[Peer::Overlay]),
+    ("guestmount", &[Peer::Guestmount]),
 ];
 
 /// Returns the whole report.

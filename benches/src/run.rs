@@ -31,7 +31,7 @@ use crate::work::{self, Reading};
 use crate::writing::{self, Writing};
 
 /// Groups of measures that are measured together, on one mount of a peer.
-const GROUPS: [&[Measure]; 25] = [
+const GROUPS: [&[Measure]; 29] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
     &[Measure::Sequential],
@@ -51,6 +51,10 @@ const GROUPS: [&[Measure]; 25] = [
     &[Measure::FsyncFiles16],
     &[Measure::Database],
     &[Measure::Extents],
+    &[Measure::Qcow2Sequential],
+    &[Measure::Qcow2Random],
+    &[Measure::OverlayWriteSequential],
+    &[Measure::OverlayOverwriteRandom],
     &[Measure::PageRead],
     &[Measure::Lookup],
     &[Measure::Bookkeeping],
@@ -267,7 +271,7 @@ impl Run {
                     .into_iter()
                     .collect()
             }
-            Measure::Random => Ok(vec![self.read_cold(first, peer, user, round)?]),
+            _ if first.is_random() => Ok(vec![self.read_cold(first, peer, user, round)?]),
             _ => {
                 let pass = || self.read_cold(first, peer, user, round);
                 Ok(vec![median_by(pass, |read: &Measured| read.value)?])
@@ -317,7 +321,7 @@ impl Run {
         round: usize,
     ) -> Result<f64> {
         let mut command: Command = user.command(&self.programs.harness);
-        if measure == Measure::Random {
+        if measure.is_random() {
             command.arg("read-random").arg(file).args([
                 round.to_string(),
                 self.plan.random_threads.to_string(),
@@ -328,14 +332,13 @@ impl Run {
         }
         let reading: Reading = work::result_of(child::DEADLINE, command, &self.log())?;
         let (bytes, pages) = (reading.bytes, reading.bytes / PAGE_BYTES as u64);
-        let is_random = measure == Measure::Random;
         if peer.has_content() {
             let wrong = reading.wrong_pages;
             ensure!(wrong == 0, "{wrong} of {pages} pages have wrong content");
-            let is_whole = is_random || bytes == self.tree.big_file_bytes;
+            let is_whole = measure.is_random() || bytes == self.tree.big_file_bytes;
             ensure!(is_whole, "the file ends after {bytes} bytes");
         }
-        let read = if is_random {
+        let read = if measure.is_random() {
             as_f64(pages)
         } else {
             megabytes(bytes)

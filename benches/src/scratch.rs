@@ -7,11 +7,12 @@ use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 use larder_testkit::e2fsprogs::{self, make_image};
+use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount};
 use tempfile::TempDir;
 
 use crate::child;
-use crate::peer::{Mounted, Peer, Programs};
+use crate::peer::{Mounted, Peer, Programs, overlay_of};
 
 /// Creates a directory for one run in `work_folder`. Every user can access it, so that a server that is
 /// not root can read an image in it. Dropping the return value removes the directory.
@@ -57,8 +58,10 @@ impl Scratch {
         let image = folder.join("scratch.ext4");
         // Remove the image of an earlier workload first, so that none of its blocks is cached or
         // allocated.
-        if image.exists() {
-            fs::remove_file(&image)?;
+        for file in [&image, &overlay_of(&image)] {
+            if file.exists() {
+                fs::remove_file(file)?;
+            }
         }
         let arguments = format!("-t ext4 -b 4096 -N {}", size.inodes);
         make_image(&image, &arguments, &format!("{}M", size.mib))?;
@@ -78,9 +81,18 @@ impl Scratch {
         Mounted::for_writing(programs, peer, options, &self.image, &self.folder)
     }
 
-    /// Checks that e2fsck finds no errors.
+    /// Checks that e2fsck finds no errors. If there is an overlay, checks the disk with its changes, as qemu reads it.
     pub(crate) fn check(&self) -> Result<()> {
-        Ok(e2fsprogs::check(&self.image)?)
+        let overlay = overlay_of(&self.image);
+        if !overlay.exists() {
+            return Ok(e2fsprogs::check(&self.image)?);
+        }
+        let merged = self.folder.join("merged.ext4");
+        let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
+        convert.arg(&overlay).arg(&merged).run()?;
+        let checked = e2fsprogs::check(&merged);
+        fs::remove_file(&merged)?;
+        Ok(checked?)
     }
 
     /// Returns the mean number of extents of the files that are not empty.

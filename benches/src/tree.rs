@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::seed::mix;
-use larder_testkit::{Random, Seed};
+use larder_testkit::{Random, Seed, qemu, tool};
 
 use crate::child;
 use crate::plan::Plan;
@@ -38,6 +38,8 @@ pub struct Tree {
     /// The squashfs archive, with the default compression of mksquashfs (gzip). It exists if mksquashfs
     /// is installed.
     pub squashfs: PathBuf,
+    /// The image in the format qcow2. It exists if qemu-img is installed.
+    pub qcow2: PathBuf,
     /// The number of names that `find` lists, including the root directory and `lost+found`.
     pub entries: u64,
     /// The size of the big file.
@@ -58,11 +60,16 @@ impl Tree {
         if let Ok(mksquashfs) = child::find("mksquashfs") {
             make_squashfs(&mksquashfs, &source, &squashfs)?;
         }
+        let qcow2 = folder.join("image.qcow2");
+        if tool::find("qemu-img").is_some() {
+            qemu::convert(&image, &qcow2, "qcow2", "")?;
+        }
         fs::remove_dir_all(&source)?;
         let own = 3; // the root, lost+found and the big file
         Ok(Self {
             image,
             squashfs,
+            qcow2,
             entries: u64::from(plan.files) + folders + own,
             big_file_bytes: plan.big_file_bytes,
             deep_paths,

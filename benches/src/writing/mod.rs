@@ -7,6 +7,7 @@
 //! | append | 100 bytes at a time to a new file |
 //! | write-sequential | one file of the plan's size in requests of 1 MiB, and one fsync |
 //! | overwrite-random | 4 KiB at random in such a file, then one fsync |
+//! | overlay-write-sequential, overlay-overwrite-random | the same in an overlay; the overwritten file is in the base |
 //! | setxattr | one attribute of 100 files, by one process |
 //! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
 //! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data is stored on the mount |
@@ -53,6 +54,11 @@ impl Writing<'_> {
     pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<Measured>> {
         let scratch = Scratch::make(self.folder, size(self.plan))?;
         let log = self.folder.join("work.log");
+        if first == Measure::OverlayOverwriteRandom {
+            // The file that is overwritten is in the base.
+            let base = scratch.mount(self.programs, Peer::LarderDev, &[])?;
+            work::write(FileWork::Write, self.programs, base.root(), self.plan, &log)?;
+        }
         let mounted = scratch.mount(self.programs, peer, &[])?;
         let root = mounted.root();
         let write = |work| work::write(work, self.programs, root, self.plan, &log);
@@ -65,12 +71,16 @@ impl Writing<'_> {
                 Measured::on(&mounted, Measure::Chmod, |root| work::chmod(root, &log))?,
                 Measured::on(&mounted, Measure::Remove, |root| work::remove(root, &log))?,
             ],
-            Measure::WriteSequential => vec![Measured::on(&mounted, first, |_| {
-                let written = write(FileWork::Write)?;
-                Ok(megabytes(written.bytes) / written.seconds)
-            })?],
-            Measure::OverwriteRandom => {
-                write(FileWork::Write)?;
+            Measure::WriteSequential | Measure::OverlayWriteSequential => {
+                vec![Measured::on(&mounted, first, |_| {
+                    let written = write(FileWork::Write)?;
+                    Ok(megabytes(written.bytes) / written.seconds)
+                })?]
+            }
+            Measure::OverwriteRandom | Measure::OverlayOverwriteRandom => {
+                if first == Measure::OverwriteRandom {
+                    write(FileWork::Write)?;
+                }
                 vec![Measured::on(&mounted, first, |_| {
                     Ok(write(FileWork::Overwrite)?.seconds)
                 })?]
