@@ -16,11 +16,11 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
-USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
+USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
 # The tests of mounts, which run on both transports.
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
-	opening partitions set_id_bits top trace visible_changes writing)
+	opening overlays partitions set_id_bits top trace visible_changes writing)
 
 .PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
@@ -63,7 +63,7 @@ check: ## Check format, lints, docs, cyclic dependencies between source files, w
 
 test-long: crash full-images real-use ## Run the tests that take too long for `make test` (several hours, as root)
 
-real-use: deps build ## Stress a writable mount on both transports, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
+real-use: deps build ## Stress a writable mount on both transports, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, overlays, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
 	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@^0.3
 	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@^0.2
