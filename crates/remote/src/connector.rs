@@ -207,4 +207,20 @@ mod tests {
         let wrong = failure(206, &range);
         assert!(matches!(wrong, Some(Failure::WrongReply(_))), "{wrong:?}");
     }
+
+    #[test]
+    fn only_the_request_that_completes_an_upload_gets_the_condition() {
+        for (method, query, expected) in [
+            (Method::POST, "uploadId=a", true),
+            (Method::POST, "x=1&uploadId=a", true),
+            (Method::POST, "uploads=", false),
+            (Method::PUT, "partNumber=1&uploadId=a", false),
+            (Method::DELETE, "uploadId=a", false),
+        ] {
+            let mut request = HttpRequest::new(Bytes::new().into());
+            *request.uri_mut() = format!("http://host/object?{query}").parse().unwrap();
+            *request.method_mut() = method;
+            assert_eq!(completes_upload(&request), expected, "{query}");
+        }
+    }
 }

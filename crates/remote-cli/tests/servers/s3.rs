@@ -105,13 +105,6 @@ impl S3 {
         self.runtime.block_on(put).unwrap();
     }
 
-    /// Returns the content of an object.
-    pub fn get(&self, name: &str) -> Vec<u8> {
-        let path = ObjectPath::from(name);
-        let get = async { self.store.get(&path).await.unwrap().bytes().await };
-        self.runtime.block_on(get).unwrap().to_vec()
-    }
-
     /// Removes an object.
     pub fn delete(&self, name: &str) {
         let path = ObjectPath::from(name);

@@ -2,8 +2,6 @@
 
 use crate::image::{Local, fails, plain, succeeds};
 use crate::s3::{KEY, S3, SECRET, write_profile};
-use larder_block::MemoryDevice;
-use larder_remote::{Error, ImageUrl, UploadOptions};
 use std::process::Command;
 
 /// The name of the image in the bucket.
@@ -77,29 +75,6 @@ fn commit_of_an_overlay_uploads_a_new_object_and_replaces_none() {
         assert_eq!(differences, b"A /new/\n");
         fails(&mut commit(), &url, "the object exists");
     }
-}
-
-#[test]
-fn object_that_is_created_during_an_upload_is_not_replaced() {
-    let Some((server, local)) = with_image(S3::moto()) else {
-        return;
-    };
-    let endpoint = server.endpoint();
-    let options = UploadOptions {
-        endpoint: Some(&endpoint),
-        anonymous: true,
-    };
-    let url = ImageUrl::parse(&S3::url("raced.img")).unwrap();
-    let content = MemoryDevice::new(local.bytes());
-    let mut is_first = true;
-    let mut progress = |_| {
-        if std::mem::take(&mut is_first) {
-            server.put("raced.img", b"of somebody else".to_vec());
-        }
-    };
-    let uploaded = larder_remote::upload(&url, options, &content, &mut progress);
-    assert_eq!(uploaded, Err(Error::Exists));
-    assert_eq!(server.get("raced.img"), b"of somebody else");
 }
 
 #[test]
