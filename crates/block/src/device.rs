@@ -73,8 +73,10 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Deadline`], [`Error::Wait`]. The result of each request is not returned here, but passed to
     /// the `done` of that request.
-    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        submit_and_wait(self, requests, timeout)
+    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        let countdown = Countdown::of(&mut requests);
+        self.submit(requests);
+        countdown.wait(timeout)
     }
 
     /// Returns the time after which a thread stops waiting for the device, or `None` if threads wait for
@@ -240,21 +242,6 @@ impl Pieces {
     pub fn number(&self, offset_bytes: u64) -> u64 {
         self.before_bytes.saturating_add(offset_bytes) / self.len_bytes
     }
-}
-
-/// Submits `requests` to `device`, and waits until all are complete, as the default implementation of
-/// [`BlockDevice::perform`] does.
-///
-/// # Errors
-/// [`Error::Deadline`] if none of them completes for `timeout`.
-pub fn submit_and_wait(
-    device: &(impl BlockDevice + ?Sized),
-    mut requests: Vec<Request>,
-    timeout: Option<Duration>,
-) -> Result<()> {
-    let countdown = Countdown::of(&mut requests);
-    device.submit(requests);
-    countdown.wait(timeout)
 }
 
 /// Performs `requests`, one after the other, by the blocking calls of `device`.

@@ -51,8 +51,7 @@ pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, scatt
 pub use counting::{CountingDevice, IoCounts};
 pub use deadline::DeadlineDevice;
 pub use device::{
-    BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, read_owned,
-    submit_and_wait, write_all,
+    BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, read_owned, write_all,
 };
 pub use direct::DirectDevice;
 pub use error::{Error, Result};

@@ -164,7 +164,7 @@ pub(crate) fn explained(
     error: &DiskError,
 ) -> Failure {
     match Overlay::record(&**file) {
-        Ok((_, Base { name, .. })) if matches!(error, DiskError::OtherFile { .. }) => {
+        Ok(Base { name, .. }) if matches!(error, DiskError::OtherFile { .. }) => {
             let path = image.display();
             Failure::with_hint(
                 format!(

@@ -47,6 +47,19 @@ impl Overlaid {
         text(&output.stdout)
     }
 
+    /// Copies `source` into the image at `path`.
+    #[track_caller]
+    fn put(&self, source: &Path, path: &str) {
+        let mut put = command("larder", User::Same);
+        put.arg("put")
+            .arg("--overlay")
+            .arg(&self.overlay)
+            .arg(source);
+        let target = format!("{}:{path}", self.fixture.image().display());
+        let output = put.arg(target).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
     /// Runs `larder overlay`. `arguments` follow the overlay.
     fn overlay(&self, subcommand: &str, arguments: &[&Path]) -> Output {
         let mut command = command("larder", User::Same);
@@ -104,14 +117,7 @@ fn changes_are_in_the_overlay_and_the_image_stays_as_it_is() {
     let source = overlaid.fixture.path("source");
     fs::write(&source, content(2 << 20)).unwrap();
     overlaid.ok("mkdir", &["/new"]);
-    let mut put = command("larder", User::Same);
-    put.arg("put")
-        .arg("--overlay")
-        .arg(&overlaid.overlay)
-        .arg(&source);
-    let target = format!("{}:/new/file", image.display());
-    let output = put.arg(target).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    overlaid.put(&source, "/new/file");
     overlaid.ok("rm", &["/dir/large"]);
     assert_eq!(overlaid.ok("ls", &["/new"]), "file\n");
     let read = overlaid.run("cat", &["/new/file"]).stdout;
@@ -280,13 +286,7 @@ fn diff_lists_what_has_changed_by_path() {
     let source = overlaid.fixture.path("source");
     // The size is the same.
     fs::write(&source, "Hello, larder\n").unwrap();
-    let mut put = command("larder", User::Same);
-    put.arg("put")
-        .arg("--overlay")
-        .arg(&overlaid.overlay)
-        .arg(&source);
-    let target = format!("{}:/hello", image.display());
-    assert!(put.arg(target).output().unwrap().status.success());
+    overlaid.put(&source, "/hello");
     let expected =
         "D /dir/deep/\nD /dir/deep/deeper/\nM /hello\nD /link\nA /moved\nA /new/\nA /new/deep/\n";
     assert_eq!(overlaid.overlay_ok("diff", &[&image]), expected);
@@ -323,13 +323,7 @@ fn interrupted_commit_is_completed_by_a_second_one() {
     let image = overlaid.fixture.image();
     let source = overlaid.fixture.path("source");
     fs::write(&source, content(8 << 20)).unwrap();
-    let mut put = command("larder", User::Same);
-    put.arg("put")
-        .arg("--overlay")
-        .arg(&overlaid.overlay)
-        .arg(&source);
-    let target = format!("{}:/file", image.display());
-    assert!(put.arg(target).output().unwrap().status.success());
+    overlaid.put(&source, "/file");
     let before = fs::read(&image).unwrap();
     // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
     let interrupted = Command::new("sh")

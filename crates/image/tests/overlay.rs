@@ -262,6 +262,7 @@ fn failed_write_leaves_the_disk_as_it_was_and_can_be_repeated() {
                 // Otherwise, what the file has is unknown, so the overlay must be opened again.
                 reopened += 1;
                 assert!(disk.write_at(&[1], 0).is_err());
+                assert!(larder_block::write_all(&disk, [(0, vec![1])]).is_err());
                 drop(disk);
                 disk = Overlay::open(Arc::clone(&faulty) as _, Arc::clone(&base)).unwrap();
                 for earlier in 0..=step {

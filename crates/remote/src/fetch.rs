@@ -302,7 +302,7 @@ impl<'m> Attempts<'m> {
     /// Pauses after an attempt that failed with `failure`.
     ///
     /// # Errors
-    /// If there is no further attempt, because it could not succeed or might begin after the time limit.
+    /// If another attempt would fail, too, or might begin after the time limit.
     pub(crate) async fn pause(&mut self, failure: Failure) -> Result<()> {
         let counters = &self.meter.counters;
         counters.set_last_failure(failure.to_string());

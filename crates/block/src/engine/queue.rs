@@ -158,7 +158,7 @@ impl Queue {
     }
 
     /// Waits for the next request. Returns `None` if the queue is closed, or if no request arrives for
-    /// [`IDLE_TIME`]. If it returns `None`, the calling thread is no longer counted and must end.
+    /// [`IDLE_TIME`]. The calling thread must then end: this function has removed it from the count of threads.
     pub(super) fn pop(&self) -> Option<Request> {
         let mut state = self.state.lock();
         loop {

@@ -219,8 +219,8 @@ impl<'f> Search<'f> {
     }
 
     /// Moves to the next leaf. Returns the lower bound of the hashes in this leaf, or `None` if
-    /// there is no next leaf. If the lowest bit of the bound is set, the preceding leaf may also
-    /// contain names whose hash is the bound without this bit.
+    /// this is the last one. The lowest bit of the bound is a flag: if it is set, names with the hash of the
+    /// bound can also be in the preceding leaf.
     fn next_leaf(&mut self) -> Result<Option<u32>> {
         while let Some(mut frame) = self.path.pop() {
             let node = self.node(&frame)?;

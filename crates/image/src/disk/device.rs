@@ -1,6 +1,7 @@
 //! The device of a disk image.
 
 use super::budget::Budget;
+use super::buffers::{clear, part_mut};
 use super::cache::{Key, PartCache};
 use super::error::corrupt;
 use super::layout::{Extent, Layout, PackedUnit, Place};
@@ -292,7 +293,7 @@ impl BlockDevice for Disk {
             let next_bytes = at_bytes + extent.len_bytes;
             let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
             match extent.place {
-                Place::Zero => clear(&mut slices(bufs, skip, len)),
+                Place::Zero => clear(&mut part_mut(bufs, skip, len)),
                 Place::Stored(stored) => {
                     let bytes = self.read_file(stored..stored + extent.len_bytes)?;
                     scatter(&bytes, bufs, skip);
@@ -304,32 +305,6 @@ impl BlockDevice for Disk {
         }
         Ok(())
     }
-}
-
-/// Sets all bytes of `bufs` to zero.
-pub(super) fn clear(bufs: &mut [IoSliceMut<'_>]) {
-    for buf in bufs {
-        buf.fill(0);
-    }
-}
-
-/// Returns the `len` bytes of `bufs` that follow the first `skip` bytes.
-pub(super) fn slices<'b>(
-    bufs: &'b mut [IoSliceMut<'_>],
-    mut skip: usize,
-    mut len: usize,
-) -> Vec<IoSliceMut<'b>> {
-    let mut slices = Vec::new();
-    for buf in bufs {
-        let skipped = skip.min(buf.len());
-        skip -= skipped;
-        let taken = len.min(buf.len() - skipped);
-        len -= taken;
-        if taken > 0 {
-            slices.push(IoSliceMut::new(&mut buf[skipped..skipped + taken]));
-        }
-    }
-    slices
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -57,6 +57,7 @@
 //! `tests/memory.rs` measures the memory for a unit. `device/tests.rs` tests requests on a device that does not answer.
 
 mod budget;
+mod buffers;
 mod cache;
 mod decompress;
 mod device;

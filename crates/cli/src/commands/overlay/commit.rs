@@ -61,11 +61,10 @@ fn commit(path: &Path, image: &Path) -> Result<()> {
     // A symbolic link to the overlay stays, and refers to nothing.
     let path = &fs::canonicalize(path).map_err(|error| of_overlay(&error))?;
     let image_name = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
-    let file = FileDevice::open(path, FileRange::default())
+    let file = FileDevice::open_writable(path, FileRange::default())
         .map_err(|error| overlay::not_opened(path, &error.into()))?;
-    let (size_bytes, base) =
-        Overlay::record(&file).map_err(|error| overlay::not_usable(path, image, &error))?;
-    drop(file);
+    let file: Arc<dyn BlockDevice> = Arc::new(file);
+    let base = Overlay::record(&*file).map_err(|error| overlay::not_usable(path, image, &error))?;
     if base.format != RAW {
         return Err(Failure::with_hint(
             format!(
@@ -78,8 +77,6 @@ fn commit(path: &Path, image: &Path) -> Result<()> {
     }
     let device = FileDevice::open_writable(image, FileRange::default()).map_err(of_image)?;
     let device = Arc::new(device);
-    let file = overlay::open_file(path, size_bytes, true)
-        .map_err(|error| overlay::not_opened(path, &error))?;
     let name = image_name.as_os_str().as_bytes();
     let opened = Overlay::begin_commit(&file, Arc::clone(&device) as _, name)
         .map_err(|error| overlay::not_usable(path, image, &error))?;

@@ -13,10 +13,10 @@ use super::error::OverlayError;
 use super::header::{BYTES_OF_TABLE, CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES};
 use super::map::{Map, Piece, Place};
 use super::space::{SECTOR_BYTES, Space};
-use crate::disk::device::{clear, slices};
+use crate::disk::buffers::{clear, part, part_mut};
 use larder_block::{
     BlockDevice, Error, Priority, Request, Result, ThreadedDevice, accepted, check_range,
-    gathered_bytes, submit_and_wait, total_bytes, write_all,
+    gathered_bytes, total_bytes, write_all,
 };
 use parking_lot::{Mutex, RwLock};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -73,13 +73,12 @@ impl Overlay {
         head.create(file)
     }
 
-    /// Returns the size of the disk of the overlay in `file`, in bytes, and the record of its base.
+    /// Returns the record of the base of the overlay in `file`.
     ///
     /// # Errors
     /// If the file is not an overlay, or is damaged.
-    pub fn record(file: &dyn BlockDevice) -> Result<(u64, Base), OverlayError> {
-        let head = Head::read(file)?;
-        Ok((head.geometry.size_bytes, head.base))
+    pub fn record(file: &dyn BlockDevice) -> Result<Base, OverlayError> {
+        Ok(Head::read(file)?.base)
     }
 
     /// Opens the overlay in `file` on `base`. If `file` can be written to, clusters that were lost at an earlier power loss
@@ -200,31 +199,29 @@ impl Overlay {
         changes
     }
 
-    /// Returns which device performs a request as it is.
-    fn target(&self, offset_bytes: u64, len_bytes: u64, is_write: bool) -> Target {
-        let (place, run_bytes) = self.layers.map.read().run(offset_bytes, len_bytes);
-        match place {
-            _ if run_bytes < len_bytes => Target::Threads,
-            Place::File(at_bytes) => Target::File(at_bytes),
-            Place::Base | Place::Zero if is_write => Target::Threads,
-            Place::Base => Target::Base,
-            Place::Zero => Target::Threads,
-        }
-    }
-
-    /// Returns the requests that are inside the disk, each with its target. Completes the others.
-    fn with_targets(&self, requests: Vec<Request>) -> Vec<(Target, Request)> {
+    /// Divides `requests` by the device that performs them. Completes those that are invalid.
+    fn divided(&self, requests: Vec<Request>) -> Divided {
         let requests = accepted(requests, |at, len, is_write| {
-            if is_write && !self.is_writable() {
-                return Err(Error::ReadOnly);
+            if is_write {
+                self.layers.check_writable()?;
             }
             check_range(self.size_bytes(), at, len)
         });
-        let with_targets = requests.into_iter().map(|mut request| {
+        let mut divided = Divided::default();
+        for mut request in requests {
             let (at, len) = (request.offset_bytes(), request.len_bytes());
-            (self.target(at, len, request.is_write()), request)
-        });
-        with_targets.collect()
+            let (place, run_bytes) = self.layers.map.read().run(at, len);
+            match place {
+                Place::File(at_bytes) if run_bytes == len => {
+                    divided.file.push(request.with_offset(at_bytes));
+                }
+                Place::Base if run_bytes == len && !request.is_write() => {
+                    divided.base.push(request);
+                }
+                _ => divided.threads.push(request),
+            }
+        }
+        divided
     }
 
     /// Calls `run` with each part of a range that has the content of the base.
@@ -232,39 +229,21 @@ impl Overlay {
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_err() {
             return;
         }
-        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
-        while at_bytes < end_bytes {
-            let (place, run_bytes) = self.layers.map.read().run(at_bytes, end_bytes - at_bytes);
+        for (place, range) in self.layers.runs(offset_bytes, len_bytes) {
             if place == Place::Base {
-                run(at_bytes, run_bytes);
+                run(range.start, range.end - range.start);
             }
-            at_bytes += run_bytes;
         }
     }
 }
 
-/// The device that performs a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Base,
-    /// The file, at this offset.
-    File(u64),
-    Threads,
-}
-
-impl Target {
-    /// Returns whether the same device performs requests with both targets.
-    fn is_same_device(self, other: Self) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-}
-
-/// Returns `request`, with the offset that it has for the device of `target`.
-fn translated((target, request): (Target, Request)) -> Request {
-    match target {
-        Target::File(at_bytes) => request.with_offset(at_bytes),
-        Target::Base | Target::Threads => request,
-    }
+/// Requests for each device.
+#[derive(Default)]
+struct Divided {
+    base: Vec<Request>,
+    /// With their offsets in the file.
+    file: Vec<Request>,
+    threads: Vec<Request>,
 }
 
 impl BlockDevice for Overlay {
@@ -286,39 +265,26 @@ impl BlockDevice for Overlay {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        let (mut to_base, mut to_file, mut to_threads) = (Vec::new(), Vec::new(), Vec::new());
-        for (target, request) in self.with_targets(requests) {
-            let requests = match target {
-                Target::Base => &mut to_base,
-                Target::File(_) => &mut to_file,
-                Target::Threads => &mut to_threads,
-            };
-            requests.push(translated((target, request)));
-        }
-        self.layers.base.submit(to_base);
-        self.layers.file.submit(to_file);
-        self.threads.submit(to_threads);
+        let divided = self.divided(requests);
+        self.layers.base.submit(divided.base);
+        self.layers.file.submit(divided.file);
+        self.threads.submit(divided.threads);
     }
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        let requests = self.with_targets(requests);
-        let Some(first) = requests.first().map(|(target, _)| *target) else {
-            return Ok(());
+        let Divided {
+            base,
+            file,
+            threads,
+        } = self.divided(requests);
+        if base.is_empty() && file.is_empty() {
+            return self.threads.perform(threads, timeout);
+        }
+        let others = || {
+            self.layers.base.perform(base, timeout)?;
+            self.layers.file.perform(file, timeout)
         };
-        if !requests
-            .iter()
-            .all(|(target, _)| target.is_same_device(first))
-        {
-            let requests = requests.into_iter().map(|(_, request)| request);
-            return submit_and_wait(self, requests.collect(), timeout);
-        }
-        // One device performs all: it need not hand them over to other threads.
-        let requests = requests.into_iter().map(translated).collect();
-        match first {
-            Target::Base => self.layers.base.perform(requests, timeout),
-            Target::File(_) => self.layers.file.perform(requests, timeout),
-            Target::Threads => self.threads.perform(requests, timeout),
-        }
+        self.threads.perform_during(threads, timeout, others)
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
@@ -490,11 +456,27 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns the error of an earlier flush, if there is one.
-    fn check_failure(&self) -> Result<()> {
-        self.failure
-            .get()
-            .map_or(Ok(()), |error| Err(error.again()))
+    /// Returns the place and the range of each part of a range that is inside the disk, in order.
+    fn runs(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (Place, Range<u64>)> {
+        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
+        std::iter::from_fn(move || {
+            if at_bytes == end_bytes {
+                return None;
+            }
+            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
+            let range = at_bytes..at_bytes + run_bytes;
+            at_bytes = range.end;
+            Some((place, range))
+        })
+    }
+
+    /// Checks that the file can be written to, and that no flush has failed.
+    fn check_writable(&self) -> Result<()> {
+        match self.failure.get() {
+            _ if !self.is_writable() => Err(Error::ReadOnly),
+            Some(error) => Err(error.again()),
+            None => Ok(()),
+        }
     }
 
     /// Writes `pieces` to the file, all at once.
@@ -518,19 +500,14 @@ impl BlockDevice for Layers {
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         let len_bytes = total_bytes(bufs);
         check_range(self.size_bytes, offset_bytes, len_bytes)?;
-        let (mut at_bytes, mut skip) = (offset_bytes, 0);
-        let end_bytes = offset_bytes + len_bytes;
-        while at_bytes < end_bytes {
-            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
-            let len = usize::try_from(run_bytes).unwrap_or(usize::MAX);
-            let mut part = slices(bufs, skip, len);
+        for (place, range) in self.runs(offset_bytes, len_bytes) {
+            let (skip, len) = indices(&range, offset_bytes);
+            let mut part = part_mut(bufs, skip, len);
             match place {
                 Place::Zero => clear(&mut part),
-                Place::Base => self.base.read_vectored_at(&mut part, at_bytes)?,
-                Place::File(file_bytes) => self.file.read_vectored_at(&mut part, file_bytes)?,
+                Place::Base => self.base.read_vectored_at(&mut part, range.start)?,
+                Place::File(at_bytes) => self.file.read_vectored_at(&mut part, at_bytes)?,
             }
-            at_bytes += run_bytes;
-            skip += len;
         }
         Ok(())
     }
@@ -544,24 +521,16 @@ impl BlockDevice for Layers {
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
-        if !self.is_writable() {
-            return Err(Error::ReadOnly);
-        }
-        self.check_failure()?;
+        self.check_writable()?;
         let len_bytes = gathered_bytes(bufs);
         check_range(self.size_bytes, offset_bytes, len_bytes)?;
-        let (mut at_bytes, mut skip) = (offset_bytes, 0);
-        let end_bytes = offset_bytes + len_bytes;
-        while at_bytes < end_bytes {
-            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
-            let len = usize::try_from(run_bytes).unwrap_or(usize::MAX);
+        for (place, range) in self.runs(offset_bytes, len_bytes) {
+            let (skip, len) = indices(&range, offset_bytes);
             let part = part(bufs, skip, len);
             match place {
-                Place::File(file_bytes) => self.file.write_vectored_at(&part, file_bytes)?,
-                Place::Base | Place::Zero => self.add(&part, at_bytes)?,
+                Place::File(at_bytes) => self.file.write_vectored_at(&part, at_bytes)?,
+                Place::Base | Place::Zero => self.add(&part, range.start)?,
             }
-            at_bytes += run_bytes;
-            skip += len;
         }
         Ok(())
     }
@@ -571,7 +540,7 @@ impl BlockDevice for Layers {
             return Ok(());
         }
         let _flushing = self.flushing.lock();
-        self.check_failure()?;
+        self.check_writable()?;
         // In this order: the clusters to which the entries refer were allocated before.
         let (dirty, new_tables, links) = {
             let mut map = self.map.write();
@@ -613,21 +582,25 @@ impl BlockDevice for Layers {
 
     /// Frees the space of the stored parts of the range. They keep their clusters.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
-        if !self.is_writable() {
-            return Err(Error::ReadOnly);
-        }
+        self.check_writable()?;
         check_range(self.size_bytes, offset_bytes, len_bytes)?;
-        let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
         let mut has_discarded = true;
-        while at_bytes < end_bytes {
-            let (place, run_bytes) = self.map.read().run(at_bytes, end_bytes - at_bytes);
-            if let Place::File(file_bytes) = place {
-                has_discarded &= self.file.discard(file_bytes, run_bytes)?;
+        for (place, range) in self.runs(offset_bytes, len_bytes) {
+            if let Place::File(at_bytes) = place {
+                has_discarded &= self.file.discard(at_bytes, range.end - range.start)?;
             }
-            at_bytes += run_bytes;
         }
         Ok(has_discarded)
     }
+}
+
+/// Returns the index of `range` in the bytes from `start_bytes` on, and its length.
+fn indices(range: &Range<u64>, start_bytes: u64) -> (usize, usize) {
+    let index = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    (
+        index(range.start - start_bytes),
+        index(range.end - range.start),
+    )
 }
 
 /// Returns a text that changes when the content of `base` changes: the version of its device, or else a checksum of its
@@ -667,19 +640,4 @@ fn check_refcounts(
         sector += count;
     }
     Ok(())
-}
-
-/// Returns the `len` bytes of `bufs` that follow the first `skip` bytes.
-fn part<'b>(bufs: &'b [IoSlice<'_>], mut skip: usize, mut len: usize) -> Vec<IoSlice<'b>> {
-    let mut part = Vec::new();
-    for buf in bufs {
-        let skipped = skip.min(buf.len());
-        skip -= skipped;
-        let taken = len.min(buf.len() - skipped);
-        len -= taken;
-        if taken > 0 {
-            part.push(IoSlice::new(&buf[skipped..skipped + taken]));
-        }
-    }
-    part
 }
