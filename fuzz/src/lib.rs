@@ -331,7 +331,7 @@ pub fn open_and_walk(device: PatchedDevice) {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 2 << 20;
     options.readahead_max_bytes = 0;
-    "off".clone_into(&mut options.readahead);
+    options.readahead = larder::PolicyName::Off;
     if let Ok(volume) = Volume::open_device(device.clone(), &options) {
         let limits = WalkLimits {
             entries: 2000,

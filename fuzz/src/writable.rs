@@ -68,7 +68,7 @@ pub fn open_for_writing(device: OverlayDevice) -> larder::Result<Volume> {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 2 << 20;
     options.readahead_max_bytes = 0;
-    "off".clone_into(&mut options.readahead);
+    options.readahead = larder::PolicyName::Off;
     options.read_write = true;
     options.background = false;
     options.clock = Arc::new(FixedClock);

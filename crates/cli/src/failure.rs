@@ -37,16 +37,6 @@ pub(crate) fn of_image(
     let path = image.display();
     let cause = match error {
         larder::Error::Ext4(cause) => cause,
-        larder::Error::Option(what) => {
-            return Failure::Usage {
-                message: what.clone(),
-                hint: Some(
-                    "check --offset, --cache-size, --readahead and --readahead-max, or the options \
-                     of -o with the same names"
-                        .to_owned(),
-                ),
-            };
-        }
         _ => return Failure::new(format!("{path}: {error}")),
     };
     match cause {

@@ -4,7 +4,7 @@ use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
 use crate::remote::RemoteArgs;
 use crate::{metrics, threads};
-use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
+use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions};
 use larder_console::{Failure, Result, name, print_note, size};
 use larder_fuse::{MountOptions, WriteBack};
 use std::ffi::{OsStr, OsString};
@@ -160,8 +160,7 @@ impl Options {
             options.overlay.clone_from(&args.volume.overlay);
         }
         apply_remote(&mut options.remote, &args.volume.remote);
-        let policy = args.readahead.map(|policy| policy.to_string());
-        replace(&mut options.volume.readahead, policy);
+        replace(&mut options.volume.readahead, args.readahead);
         options.readahead_max = args.readahead_max.or(options.readahead_max);
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
@@ -288,9 +287,7 @@ impl Options {
             "partition" => self.partition = Some(named(key, value)?),
             "overlay" => self.overlay = Some(value.into()),
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
-            "readahead" => {
-                self.volume.readahead = named::<PolicyName>(key, value)?.to_string();
-            }
+            "readahead" => self.volume.readahead = named(key, value)?,
             "readahead_max" => self.readahead_max = Some(bytes(key, value)?),
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
             "transport" => self.mount.transport = named(key, value)?,
@@ -502,7 +499,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use larder::Tables;
+    use larder::{PolicyName, Tables};
     use larder_fuse::Transport;
 
     fn parsed(list: &str) -> Result<Options> {
@@ -531,7 +528,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.volume.offset_bytes, 1 << 20);
         assert_eq!(options.volume.cache_size_bytes, 64 << 20);
-        assert_eq!(options.volume.readahead, "off");
+        assert_eq!(options.volume.readahead, PolicyName::Off);
         assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
         assert!(options.volume.readahead_exact && !Options::default().volume.readahead_exact);
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
@@ -643,9 +640,9 @@ mod tests {
 
     #[test]
     fn every_readahead_policy_has_a_name() {
-        for name in PolicyName::ALL {
+        for &name in PolicyName::ALL {
             let options = parsed(&format!("readahead={name}")).unwrap();
-            assert_eq!(options.volume.readahead, name.as_str());
+            assert_eq!(options.volume.readahead, name);
         }
     }
 

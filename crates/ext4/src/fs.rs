@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 const INODE_READAHEAD_BLOCKS: u64 = 32;
 
 /// The results of statfs(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statfs {
     /// The block size in bytes, which is the unit of the three block counts.

@@ -212,9 +212,9 @@ fn every_readahead_policy_serves_a_mount_and_applies_with_direct_io() {
     let content = content();
     fs::write(dir.path().join("tree/file"), &content).unwrap();
     make_image(dir.path());
-    for policy in PolicyName::ALL {
+    for &policy in PolicyName::ALL {
         let mut volume = OpenOptions::default();
-        volume.readahead = policy.to_string();
+        volume.readahead = policy;
         volume.readahead_max_bytes = 128 << 10;
         for direct_io in [false, true] {
             let options = MountOptions {
@@ -235,7 +235,7 @@ fn every_readahead_policy_serves_a_mount_and_applies_with_direct_io() {
             if direct_io {
                 // 8 MiB take 64 windows of 128 KiB; the first windows of the 8 readers may be smaller.
                 let windows = first.readahead.windows;
-                let reads_ahead = *policy != PolicyName::Off;
+                let reads_ahead = policy != PolicyName::Off;
                 assert_eq!((64..=100).contains(&windows), reads_ahead, "{what}");
                 assert_eq!(first.page.objects, 2048, "{what}");
             }

@@ -2,7 +2,7 @@
 
 use crate::Timestamp;
 use std::fmt::Debug;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// A source of the current time for the timestamps of changes.
 pub trait Clock: Debug + Send + Sync {
@@ -23,13 +23,6 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Times before 1970 are reported as 1970.
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Timestamp {
-            seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            nanoseconds: since.subsec_nanos(),
-        }
+        SystemTime::now().into()
     }
 }

@@ -43,9 +43,6 @@ pub enum Error {
     /// Errno: `ENXIO`.
     #[error("inode {0}: no data at or after the offset")]
     NoMoreData(Ino),
-    /// The value of an option is invalid. Errno: `EINVAL`.
-    #[error("{0}")]
-    Option(String),
     /// The caches could not be created. Errno: `EINVAL` if the configured tables are too large,
     /// otherwise `ENOMEM`.
     #[error(transparent)]
@@ -58,6 +55,22 @@ pub enum Error {
 impl From<larder_block::Error> for Error {
     fn from(error: larder_block::Error) -> Self {
         Self::Ext4(error.into())
+    }
+}
+
+/// The kind is that of the errors with the same errno that [`std::fs`] returns. The inner error of
+/// the [`std::io::Error`] is the [`Error`]:
+///
+/// ```
+/// let error = std::io::Error::from(larder::Error::NotFound("/etc".to_owned()));
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+/// let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<larder::Error>());
+/// assert_eq!(inner.unwrap().errno(), larder::Errno::NOENT);
+/// ```
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        let kind = Self::from(error.errno()).kind();
+        Self::new(kind, error)
     }
 }
 
@@ -95,9 +108,7 @@ impl Error {
             Self::NotFound(_) => Errno::NOENT,
             Self::TooManyLinks(_) => Errno::LOOP,
             Self::IsDirectory(_) => Errno::ISDIR,
-            Self::NotRegular(_)
-            | Self::Option(_)
-            | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
+            Self::NotRegular(_) | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,
             Self::Busy(_) => Errno::BUSY,

@@ -45,13 +45,13 @@ pub struct OpenFile {
 
 /// A hold, which prevents the deletion of the inode `ino`. Released on drop.
 #[derive(Debug)]
-struct Held {
+pub(crate) struct Held {
     writer: Arc<Writer>,
     ino: Ino,
 }
 
 impl Held {
-    fn new(writer: &Arc<Writer>, ino: Ino) -> Result<Self> {
+    pub(crate) fn new(writer: &Arc<Writer>, ino: Ino) -> Result<Self> {
         writer.hold(ino)?;
         Ok(Self {
             writer: Arc::clone(writer),

@@ -1,30 +1,63 @@
 //! Reads and writes ext2, ext3 and ext4 images inside a process, with caches that work like those
 //! of the Linux kernel. Needs neither a mount nor root. A cache hit makes no system call.
 //!
-//! A [`Volume`] is one open image. Each volume has its own page, buffer, dentry and inode caches,
-//! and its own readahead. `Volume` is `Send` and `Sync`: share it between threads by reference or
-//! in an `Arc`.
+//! There are two layers:
 //!
-//! ```no_run
+//! - [`Fs`] accesses files by path, and has the shape of [`std::fs`]. [`open`] opens an image for
+//!   reading, and [`OpenOptions::open`] with options.
+//! - [`Volume`] accesses files by inode number, for programs such as file servers that keep track of
+//!   inodes themselves. [`Fs::volume`] returns the volume of an `Fs`, and [`Fs::new`] the `Fs` of a
+//!   volume.
+//!
+//! Each volume has its own page, buffer, dentry and inode caches, and its own readahead. All types
+//! are `Send` and `Sync`. Share them between threads by reference. A clone of an `Fs` is cheap.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let image = dir.path().join("disk.img");
+//! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+//! # let fs = larder::OpenOptions::new().read_write(true).open(&image)?;
+//! # fs.create_dir("/etc")?;
+//! # fs.write("/etc/hostname", "example\n")?;
+//! # fs.close()?;
+//! # drop(fs);
+//! let fs = larder::open(&image)?;
+//! for entry in fs.read_dir("/etc")? {
+//!     let entry = entry?;
+//!     println!("{} {}", entry.metadata()?.size_bytes, entry.path().display());
+//! }
+//! assert_eq!(fs.read_to_string("/etc/hostname")?, "example\n");
+//! println!("page cache hits: {}", fs.volume().stats().page.hits);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same by inode number:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let image = dir.path().join("disk.img");
+//! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+//! # let fs = larder::OpenOptions::new().read_write(true).open(&image)?;
+//! # fs.create_dir("/etc")?;
+//! # fs.write("/etc/hostname", "example\n")?;
+//! # fs.close()?;
+//! # drop(fs);
 //! use larder::{OpenOptions, Volume};
 //! use std::ops::ControlFlow;
 //!
-//! # fn main() -> larder::Result<()> {
-//! let volume = Volume::open("disk.img", &OpenOptions::default())?;
-//!
-//! // Walk: list a directory.
+//! let volume = Volume::open(&image, &OpenOptions::new())?;
 //! let etc = volume.resolve(b"/etc")?;
 //! volume.read_dir(etc, 0, &mut |entry| {
 //!     println!("{} {}", entry.ino, String::from_utf8_lossy(entry.name));
 //!     ControlFlow::Continue(())
 //! })?;
-//!
-//! // Read the first bytes of a file, then count the cache hits.
-//! let ino = volume.lookup(etc, b"hostname")?;
+//! let hostname = volume.lookup(etc, b"hostname")?;
 //! let mut buf = [0; 4096];
-//! let n = volume.read_at(ino, &mut buf, 0)?;
-//! println!("{}", String::from_utf8_lossy(&buf[..n]));
-//! println!("page cache hits: {}", volume.stats().page.hits);
+//! let len = volume.read_at(hostname, &mut buf, 0)?;
+//! assert_eq!(&buf[..len], b"example\n");
 //! # Ok(())
 //! # }
 //! ```
@@ -37,6 +70,7 @@ mod dirty;
 mod error;
 mod file;
 mod fill;
+pub mod fs;
 mod live;
 mod lookup;
 mod metadata;
@@ -55,18 +89,20 @@ mod write_back;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use file::OpenFile;
-pub use larder_block::ServerCounts;
-pub use larder_cache::CacheStats;
-pub use larder_cache::hash::HashKey;
-pub use larder_cache::mbcache::{Stats as MbCacheStats, Variant as MbCacheVariant};
-pub use larder_cache::table::histogram::Report as HistogramReport;
+pub use fs::{File, FileOptions, Fs, open};
+pub use larder_block::{self as block, BackEnd, BlockDevice, ServerCounts};
+pub use larder_cache::hash::{HashKey, UnknownFunction};
+pub use larder_cache::mbcache::{Stats as MbCacheStats, UnknownVariant, Variant as MbCacheVariant};
+pub use larder_cache::table::histogram::{ChiSquare, Histogram, Report as HistogramReport};
 pub use larder_cache::tables::{self, Tables};
 pub use larder_cache::tape::{CacheKind, Event, Operation, RecordingStats, Tape};
+pub use larder_cache::{CacheStats, Error as CacheError};
 pub use larder_ext4::ondisk::time::Timestamp;
-pub use larder_ext4::{FileKind, Ino, MemoryOnly, Statfs};
-pub use larder_readahead::{Advice, PolicyName};
-pub use metadata::{DirEntry, Info, JournalState, Metadata};
+pub use larder_ext4::{Corrupt, Error as Ext4Error, FileKind, Ino, MemoryOnly, Place, Statfs};
+pub use larder_readahead::{Advice, PolicyName, UnknownPolicy};
+pub use metadata::{DirEntry, FsKind, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
+pub use rustix::io::Errno;
 pub use stats::{
     AttributeStats, DeviceStats, ReadaheadStats, Stats, TreeReadaheadStats, WritingStats,
 };

@@ -12,6 +12,9 @@ use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{FileTypeByte, Ino, Inode, MemoryOnly, Place};
 
+/// The maximum length of a name, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 255;
+
 /// The inode number and the type to which a name refers.
 pub(crate) type Entry = (Ino, FileTypeByte);
 

@@ -5,6 +5,7 @@ use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
 use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Filesystem, Ino, Inode, Statfs};
+use std::fmt;
 
 /// The attributes of a file: those that stat(2) reports, and the generation, the creation time, the
 /// flags and the project ID.
@@ -48,7 +49,50 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    pub(crate) fn new(inode: &Inode, block_size_bytes: u32) -> Self {
+    /// Returns the metadata of an empty file with one name, for tests of programs. All other
+    /// fields are zero.
+    #[must_use]
+    pub fn new(ino: Ino, kind: FileKind) -> Self {
+        Self {
+            ino,
+            generation: 0,
+            kind,
+            permissions: 0,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            rdev_major: 0,
+            rdev_minor: 0,
+            size_bytes: 0,
+            blocks_512: 0,
+            accessed: Timestamp::default(),
+            modified: Timestamp::default(),
+            changed: Timestamp::default(),
+            created: None,
+            flags: 0,
+            project_id: 0,
+        }
+    }
+
+    /// Returns whether the file is a directory.
+    #[must_use]
+    pub fn is_dir(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+
+    /// Returns whether the file is a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.kind == FileKind::Regular
+    }
+
+    /// Returns whether the file is a symbolic link.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.kind == FileKind::Symlink
+    }
+
+    pub(crate) fn of_inode(inode: &Inode, block_size_bytes: u32) -> Self {
         let device = inode.device();
         Self {
             ino: inode.ino(),
@@ -87,11 +131,12 @@ pub struct DirEntry<'a> {
 }
 
 /// The state of the journal when the volume was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum JournalState {
     /// The image has no journal.
+    #[default]
     None,
     /// The journal was clean: it needed no recovery.
     Clean,
@@ -145,12 +190,43 @@ impl JournalState {
     }
 }
 
+/// The kind of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FsKind {
+    /// A file system without a journal and without features of ext3 or ext4.
+    Ext2,
+    /// A file system with a journal and without features of ext4.
+    Ext3,
+    /// A file system with at least one feature that exists only in ext4.
+    #[default]
+    Ext4,
+}
+
+impl FsKind {
+    /// Returns the name, as blkid prints it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ext2 => "ext2",
+            Self::Ext3 => "ext3",
+            Self::Ext4 => "ext4",
+        }
+    }
+}
+
+impl fmt::Display for FsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// Information about a volume, mostly from its superblock.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// The kind of file system, derived from its features: `ext2`, `ext3` or `ext4`.
-    pub kind: &'static str,
+    /// The kind of file system, derived from its features.
+    pub kind: FsKind,
     /// The label, or an empty string.
     pub label: String,
     /// The UUID, as hexadecimal digits with hyphens.
@@ -218,16 +294,15 @@ impl Info {
     }
 }
 
-/// Returns the kind of file system as blkid reports it: `ext4` if any feature exists only in ext4,
-/// otherwise `ext3` if there is a journal, otherwise `ext2`.
-fn kind(sb: &Superblock) -> &'static str {
+/// Returns the kind of file system as blkid reports it.
+fn kind(sb: &Superblock) -> FsKind {
     let ext3_incompat = Incompat::FILETYPE | Incompat::RECOVER | Incompat::META_BG;
     let ext3_ro_compat = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE | RoCompat::BTREE_DIR;
     if !ext3_incompat.contains(sb.incompat) || !ext3_ro_compat.contains(sb.ro_compat) {
-        "ext4"
+        FsKind::Ext4
     } else if sb.compat.contains(Compat::HAS_JOURNAL) {
-        "ext3"
+        FsKind::Ext3
     } else {
-        "ext2"
+        FsKind::Ext2
     }
 }

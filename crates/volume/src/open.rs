@@ -7,7 +7,7 @@ use crate::mmp::HeldImage;
 use crate::read::{Limits, Reader};
 use crate::write::Writer;
 use crate::write_back::WriteBack;
-use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result, Tables};
+use crate::{DataMode, ErrorsMode, JournalState, OpenOptions, Result, Tables};
 use larder_block::{
     BackEnd, BlockDevice, CountingDevice, DeadlineDevice, DirectDevice, FileDevice, FileRange,
     ThreadedDevice,
@@ -70,14 +70,10 @@ pub(crate) struct Origin {
 
 /// Opens the file system on `device`.
 pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Opened> {
-    let policy: PolicyName = options
-        .readahead
-        .parse()
-        .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
     let policy = if options.readahead_max_bytes == 0 {
         PolicyName::Off
     } else {
-        policy
+        options.readahead
     };
     let device = match (device.back_end(), options.device_timeout) {
         (BackEnd::Calls, _) => Arc::new(ThreadedDevice::new(device)),

@@ -5,10 +5,23 @@ use larder_cache::mbcache::Variant;
 use larder_cache::tables::Tables;
 use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_readahead::PolicyName;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of [`Volume::open`](crate::Volume::open).
+/// Options for opening an image. Each option is a field, and a method that sets it:
+///
+/// ```
+/// use larder::OpenOptions;
+///
+/// let options = OpenOptions::new()
+///     .read_write(true)
+///     .cache_size_bytes(64 << 20);
+/// assert!(options.read_write);
+/// ```
+///
+/// [`OpenOptions::open`] opens an image as an [`Fs`](crate::Fs), and
+/// [`Volume::open`](crate::Volume::open) opens it as a [`Volume`](crate::Volume).
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 #[non_exhaustive]
@@ -20,10 +33,8 @@ pub struct OpenOptions {
     pub size_bytes: Option<u64>,
     /// The memory that all caches share, in bytes. Default: 256 MiB.
     pub cache_size_bytes: u64,
-    /// The name of the readahead policy, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
-    /// `legacy` (as in Linux 2.6.20), `ondemand` (as in Linux 2.6.23) or `modern` (as in Linux
-    /// 6.18). Default: `ondemand`.
-    pub readahead: String,
+    /// The readahead policy. Default: [`PolicyName::OnDemand`].
+    pub readahead: PolicyName,
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
@@ -140,13 +151,50 @@ impl ErrorsMode {
     }
 }
 
+/// Defines a method for each option.
+macro_rules! setters {
+    ($($option:ident: $value:ty,)*) => {
+        impl OpenOptions {
+            /// Returns the default options.
+            #[must_use]
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            $(
+                #[doc = concat!("Sets the field `", stringify!($option), "`.")]
+                #[must_use]
+                pub fn $option(mut self, $option: $value) -> Self {
+                    self.$option = $option;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    offset_bytes: u64,
+    size_bytes: Option<u64>,
+    cache_size_bytes: u64,
+    readahead: PolicyName,
+    readahead_max_bytes: u64,
+    readahead_exact: bool,
+    tree_readahead: bool,
+    direct_device: bool,
+    device_timeout: Option<Duration>,
+    noload: bool,
+    read_write: bool,
+    commit_seconds: u32,
+}
+
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             offset_bytes: 0,
             size_bytes: None,
             cache_size_bytes: 256 << 20,
-            readahead: "ondemand".to_owned(),
+            readahead: PolicyName::OnDemand,
             readahead_max_bytes: 1 << 20,
             readahead_exact: false,
             tree_readahead: false,

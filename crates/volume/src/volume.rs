@@ -6,6 +6,7 @@
 //! Locking: this module has no locks of its own. A lookup that hits the cache takes no lock.
 
 use crate::live::{Inodes, Live, key};
+use crate::lookup::MAX_NAME_BYTES;
 use crate::mmp::MmpKeeper;
 use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
@@ -111,6 +112,11 @@ impl Volume {
         Ok(volume)
     }
 
+    /// Returns whether the volume was opened for writing.
+    pub(crate) fn is_read_write(&self) -> bool {
+        self.inodes.live.is_some()
+    }
+
     pub(crate) fn fs(&self) -> &Filesystem {
         &self.inodes.fs
     }
@@ -158,7 +164,8 @@ impl Volume {
     /// ignored.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::TooManyLinks`], or an error of the image.
+    /// [`Error::NotFound`], [`Error::TooManyLinks`], `ENOTDIR`, `ENAMETOOLONG`, or an error of the
+    /// image.
     pub fn resolve(&self, path: &[u8]) -> Result<Ino> {
         self.walk(path, true)
     }
@@ -178,6 +185,7 @@ impl Volume {
         let mut rest: Vec<Vec<u8>> = Vec::new();
         let mut names = components(path).peekable();
         let mut at = Ino::ROOT;
+        let mut at_kind = FileKind::Directory;
         let mut links = 0;
         loop {
             let from_link = rest.pop();
@@ -188,13 +196,13 @@ impl Volume {
                     None => return Ok(at),
                 },
             };
-            let (ino, kind) = match self.lookup_kind(at, name) {
+            let (ino, kind) = match self.lookup_in(at, at_kind, name) {
                 Err(Error::NotFound(_)) => return Err(Error::not_found(path)),
                 other => other?,
             };
             let is_last = rest.is_empty() && names.peek().is_none();
             if kind != FileKind::Symlink || (is_last && !follow_last) {
-                at = ino;
+                (at, at_kind) = (ino, kind);
                 continue;
             }
             links += 1;
@@ -204,7 +212,7 @@ impl Volume {
             }
             let target = self.read_link(ino)?;
             if target.first() == Some(&b'/') {
-                at = Ino::ROOT;
+                (at, at_kind) = (Ino::ROOT, FileKind::Directory);
             }
             rest.extend(components(&target).rev().map(<[u8]>::to_vec));
         }
@@ -217,6 +225,21 @@ impl Volume {
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         let found = self.inodes.lookup(parent, name)?;
         Ok(found.ok_or_else(|| Error::not_found(name))?.0)
+    }
+
+    /// Looks up `name` in the file `at`, whose directory entry has the type `at_kind`. Returns the
+    /// inode number and the type of the file.
+    fn lookup_in(&self, at: Ino, at_kind: FileKind, name: &[u8]) -> Result<(Ino, FileKind)> {
+        // If the inode number belonged to a directory before, the dentry cache can contain negative
+        // dentries of that directory. The type in a directory entry can be damaged, so the inode
+        // decides.
+        if at_kind != FileKind::Directory && !self.inode(at)?.is_directory() {
+            return Err(larder_ext4::Error::NotDirectory(at).into());
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(larder_ext4::Error::NameTooLong(at).into());
+        }
+        self.lookup_kind(at, name)
     }
 
     fn lookup_kind(&self, parent: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
@@ -242,7 +265,7 @@ impl Volume {
     }
 
     pub(crate) fn metadata_of(&self, inode: &Inode) -> Metadata {
-        Metadata::new(inode, self.fs().superblock().block_size_bytes())
+        Metadata::of_inode(inode, self.fs().superblock().block_size_bytes())
     }
 
     /// Opens a regular file with its own readahead state. The open file [holds](Volume::hold) the

@@ -112,7 +112,7 @@ impl Watched {
         });
         let device = Arc::new(RecordingDevice::new(gate.clone()));
         let mut options = OpenOptions::default();
-        options.readahead = policy.to_string();
+        options.readahead = policy;
         options.readahead_max_bytes = MAX_PAGES * PAGE_BYTES;
         options.cache_size_bytes = 8 << 20;
         let volume = Volume::open_device(device.clone(), &options).unwrap();

@@ -26,7 +26,7 @@ fn tools_are_missing() -> bool {
 
 fn options(policy: PolicyName) -> OpenOptions {
     let mut options = OpenOptions::default();
-    options.readahead = policy.to_string();
+    options.readahead = policy;
     options.readahead_max_bytes = MAX_PAGES * PAGE_BYTES;
     options
 }

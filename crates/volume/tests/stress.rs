@@ -1,6 +1,6 @@
 //! Many threads, little memory, and counted device reads.
 
-use larder::{Ino, OpenOptions, Volume};
+use larder::{Ino, OpenOptions, PolicyName, Volume};
 use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
 use larder_instruments::{OverlayDevice, RecordingDevice};
 use larder_testkit::device::fill_pattern;
@@ -16,10 +16,10 @@ fn tools_are_missing() -> bool {
     skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool))
 }
 
-fn options(cache_size_bytes: u64, readahead: &str) -> OpenOptions {
+fn options(cache_size_bytes: u64, readahead: PolicyName) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = cache_size_bytes;
-    readahead.clone_into(&mut options.readahead);
+    options.readahead = readahead;
     options
 }
 
@@ -83,7 +83,7 @@ fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
     let seed = Seed::from_environment(0x57);
     println!("seed {seed}");
     let large = LargeFile::new(1024).unwrap();
-    let volume = Volume::open_device(large.device.clone(), &options(2 << 20, "ondemand")).unwrap();
+    let volume = Volume::open_device(large.device.clone(), &options(2 << 20, PolicyName::OnDemand)).unwrap();
     read_with_threads(&volume, large.path, large.size_bytes, seed);
 }
 
@@ -100,7 +100,7 @@ fn eight_threads_read_every_byte_right_with_each_back_end() {
     for medium in Medium::others() {
         println!("{medium}, seed {seed}");
         let stored = medium.store(&content).unwrap();
-        let volume = Volume::open_device(stored.device(), &options(1 << 20, "ondemand")).unwrap();
+        let volume = Volume::open_device(stored.device(), &options(1 << 20, PolicyName::OnDemand)).unwrap();
         read_with_threads(&volume, large.path, large.size_bytes, seed);
         assert!(stored.request_count() > 0, "{medium}");
     }
@@ -114,7 +114,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
     let image = Image::get(recipe("ext4-2k-no-journal").unwrap()).unwrap();
     let file = FileDevice::open(image.path(), FileRange::default()).unwrap();
     let device = Arc::new(CountingDevice::new(Arc::new(file)));
-    let volume = Volume::open_device(device.clone(), &options(64 << 20, "ondemand")).unwrap();
+    let volume = Volume::open_device(device.clone(), &options(64 << 20, PolicyName::OnDemand)).unwrap();
     let mut checked = 0;
     for path in ["/sparse/all-hole", "/unwritten/all", "/sparse/above-4g"] {
         let Ok(ino) = volume.resolve(path.as_bytes()) else {
@@ -146,7 +146,7 @@ fn missing_page_read_by_eight_threads_is_read_once() {
     }
     let large = LargeFile::new(1024).unwrap();
     let device = Arc::new(RecordingDevice::new(large.device.clone()));
-    let volume = Volume::open_device(device.clone(), &options(64 << 20, "off")).unwrap();
+    let volume = Volume::open_device(device.clone(), &options(64 << 20, PolicyName::Off)).unwrap();
     let ino = volume.resolve(large.path.as_bytes()).unwrap();
     // One indirect block maps all these pages. It is read first, so that no read of a mapping block
     // is counted.
@@ -189,7 +189,7 @@ fn contiguous_missing_pages_are_one_device_read() {
     let large = LargeFile::new(1024).unwrap();
     let device = Arc::new(CountingDevice::new(large.device.clone()));
     let counted: Arc<dyn BlockDevice> = device.clone();
-    let volume = Volume::open_device(counted, &options(64 << 20, "off")).unwrap();
+    let volume = Volume::open_device(counted, &options(64 << 20, PolicyName::Off)).unwrap();
     let ino = volume.resolve(large.path.as_bytes()).unwrap();
     volume
         .read_at(ino, &mut [0], 500 * PAGE_BYTES as u64)

@@ -141,7 +141,7 @@ fn print_text(partition: Option<u32>, info: &Info, mounts: &[json::Mounted]) -> 
     }
     let human = |blocks: u64| size::human(blocks.saturating_mul(info.block_size_bytes.into()));
     let mut row = |key: &str, value: &str| writeln!(out, "{key:<14} {value}");
-    row("Type", info.kind)?;
+    row("Type", info.kind.as_str())?;
     row("Label", or_none(&info.label).as_str())?;
     row("UUID", &info.uuid)?;
     row("Last mounted", or_none(&info.last_mounted).as_str())?;

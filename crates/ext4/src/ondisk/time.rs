@@ -1,6 +1,11 @@
 //! Time stamps: a word of 32 bits holds the seconds. In inodes, a second word extends the seconds
 //! to 34 bits and holds the nanoseconds.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The number of nanoseconds in a second.
+const NANOSECONDS: u32 = 1_000_000_000;
+
 /// A point in time: the seconds since 1970, which are negative for earlier times, and the
 /// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,7 +16,40 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let seconds = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self {
+                seconds: seconds(after),
+                nanoseconds: after.subsec_nanos(),
+            },
+            Err(error) => {
+                let before = error.duration();
+                let nanoseconds = before.subsec_nanos();
+                let borrowed = i64::from(nanoseconds > 0);
+                Self {
+                    seconds: -seconds(before) - borrowed,
+                    nanoseconds: (NANOSECONDS - nanoseconds) % NANOSECONDS,
+                }
+            }
+        }
+    }
+}
+
 impl Timestamp {
+    /// Returns the time as a [`SystemTime`], or `None` if the type cannot represent it.
+    #[must_use]
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        let seconds = Duration::from_secs(self.seconds.unsigned_abs());
+        let whole = if self.seconds < 0 {
+            UNIX_EPOCH.checked_sub(seconds)
+        } else {
+            UNIX_EPOCH.checked_add(seconds)
+        };
+        whole?.checked_add(Duration::from_nanos(self.nanoseconds.into()))
+    }
+
     /// Decodes the time in an inode: signed `seconds`, with the two low bits of `extra` as bits 32
     /// and 33, and its other bits as nanoseconds.
     pub(crate) fn from_inode(seconds: u32, extra: u32) -> Self {
@@ -46,6 +84,23 @@ impl Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn system_time_before_and_after_1970_is_converted_both_ways() {
+        for (seconds, nanoseconds) in [(0, 0), (7, 1), (-1, 999_999_999), (-2, 0), (-7, 5)] {
+            let time = Timestamp {
+                seconds,
+                nanoseconds,
+            };
+            let system = time.to_system_time().unwrap();
+            assert_eq!(Timestamp::from(system), time);
+        }
+        let late = Timestamp {
+            seconds: i64::MAX,
+            nanoseconds: 999_999_999,
+        };
+        assert!(late.to_system_time().is_none());
+    }
 
     #[test]
     fn inode_time_at_the_documented_bounds_decodes_to_them() {

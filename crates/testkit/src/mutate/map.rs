@@ -3,7 +3,7 @@
 use super::{WalkLimits, walk};
 use crate::error::{Error, Result};
 use crate::seed::Random;
-use larder::{OpenOptions, Volume};
+use larder::{OpenOptions, PolicyName, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::RecordingDevice;
 use std::collections::BTreeSet;
@@ -119,6 +119,6 @@ impl MetadataMap {
 pub(super) fn open_options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 4 << 20;
-    "off".clone_into(&mut options.readahead);
+    options.readahead = PolicyName::Off;
     options
 }

@@ -34,6 +34,7 @@ use bitflags::bitflags;
 pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Changes the content of files, and deletes files. Dirty content is in the page cache, where reads
 /// find it.
@@ -139,16 +140,56 @@ impl Make<'_> {
 /// The initial attributes of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// The permission, set-id and sticky bits: the low 12 bits of the mode.
+    /// The permission, set-id and sticky bits: the low 12 bits of the mode. Default: 0644.
     pub permissions: u16,
     /// The permission bits to clear in `permissions`. Ignored if the directory has a default access
-    /// control list.
+    /// control list. Default: 0.
     pub umask: u16,
-    /// The owner.
+    /// The owner. Default: 0.
     pub uid: u32,
     /// The group ID. Ignored if the set-group-id bit of the directory is set: the file then belongs
-    /// to the group of the directory.
+    /// to the group of the directory. Default: 0.
     pub gid: u32,
+}
+
+impl Default for NewFile {
+    fn default() -> Self {
+        Self {
+            permissions: 0o644,
+            umask: 0,
+            uid: 0,
+            gid: 0,
+        }
+    }
+}
+
+impl NewFile {
+    /// Returns the default attributes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `permissions`.
+    #[must_use]
+    pub fn permissions(self, permissions: u16) -> Self {
+        Self {
+            permissions,
+            ..self
+        }
+    }
+
+    /// Sets `umask`.
+    #[must_use]
+    pub fn umask(self, umask: u16) -> Self {
+        Self { umask, ..self }
+    }
+
+    /// Sets `uid` and `gid`.
+    #[must_use]
+    pub fn owner(self, uid: u32, gid: u32) -> Self {
+        Self { uid, gid, ..self }
+    }
 }
 
 /// A change of the attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. A field
@@ -198,6 +239,18 @@ pub enum SetTime {
     Now,
     /// The given time.
     To(Timestamp),
+}
+
+impl From<Timestamp> for SetTime {
+    fn from(time: Timestamp) -> Self {
+        Self::To(time)
+    }
+}
+
+impl From<SystemTime> for SetTime {
+    fn from(time: SystemTime) -> Self {
+        Self::To(time.into())
+    }
 }
 
 bitflags! {

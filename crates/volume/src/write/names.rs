@@ -6,7 +6,7 @@
 //! restrictions of the directory itself: immutable, append-only, removed.
 
 use super::{DeviceNumber, FileKind, Make, NewFile};
-use crate::lookup::entry_of;
+use crate::lookup::{MAX_NAME_BYTES, entry_of};
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_ext4::ondisk::features::RoCompat;
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -16,9 +16,6 @@ use larder_ext4::{Handle, Inode, NewInode};
 /// The credits of one operation on a name. In the worst case a leaf of the directory and each node
 /// above it are split, a block is allocated and mapped for each split, and the inodes change.
 pub(super) const NAME_CREDITS: u32 = 100;
-
-/// The maximum length of a name, in bytes.
-const MAX_NAME_BYTES: usize = 255;
 
 /// The maximum length of the target of a symbolic link, in bytes.
 const MAX_TARGET_BYTES: usize = 4095;

@@ -1,0 +1,166 @@
+//! The attributes and extended attributes of files.
+
+use super::path::{Fs, Last};
+use crate::{Metadata, SetAttributes, SetTime, XattrMode};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+impl Fs {
+    /// Returns the attributes of the file at `path`.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::metadata`].
+    pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
+        self.metadata_at(path.as_ref(), Last::Follow)
+    }
+
+    /// Returns the attributes of the file at `path`. If it is a symbolic link, returns those of the
+    /// link itself.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::symlink_metadata`].
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
+        self.metadata_at(path.as_ref(), Last::Keep)
+    }
+
+    fn metadata_at(&self, path: &Path, last: Last) -> io::Result<Metadata> {
+        let pinned = self.pin(path, last)?;
+        Ok(self.volume().metadata(pinned.ino())?)
+    }
+
+    /// Returns whether `path` exists. A symbolic link exists if its target does.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::exists`].
+    pub fn exists(&self, path: impl AsRef<Path>) -> io::Result<bool> {
+        match self.pin(path.as_ref(), Last::Follow) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the permission, set-id and sticky bits of the file at `path`.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::set_permissions`].
+    pub fn set_permissions(&self, path: impl AsRef<Path>, permissions: u16) -> io::Result<()> {
+        let set = SetAttributes {
+            permissions: Some(permissions),
+            ..SetAttributes::default()
+        };
+        self.set(path.as_ref(), Last::Follow, &set)
+    }
+
+    /// Sets the owner and the group of the file at `path`. `None` leaves a value unchanged.
+    ///
+    /// # Errors
+    /// The same as for [`std::os::unix::fs::chown`].
+    pub fn chown(
+        &self,
+        path: impl AsRef<Path>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> io::Result<()> {
+        self.set(path.as_ref(), Last::Follow, &owner(uid, gid))
+    }
+
+    /// Sets the owner and the group like [`Fs::chown`]. If `path` is a symbolic link, sets those of
+    /// the link itself.
+    ///
+    /// # Errors
+    /// The same as for [`std::os::unix::fs::lchown`].
+    pub fn lchown(
+        &self,
+        path: impl AsRef<Path>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> io::Result<()> {
+        self.set(path.as_ref(), Last::Keep, &owner(uid, gid))
+    }
+
+    /// Sets the times of the last access and of the last change of the content. `None` leaves a time
+    /// unchanged. A [`SystemTime`](std::time::SystemTime) is converted with `SetTime::from`.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::set_permissions`].
+    pub fn set_times(
+        &self,
+        path: impl AsRef<Path>,
+        accessed: Option<SetTime>,
+        modified: Option<SetTime>,
+    ) -> io::Result<()> {
+        let set = SetAttributes {
+            atime: accessed,
+            mtime: modified,
+            ..SetAttributes::default()
+        };
+        self.set(path.as_ref(), Last::Follow, &set)
+    }
+
+    fn set(&self, path: &Path, last: Last, set: &SetAttributes) -> io::Result<()> {
+        let pinned = self.pin(path, last)?;
+        self.volume().set_attributes(pinned.ino(), set)?;
+        Ok(())
+    }
+
+    /// Returns the value of the extended attribute `name` of the file at `path`, or `None` if the
+    /// file has no such attribute. The name includes the prefix, as in `user.tag`.
+    ///
+    /// # Errors
+    /// An error of resolving the path, or of the image.
+    pub fn xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        let name = name.as_ref().as_bytes();
+        Ok(self.volume().xattr(pinned.ino(), name)?)
+    }
+
+    /// Returns the names of all extended attributes of the file at `path`.
+    ///
+    /// # Errors
+    /// An error of resolving the path, or of the image.
+    pub fn xattrs(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
+        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        let names = self.volume().xattrs(pinned.ino())?;
+        Ok(names.into_iter().map(OsString::from_vec).collect())
+    }
+
+    /// Sets the extended attribute `name` of the file at `path`.
+    ///
+    /// # Errors
+    /// The same as for setxattr(2).
+    pub fn set_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+        value: impl AsRef<[u8]>,
+    ) -> io::Result<()> {
+        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        let (name, value) = (name.as_ref().as_bytes(), value.as_ref());
+        Ok((self.volume()).set_xattr(pinned.ino(), name, value, XattrMode::Any)?)
+    }
+
+    /// Removes the extended attribute `name` of the file at `path`.
+    ///
+    /// # Errors
+    /// The same as for removexattr(2).
+    pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        let name = name.as_ref().as_bytes();
+        Ok(self.volume().remove_xattr(pinned.ino(), name)?)
+    }
+}
+
+fn owner(uid: Option<u32>, gid: Option<u32>) -> SetAttributes {
+    SetAttributes {
+        uid,
+        gid,
+        ..SetAttributes::default()
+    }
+}

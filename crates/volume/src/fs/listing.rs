@@ -1,0 +1,288 @@
+//! Iterators over directories and trees.
+//!
+//! A listing reads a number of entries at a time, and holds its directory, so that a directory that
+//! is removed is still listed without error. An image can be hostile: a listing returns an error
+//! instead of a name that leads to another directory, and a walk enters no directory twice.
+
+use super::path::{Fs, Last, Pinned};
+use crate::{Error, FileKind, Ino, Metadata, Volume};
+use larder_ext4::Place;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The maximum number of entries that are read at a time.
+const BATCH: usize = 256;
+
+/// An iterator over the entries of a directory without `.` and `..`, in the order in which the
+/// directory returns them. Returned by [`Fs::read_dir`].
+#[derive(Debug)]
+pub struct ReadDir {
+    directory: Arc<Directory>,
+    batch: VecDeque<io::Result<DirEntry>>,
+    next_cookie: u64,
+    is_complete: bool,
+}
+
+/// A directory that is listed.
+#[derive(Debug)]
+struct Directory {
+    // Dropped before `volume`.
+    pinned: Pinned,
+    volume: Arc<Volume>,
+    path: PathBuf,
+}
+
+/// An entry of a directory, like [`std::fs::DirEntry`].
+#[derive(Clone, Debug)]
+pub struct DirEntry {
+    directory: Arc<Directory>,
+    name: OsString,
+    ino: Ino,
+    kind: Option<FileKind>,
+}
+
+/// An iterator over all entries below a directory. Returned by [`Fs::walk`].
+#[derive(Debug)]
+pub struct Walk {
+    levels: Vec<ReadDir>,
+    entered: HashSet<Ino>,
+}
+
+impl Fs {
+    /// Returns an iterator over the entries of the directory at `path`.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::read_dir`]. An item is an error if a part of the directory cannot
+    /// be read, or if a name is invalid. The iteration can continue after an error.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> io::Result<ReadDir> {
+        let path = path.as_ref();
+        let pinned = self.pin(path, Last::Follow)?;
+        pinned.check_directory(self.volume())?;
+        Ok(ReadDir::new(self.volume(), pinned, path.to_owned()))
+    }
+
+    /// Returns an iterator over all entries below the directory at `path`, without the directory
+    /// itself. A directory precedes its entries. Symbolic links are returned, and not followed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let image = dir.path().join("disk.img");
+    /// # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+    /// let fs = larder::OpenOptions::new().read_write(true).open(&image)?;
+    /// fs.create_dir_all("/a/b")?;
+    /// fs.write("/a/b/c", "")?;
+    /// let mut paths = Vec::new();
+    /// for entry in fs.walk("/a")? {
+    ///     paths.push(entry?.path());
+    /// }
+    /// assert_eq!(paths, ["/a/b", "/a/b/c"].map(std::path::PathBuf::from));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The same as for [`Fs::read_dir`]. If a directory cannot be listed, an item is an error, and
+    /// the walk continues with the next entry.
+    pub fn walk(&self, path: impl AsRef<Path>) -> io::Result<Walk> {
+        let root = self.read_dir(path)?;
+        Ok(Walk {
+            entered: HashSet::from([root.ino()]),
+            levels: vec![root],
+        })
+    }
+}
+
+impl ReadDir {
+    /// Lists the directory `pinned`. `path` is the path of the directory in entries.
+    pub(super) fn new(volume: &Arc<Volume>, pinned: Pinned, path: PathBuf) -> Self {
+        Self {
+            directory: Arc::new(Directory {
+                pinned,
+                volume: Arc::clone(volume),
+                path,
+            }),
+            batch: VecDeque::new(),
+            next_cookie: 0,
+            is_complete: false,
+        }
+    }
+
+    /// Lists the directory to which `entry` refers.
+    pub(super) fn enter(entry: &DirEntry) -> io::Result<Self> {
+        let pinned = entry.pin()?;
+        let volume = &entry.directory.volume;
+        pinned.check_directory(volume)?;
+        Ok(Self::new(volume, pinned, entry.path()))
+    }
+
+    /// Returns the inode number of the directory.
+    pub(super) fn ino(&self) -> Ino {
+        self.directory.pinned.ino()
+    }
+
+    /// Reads the next entries.
+    fn fill(&mut self) {
+        let from = self.next_cookie;
+        let mut count = 0;
+        let Self {
+            directory,
+            batch,
+            next_cookie,
+            ..
+        } = self;
+        let ino = directory.pinned.ino();
+        let listed = directory.volume.read_dir(ino, from, &mut |entry| {
+            count += 1;
+            *next_cookie = entry.next_cookie;
+            if is_plain(entry.name) {
+                batch.push_back(Ok(DirEntry {
+                    directory: Arc::clone(directory),
+                    name: OsString::from_vec(entry.name.to_vec()),
+                    ino: entry.ino,
+                    kind: entry.kind,
+                }));
+            } else if !matches!(entry.name, b"." | b"..") {
+                let what = "directory contains an invalid name";
+                batch.push_back(Err(damage(ino, what)));
+            }
+            if count < BATCH {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        // A damaged directory may return the same position again.
+        self.is_complete = count < BATCH || self.next_cookie == from || listed.is_err();
+        self.batch
+            .extend(listed.err().map(|error| Err(error.into())));
+    }
+}
+
+impl Iterator for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.batch.is_empty() && !self.is_complete {
+            self.fill();
+        }
+        self.batch.pop_front()
+    }
+}
+
+impl DirEntry {
+    /// Returns the path of the directory, as it was given to [`Fs::read_dir`], joined with the name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.path.join(&self.name)
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn file_name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Returns the inode number.
+    #[must_use]
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    /// Returns the type of the file. A symbolic link is not followed. Reads the inode only if the
+    /// directory does not record types.
+    ///
+    /// # Errors
+    /// The same as for [`DirEntry::metadata`].
+    pub fn kind(&self) -> io::Result<FileKind> {
+        match self.kind {
+            Some(kind) => Ok(kind),
+            None => Ok(self.metadata()?.kind),
+        }
+    }
+
+    /// Returns the attributes of the file. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// `NotFound` if the name was removed, or an error of the image.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        let pinned = self.pin()?;
+        Ok(self.directory.volume.metadata(pinned.ino())?)
+    }
+
+    /// Pins the inode to which the name refers at present.
+    pub(super) fn pin(&self) -> io::Result<Pinned> {
+        let volume = &self.directory.volume;
+        if !volume.is_read_write() {
+            return Ok(Pinned::new(volume, self.ino)?);
+        }
+        let directory = self.directory.pinned.ino();
+        Pinned::resolve(volume, || volume.lookup(directory, self.name.as_bytes()))
+    }
+}
+
+impl Walk {
+    /// Returns the listing of the directory `entry`.
+    fn enter(&mut self, entry: &DirEntry) -> io::Result<ReadDir> {
+        let listing = ReadDir::enter(entry)?;
+        if !self.entered.insert(listing.ino()) {
+            return Err(entered_twice(listing.ino()));
+        }
+        Ok(listing)
+    }
+}
+
+impl Iterator for Walk {
+    type Item = io::Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(next) = self.levels.last_mut()?.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let entered = next.and_then(|entry| {
+                if entry.kind()? == FileKind::Directory {
+                    let listing = self.enter(&entry)?;
+                    self.levels.push(listing);
+                }
+                Ok(entry)
+            });
+            return Some(entered);
+        }
+    }
+}
+
+/// Returns the error for a directory that has two names, which only damage causes.
+pub(super) fn entered_twice(ino: Ino) -> io::Error {
+    damage(ino, "directory has two names")
+}
+
+fn damage(ino: Ino, what: &'static str) -> io::Error {
+    Error::from(Place::Inode(ino).corrupt(what)).into()
+}
+
+/// Returns whether `name` can only refer to an entry of the directory in which it is looked up.
+fn is_plain(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_elsewhere_are_not_plain() {
+        for name in ["", ".", "..", "a/b", "/", "a\0b"] {
+            assert!(!is_plain(name.as_bytes()), "{name:?}");
+        }
+        for name in ["a", "...", ".a", "a b"] {
+            assert!(is_plain(name.as_bytes()), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! An image as a tree of paths, with the shape of [`std::fs`].
+//!
+//! Model: the functions of `std::fs` on a mount of the image, called by root. A path has the same
+//! meaning as there, except that every path begins at the root of the image, so `etc` and `/etc` are
+//! the same file. Symbolic links are followed within the image. Errors have the same
+//! [kind](std::io::ErrorKind), and contain a [`crate::Error`].
+//!
+//! Differences from `std::fs`:
+//!
+//! - No permissions are checked.
+//! - [`Fs::open`] opens regular files only. [`Fs::read_dir`] lists directories.
+//! - New files belong to the owner, and have the umask, that [`Fs::with_owner`] and
+//!   [`Fs::with_umask`] set. The umask of the process has no effect.
+//! - Appends through different [`File`]s can overwrite each other.
+//!
+//! Races: another thread can remove a file after its path was resolved, and the inode number can
+//! then belong to a new file. Each operation therefore holds the inode, and then resolves the path
+//! again.
+
+mod attributes;
+mod content;
+mod copy_in;
+mod copy_out;
+mod file;
+mod listing;
+mod names;
+mod options;
+mod path;
+
+pub use file::File;
+pub use listing::{DirEntry, ReadDir, Walk};
+pub use options::FileOptions;
+pub use path::{Fs, open};
