@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,18 @@ sanitize: deps ## Run unit tests and multithreaded tests of four crates under th
 debug-symbols: build ## Write the debug information of the release programs to target/debug-symbols
 	@scripts/install-packages binutils
 	CARGO=$(CARGO) scripts/debug-symbols
+
+publish-check: ## Package each published crate, and build the packages
+	$(CARGO) publish --locked --workspace --dry-run
+
+semver-check: ## Compare the interfaces of the published crates with their last releases (after the first release)
+	command -v cargo-semver-checks >/dev/null || $(CARGO) install --locked cargo-semver-checks
+	$(CARGO) semver-checks
+
+RUST_VERSION = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+msrv: ## Check all crates with the oldest Rust that they support (rustup)
+	rustup toolchain install --profile minimal $(RUST_VERSION)
+	cargo +$(RUST_VERSION) check --locked --workspace --all-targets
 
 install: build ## Install the commands, mount.larder, man pages and completions (PREFIX, DESTDIR)
 	install -Dm755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -93,12 +93,15 @@ pub use fs::{File, FileOptions, Fs, open};
 pub use larder_block::{self as block, BackEnd, BlockDevice, ServerCounts};
 pub use larder_cache::hash::{HashKey, UnknownFunction};
 pub use larder_cache::mbcache::{Stats as MbCacheStats, UnknownVariant, Variant as MbCacheVariant};
+pub use larder_cache::table::Counts;
 pub use larder_cache::table::histogram::{ChiSquare, Histogram, Report as HistogramReport};
 pub use larder_cache::tables::{self, Tables};
 pub use larder_cache::tape::{CacheKind, Event, Operation, RecordingStats, Tape};
 pub use larder_cache::{CacheStats, Error as CacheError};
 pub use larder_ext4::ondisk::time::Timestamp;
-pub use larder_ext4::{Corrupt, Error as Ext4Error, FileKind, Ino, MemoryOnly, Place, Statfs};
+pub use larder_ext4::{
+    Corrupt, Error as Ext4Error, FileKind, FsBlock, GroupNo, Ino, MemoryOnly, Place, Statfs,
+};
 pub use larder_readahead::{Advice, PolicyName, UnknownPolicy};
 pub use metadata::{DirEntry, FsKind, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};

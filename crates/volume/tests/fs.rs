@@ -1,0 +1,529 @@
+//! The layer of paths: handles, iterators, copies of trees, and errors. `fs_model.rs` compares all
+//! operations with `std::fs`.
+
+use larder::{Advice, Error, FileKind, FileOptions, Fs, NewFile, OpenOptions, Volume};
+use larder_testkit::{Requirement, e2fsprogs, skip};
+use std::fs;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use tempfile::TempDir;
+
+/// An image that is open for writing.
+struct Opened {
+    fs: Fs,
+    dir: TempDir,
+}
+
+impl Opened {
+    fn image(&self) -> PathBuf {
+        self.dir.path().join("disk.img")
+    }
+
+    /// Closes the image, and checks it.
+    fn check(self) {
+        let image = self.image();
+        self.fs.close().unwrap();
+        drop(self.fs);
+        e2fsprogs::check(&image).unwrap();
+    }
+}
+
+fn tools_are_missing() -> bool {
+    skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
+}
+
+fn opened() -> Opened {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("disk.img");
+    e2fsprogs::make_image(&image, "-t ext4 -b 4096 -N 2048", "32M").unwrap();
+    let options = OpenOptions::new().read_write(true);
+    let fs = options.open(image).unwrap();
+    Opened { fs, dir }
+}
+
+#[test]
+fn file_is_readable_after_its_name_and_all_other_handles_are_gone() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.write("/kept", "content").unwrap();
+    let mut file = fs.open("/kept").unwrap();
+    let free = fs.volume().statfs().free_files;
+    fs.remove_file("/kept").unwrap();
+    assert_eq!(fs.volume().statfs().free_files, free);
+    assert_eq!(file.metadata().unwrap().links, 0);
+    let mut content = String::new();
+    file.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "content");
+    drop(file);
+    assert_eq!(fs.volume().statfs().free_files, free + 1);
+
+    // A file is open until its last handle is dropped, even after the `Fs` is dropped.
+    fs.write("/kept", "again").unwrap();
+    let mut file = fs.open("/kept").unwrap();
+    let image = opened.image();
+    let Opened { fs, dir } = opened;
+    drop(fs);
+    file.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "contentagain");
+    drop(file);
+    e2fsprogs::check(&image).unwrap();
+    drop(dir);
+}
+
+#[test]
+fn removed_directory_is_still_listed() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir_all("/a/b").unwrap();
+    let listing = fs.read_dir("/a").unwrap();
+    let mut walk = fs.walk("/").unwrap();
+    fs.remove_dir_all("/a").unwrap();
+    // A new directory gets the inode number if it is not held.
+    fs.create_dir("/other").unwrap();
+    fs.write("/other/file", "").unwrap();
+    assert_eq!(listing.count(), 0);
+    assert!(walk.all(|entry| entry.is_ok()));
+    drop(walk);
+    opened.check();
+}
+
+#[test]
+fn large_directory_is_listed_once_while_its_entries_are_removed() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir("/d").unwrap();
+    for number in 0..1000 {
+        fs.write(format!("/d/{number}"), "").unwrap();
+    }
+    let mut count = 0;
+    for entry in fs.read_dir("/d").unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.kind().unwrap(), FileKind::Regular);
+        assert_eq!(entry.metadata().unwrap().ino, entry.ino());
+        fs.remove_file(entry.path()).unwrap();
+        let gone = entry.metadata().unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        count += 1;
+    }
+    assert_eq!(count, 1000);
+    fs.remove_dir("/d").unwrap();
+    opened.check();
+}
+
+#[test]
+fn threads_that_share_a_handle_read_each_byte_once() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.write("/data", vec![1; 100_000]).unwrap();
+    let file = fs.open("/data").unwrap();
+    file.advise(0..100_000, Advice::Sequential);
+    let total: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut total = 0;
+                    loop {
+                        match (&file).read(&mut [0; 100]).unwrap() {
+                            0 => return total,
+                            len => total += len,
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    });
+    assert_eq!(total, 100_000);
+    drop(file);
+    opened.check();
+}
+
+#[test]
+fn threads_that_share_a_handle_append_without_loss() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    let log = fs
+        .open_with("/log", FileOptions::new().append(true).create(true))
+        .unwrap();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    (&log).write_all(b"line\n").unwrap();
+                    log.write_all_at(b"LINE\n", 0).unwrap();
+                }
+            });
+        }
+    });
+    let content = fs.read_to_string("/log").unwrap();
+    let lines: Vec<_> = content.lines().collect();
+    assert_eq!(lines.len(), 800);
+    assert!(lines.iter().all(|line| matches!(*line, "line" | "LINE")));
+    drop(log);
+    opened.check();
+}
+
+#[test]
+fn threads_that_create_and_remove_the_same_name_never_get_another_file() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    fs.write("/shared", [b'x'; 10]).unwrap();
+                    // A file with another name often has the inode number of a removed file.
+                    let own = format!("/own-{thread}");
+                    fs.write(&own, "own").unwrap();
+                    match fs.read("/shared") {
+                        Ok(content) => assert!(content.iter().all(|&byte| byte == b'x')),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+                    }
+                    match fs.remove_file("/shared") {
+                        Ok(()) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+                    }
+                    assert_eq!(fs.read(&own).unwrap(), b"own");
+                    fs.remove_file(&own).unwrap();
+                }
+            });
+        }
+    });
+    opened.check();
+}
+
+#[test]
+fn position_moves_by_reads_writes_and_seeks() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let options = FileOptions::new().read(true).write(true).create_new(true);
+    let mut file = opened.fs.open_with("/f", options).unwrap();
+    file.write_all(b"0123456789").unwrap();
+    assert_eq!(file.stream_position().unwrap(), 10);
+    assert_eq!(file.seek(SeekFrom::End(-4)).unwrap(), 6);
+    let mut two = [0; 2];
+    file.read_exact(&mut two).unwrap();
+    assert_eq!((&two, file.stream_position().unwrap()), (b"67", 8));
+    file.read_exact_at(&mut two, 1).unwrap();
+    assert_eq!((&two, file.stream_position().unwrap()), (b"12", 8));
+    let before_start = file.seek(SeekFrom::Current(-9)).unwrap_err();
+    assert_eq!(before_start.kind(), ErrorKind::InvalidInput);
+    assert_eq!(file.stream_position().unwrap(), 8);
+    file.set_len(20).unwrap();
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"89\0\0\0\0\0\0\0\0\0\0");
+    drop(file);
+    opened.check();
+}
+
+#[test]
+fn image_opened_for_reading_refuses_changes() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let image = opened.image();
+    opened.fs.write("/file", "x").unwrap();
+    opened.fs.create_dir("/dir").unwrap();
+    opened.fs.close().unwrap();
+    let Opened { fs, dir } = opened;
+    drop(fs);
+    let fs = larder::open(image).unwrap();
+    for (what, done) in [
+        ("write", fs.write("/file", "y")),
+        ("create", fs.write("/new", "y")),
+        ("create_dir", fs.create_dir("/new")),
+        ("remove_file", fs.remove_file("/file")),
+        ("remove_dir_all", fs.remove_dir_all("/dir")),
+        ("rename", fs.rename("/file", "/new")),
+        ("hard_link", fs.hard_link("/file", "/new")),
+        ("symlink", fs.symlink("/file", "/new")),
+        ("set_permissions", fs.set_permissions("/file", 0)),
+        ("set_xattr", fs.set_xattr("/file", "user.a", "1")),
+        ("copy", fs.copy("/file", "/new").map(drop)),
+    ] {
+        let error = done.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::ReadOnlyFilesystem,
+            "{what}: {error}"
+        );
+    }
+    assert_eq!(fs.read("/file").unwrap(), b"x");
+    drop(dir);
+}
+
+#[test]
+fn root_directory_cannot_be_removed_or_replaced() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir("/dir").unwrap();
+    fs.write("/file", "").unwrap();
+    for (what, done, kind) in [
+        ("create_dir", fs.create_dir("/"), ErrorKind::AlreadyExists),
+        ("remove_file", fs.remove_file("/"), ErrorKind::IsADirectory),
+        ("remove_dir", fs.remove_dir("//"), ErrorKind::ResourceBusy),
+        (
+            "remove_dir_all",
+            fs.remove_dir_all("/"),
+            ErrorKind::ResourceBusy,
+        ),
+        (
+            "rename from",
+            fs.rename("/", "/new"),
+            ErrorKind::ResourceBusy,
+        ),
+        ("rename to", fs.rename("/dir", "/"), ErrorKind::ResourceBusy),
+        ("symlink", fs.symlink("x", "/"), ErrorKind::AlreadyExists),
+        ("write", fs.write("/", ""), ErrorKind::IsADirectory),
+        ("open", fs.open("/").map(drop), ErrorKind::IsADirectory),
+        (
+            "slash after a file",
+            fs.read("/file/").map(drop),
+            ErrorKind::NotADirectory,
+        ),
+        ("empty path", fs.read("").map(drop), ErrorKind::NotFound),
+        ("NUL", fs.read("/a\0b").map(drop), ErrorKind::InvalidInput),
+    ] {
+        assert_eq!(done.unwrap_err().kind(), kind, "{what}");
+    }
+    opened.check();
+}
+
+#[test]
+fn error_contains_the_error_of_the_volume() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let error = opened.fs.read("/missing").unwrap_err();
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    assert!(matches!(inner, Some(Error::NotFound(path)) if path == "/missing"));
+    opened.check();
+}
+
+#[test]
+fn invalid_utf8_is_invalid_data() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    opened.fs.write("/bytes", [0xff]).unwrap();
+    let error = opened.fs.read_to_string("/bytes").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    opened.check();
+}
+
+#[test]
+fn owner_and_umask_of_new_files_can_be_set() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = opened.fs.clone().with_owner(7, 8).with_umask(0o077);
+    fs.create_dir("/dir").unwrap();
+    fs.write("/dir/file", "").unwrap();
+    fs.symlink("file", "/dir/link").unwrap();
+    for (path, permissions) in [("/dir", 0o700), ("/dir/file", 0o600), ("/dir/link", 0o777)] {
+        let metadata = fs.symlink_metadata(path).unwrap();
+        assert_eq!((metadata.uid, metadata.gid), (7, 8), "{path}");
+        assert_eq!(metadata.permissions, permissions, "{path}");
+    }
+    drop(fs);
+    opened.check();
+}
+
+#[test]
+fn volume_and_fs_show_the_same_files() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let volume: Arc<Volume> = Arc::clone(opened.fs.volume());
+    let new = NewFile::new().permissions(0o640).owner(1, 2);
+    let ino = volume.create(larder::Ino::ROOT, b"file", &new).unwrap().ino;
+    let fs = Fs::new(volume);
+    let metadata = fs.metadata("/file").unwrap();
+    assert!(metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink());
+    assert_eq!((metadata.ino, metadata.permissions), (ino, 0o640));
+    drop(fs);
+    opened.check();
+}
+
+/// Makes a tree with each kind of file that needs no privileges.
+fn make_tree(root: &Path) {
+    fs::create_dir_all(root.join("sub/deeper")).unwrap();
+    fs::write(root.join("file"), "content").unwrap();
+    fs::hard_link(root.join("file"), root.join("sub/same")).unwrap();
+    std::os::unix::fs::symlink("../file", root.join("sub/link")).unwrap();
+    let sparse = fs::File::create(root.join("sub/deeper/sparse")).unwrap();
+    sparse.write_all_at(b"end", 3 << 20).unwrap();
+    sparse.set_len(4 << 20).unwrap();
+    fs::set_permissions(root.join("file"), fs::Permissions::from_mode(0o4750)).unwrap();
+    fs::set_permissions(root.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
+    let past = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000, 5);
+    let times = fs::FileTimes::new().set_accessed(past).set_modified(past);
+    sparse.set_times(times).unwrap();
+    fs::File::open(root.join("sub"))
+        .unwrap()
+        .set_times(times)
+        .unwrap();
+}
+
+/// Returns a description of each file below `root`, in order.
+fn described(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let content = match metadata.file_type() {
+            kind if kind.is_dir() => {
+                let entries = fs::read_dir(&path).unwrap();
+                left.extend(entries.map(|entry| entry.unwrap().path()));
+                String::new()
+            }
+            kind if kind.is_symlink() => format!("{:?}", fs::read_link(&path).unwrap()),
+            _ => {
+                let content = fs::read(&path).unwrap();
+                let nonzero: Vec<_> = content.iter().filter(|byte| **byte != 0).collect();
+                format!("{} {nonzero:?}", content.len())
+            }
+        };
+        found.push(format!(
+            "{} {:o} {}:{} {} {:?} {content}",
+            path.strip_prefix(root).unwrap().display(),
+            metadata.mode(),
+            metadata.uid(),
+            metadata.gid(),
+            if metadata.is_dir() {
+                0
+            } else {
+                metadata.nlink()
+            },
+            metadata.modified().unwrap(),
+        ));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn tree_that_is_copied_in_and_out_is_the_same() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (fs, dir) = (&opened.fs, opened.dir.path());
+    let (source, copy) = (dir.join("source"), dir.join("copy"));
+    make_tree(&source);
+    fs.copy_in(&source, "/tree").unwrap();
+    let sparse = fs.metadata("/tree/sub/deeper/sparse").unwrap();
+    assert_eq!(sparse.size_bytes, 4 << 20);
+    assert!(sparse.blocks_512 <= 64, "{sparse:?}");
+    assert_eq!(fs.metadata("/tree/file").unwrap().links, 2);
+
+    fs.copy_out("/tree", &copy).unwrap();
+    assert_eq!(described(&copy), described(&source));
+    // A second copy replaces each file.
+    fs.copy_in(&source, "/tree").unwrap();
+    fs.copy_out("/tree", &copy).unwrap();
+    assert_eq!(described(&copy), described(&source));
+
+    // Single files, and links themselves.
+    fs.copy_in(source.join("file"), "/one").unwrap();
+    assert_eq!(fs.read("/one").unwrap(), b"content");
+    fs.copy_out("/tree/sub/link", dir.join("link")).unwrap();
+    assert_eq!(
+        fs::read_link(dir.join("link")).unwrap(),
+        Path::new("../file")
+    );
+    opened.check();
+}
+
+#[test]
+fn copy_out_does_not_follow_links_below_the_destination() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (fs, dir) = (&opened.fs, opened.dir.path());
+    let (outside, target) = (dir.join("outside"), dir.join("target"));
+    fs::create_dir_all(&outside).unwrap();
+    fs::create_dir_all(&target).unwrap();
+    fs::write(outside.join("file"), "unchanged").unwrap();
+    std::os::unix::fs::symlink(&outside, target.join("dir")).unwrap();
+    std::os::unix::fs::symlink(outside.join("file"), target.join("file")).unwrap();
+    fs.create_dir_all("/with-dir/dir").unwrap();
+    fs.write("/with-dir/dir/new", "").unwrap();
+    let error = fs.copy_out("/with-dir", &target).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotADirectory);
+    fs.create_dir("/with-file").unwrap();
+    fs.write("/with-file/file", "new").unwrap();
+    fs.copy_out("/with-file", &target).unwrap();
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"new");
+    assert_eq!(fs::read(outside.join("file")).unwrap(), b"unchanged");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    opened.check();
+}
+
+#[test]
+fn name_that_leads_elsewhere_is_an_error_of_the_listing() {
+    if tools_are_missing() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("disk.img");
+    let arguments = "-t ext4 -O ^has_journal,^metadata_csum";
+    e2fsprogs::make_image(&image, arguments, "16M").unwrap();
+    let fs = OpenOptions::new().read_write(true).open(&image).unwrap();
+    fs.create_dir("/dir").unwrap();
+    fs.write("/dir/NAMEx", "").unwrap();
+    fs.close().unwrap();
+    drop(fs);
+    // Without checksums, damage of the name remains valid.
+    let bytes = fs::read(&image).unwrap();
+    let at = bytes
+        .windows(5)
+        .position(|window| window == b"NAMEx")
+        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(b"../ab", at as u64).unwrap();
+    let fs = larder::open(&image).unwrap();
+    let out = dir.path().join("out");
+    let names: Vec<_> = fs.read_dir("/dir").unwrap().collect();
+    assert!(names.iter().any(Result::is_err));
+    assert!(fs.copy_out("/dir", &out).is_err());
+    assert_eq!(fs::read_dir(out).unwrap().count(), 0);
+}

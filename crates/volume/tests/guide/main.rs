@@ -1,0 +1,80 @@
+//! Runs the Rust blocks of the guide. Each block is one file of this test.
+
+mod copy;
+mod errors;
+mod list;
+mod open;
+mod read;
+mod statistics;
+mod threads;
+mod volume;
+mod write;
+
+use larder::OpenOptions;
+use larder_testkit::{Requirement, e2fsprogs, skip};
+use std::path::Path;
+
+const GUIDE: &str = include_str!("../../../../docs/guide/library.md");
+
+/// The files with the blocks of the guide, in the order of the guide.
+const BLOCKS: [&str; 9] = [
+    include_str!("open.rs"),
+    include_str!("list.rs"),
+    include_str!("read.rs"),
+    include_str!("write.rs"),
+    include_str!("copy.rs"),
+    include_str!("errors.rs"),
+    include_str!("threads.rs"),
+    include_str!("statistics.rs"),
+    include_str!("volume.rs"),
+];
+
+#[test]
+fn blocks_of_the_guide_are_the_files_of_this_test() {
+    let blocks: Vec<_> = GUIDE
+        .split("```rust\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert_eq!(blocks, BLOCKS);
+}
+
+#[test]
+fn blocks_of_the_guide_run() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // The blocks open an image in the current directory. This is the only test that changes it.
+    std::env::set_current_dir(&dir).unwrap();
+    let image = Path::new("disk.img");
+    e2fsprogs::make_image(image, "-t ext4", "64M").unwrap();
+    let fs = OpenOptions::new().read_write(true).open(image).unwrap();
+    fs.create_dir_all("/etc").unwrap();
+    fs.create_dir_all("/data").unwrap();
+    fs.write("/etc/hostname", "example\n").unwrap();
+    fs.write("/data/shard-0.tar", vec![0; 8 << 20]).unwrap();
+    fs.close().unwrap();
+    drop(fs);
+
+    let fs = open::open().unwrap();
+    list::list(&fs).unwrap();
+    read::read(&fs).unwrap();
+    assert!(errors::read_if_present(&fs, "/missing").unwrap().is_none());
+    assert!(
+        errors::read_if_present(&fs, "/etc/hostname")
+            .unwrap()
+            .is_some()
+    );
+    threads::read_in_parallel(&fs, &["/etc/hostname", "/data/shard-0.tar"]);
+    statistics::report(&fs);
+    drop(fs);
+
+    write::write().unwrap();
+    copy::copy().unwrap();
+    volume::by_inode().unwrap();
+    e2fsprogs::check(image).unwrap();
+    let fs = larder::open(image).unwrap();
+    assert_eq!(fs.read("/backup/app/config").unwrap(), b"key = value\n");
+    assert_eq!(fs.read("/final").unwrap(), b"key = value\n");
+}
