@@ -537,7 +537,8 @@ fn perform<S: Side>(side: &S, files: &mut Files<S>, operation: Operation) -> Str
         25 => shown(side.chown(path, amount.into(), number % 2 == 0)),
         26 => shown(side.copy(path, other)),
         27 => shown(side.set_modified(path, amount.into())),
-        28 => shown(side.xattr(path, name)),
+        // `Fs` returns `None` for a name with an unknown prefix.
+        28 if name != "unknown.d" => shown(side.xattr(path, name)),
         29 => shown(side.set_xattr(path, name, &content[..content.len().min(900)])),
         30 => shown(side.remove_xattr(path, name)),
         31 | 32 => {

@@ -112,9 +112,8 @@ impl FileOptions {
         };
         let changes = self.truncate || self.create || self.create_new;
         let truncates_appended = self.append && self.truncate && !self.create_new;
-        let is_valid =
-            (access.read || access.write) && (access.write || !changes) && !truncates_appended;
-        if is_valid {
+        let is_valid = access.write || (access.read && !changes);
+        if is_valid && !truncates_appended {
             Ok(access)
         } else {
             Err(Errno::INVAL.into())

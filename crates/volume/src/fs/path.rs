@@ -247,7 +247,7 @@ pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
 }
 
 /// Returns `error` with the path to which it applies.
-pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
+pub(super) fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
