@@ -13,7 +13,6 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{
     DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };

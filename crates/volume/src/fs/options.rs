@@ -161,7 +161,8 @@ impl Fs {
         let mut path = Cow::Borrowed(path);
         let mut links = 0;
         loop {
-            let place = self.place(&path, |_| Errno::ISDIR)?;
+            let is_new = options.create_new;
+            let place = self.place(&path, |_| if is_new { Errno::EXIST } else { Errno::ISDIR })?;
             if place.has_slash {
                 return Err(Errno::ISDIR.into());
             }
