@@ -5,6 +5,7 @@
 //! error of its own if the path ends in `.`, `..` or a slash.
 
 use crate::file::Held;
+use crate::lookup::MAX_NAME_BYTES;
 use crate::{Errno, Error, Ino, NewFile, OpenOptions, Result, Volume};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -157,6 +158,9 @@ impl Fs {
         directory.check_directory(&self.volume)?;
         if matches!(name, b"" | b"." | b"..") {
             return Err(no_name(name).into());
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(Errno::NAMETOOLONG.into());
         }
         Ok(Place {
             directory,
