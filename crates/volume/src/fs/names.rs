@@ -140,8 +140,14 @@ impl Fs {
     /// The same as for [`std::fs::rename`].
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from, to) = (path_bytes(from.as_ref())?, path_bytes(to.as_ref())?);
-        let from = self.place(from, |_| Errno::BUSY)?;
-        let to = self.place(to, |_| Errno::BUSY)?;
+        let (from, to) = (self.place_of_any(from)?, self.place_of_any(to)?);
+        from.check_is_name(|_| Errno::BUSY)?;
+        to.check_is_name(|_| Errno::BUSY)?;
+        from.check_length()?;
+        if self.present(&from)?.is_none() {
+            return Err(Errno::NOENT.into());
+        }
+        to.check_length()?;
         if from.has_slash || to.has_slash {
             self.check_directory_at(&from)?;
         }

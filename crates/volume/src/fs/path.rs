@@ -147,21 +147,24 @@ impl Fs {
     }
 
     /// Resolves the directory of `path`, and pins it. If `path` does not end in a name, returns the
-    /// error `no_name` of the last component: `.`, `..`, or an empty name for the root.
+    /// error of [`Place::check_is_name`].
     pub(super) fn place<'p>(
         &self,
         path: &'p [u8],
         no_name: impl FnOnce(&[u8]) -> Errno,
     ) -> io::Result<Place<'p>> {
+        let place = self.place_of_any(path)?;
+        place.check_is_name(no_name)?;
+        place.check_length()?;
+        Ok(place)
+    }
+
+    /// Resolves the directory of `path`, and pins it. The last component of `path` can be `.`, `..`,
+    /// or empty.
+    pub(super) fn place_of_any<'p>(&self, path: &'p [u8]) -> io::Result<Place<'p>> {
         let (directory, name, has_slash) = split(path);
         let directory = Pinned::resolve(&self.volume, || self.volume.resolve(directory))?;
         directory.check_directory(&self.volume)?;
-        if matches!(name, b"" | b"." | b"..") {
-            return Err(no_name(name).into());
-        }
-        if name.len() > MAX_NAME_BYTES {
-            return Err(Errno::NAMETOOLONG.into());
-        }
         Ok(Place {
             directory,
             name,
@@ -235,6 +238,25 @@ pub(super) struct Place<'p> {
     pub(super) name: &'p [u8],
     /// Whether the path has a slash after the name.
     pub(super) has_slash: bool,
+}
+
+impl Place<'_> {
+    /// If the path does not end in a name, returns the error `no_name` of the last component: `.`,
+    /// `..`, or an empty name for the root.
+    pub(super) fn check_is_name(&self, no_name: impl FnOnce(&[u8]) -> Errno) -> io::Result<()> {
+        match self.name {
+            b"" | b"." | b".." => Err(no_name(self.name).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an error if the name is too long.
+    pub(super) fn check_length(&self) -> io::Result<()> {
+        if self.name.len() > MAX_NAME_BYTES {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        Ok(())
+    }
 }
 
 /// Returns the bytes of a path that is not empty.
