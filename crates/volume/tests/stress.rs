@@ -83,7 +83,11 @@ fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
     let seed = Seed::from_environment(0x57);
     println!("seed {seed}");
     let large = LargeFile::new(1024).unwrap();
-    let volume = Volume::open_device(large.device.clone(), &options(2 << 20, PolicyName::OnDemand)).unwrap();
+    let volume = Volume::open_device(
+        large.device.clone(),
+        &options(2 << 20, PolicyName::OnDemand),
+    )
+    .unwrap();
     read_with_threads(&volume, large.path, large.size_bytes, seed);
 }
 
@@ -100,7 +104,8 @@ fn eight_threads_read_every_byte_right_with_each_back_end() {
     for medium in Medium::others() {
         println!("{medium}, seed {seed}");
         let stored = medium.store(&content).unwrap();
-        let volume = Volume::open_device(stored.device(), &options(1 << 20, PolicyName::OnDemand)).unwrap();
+        let volume =
+            Volume::open_device(stored.device(), &options(1 << 20, PolicyName::OnDemand)).unwrap();
         read_with_threads(&volume, large.path, large.size_bytes, seed);
         assert!(stored.request_count() > 0, "{medium}");
     }
@@ -114,7 +119,8 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
     let image = Image::get(recipe("ext4-2k-no-journal").unwrap()).unwrap();
     let file = FileDevice::open(image.path(), FileRange::default()).unwrap();
     let device = Arc::new(CountingDevice::new(Arc::new(file)));
-    let volume = Volume::open_device(device.clone(), &options(64 << 20, PolicyName::OnDemand)).unwrap();
+    let volume =
+        Volume::open_device(device.clone(), &options(64 << 20, PolicyName::OnDemand)).unwrap();
     let mut checked = 0;
     for path in ["/sparse/all-hole", "/unwritten/all", "/sparse/above-4g"] {
         let Ok(ino) = volume.resolve(path.as_bytes()) else {
