@@ -414,7 +414,7 @@ fn described(root: &Path) -> Vec<String> {
                 left.extend(entries.map(|entry| entry.unwrap().path()));
                 String::new()
             }
-            kind if kind.is_symlink() => format!("{:?}", fs::read_link(&path).unwrap()),
+            kind if kind.is_symlink() => fs::read_link(&path).unwrap().display().to_string(),
             _ => {
                 let content = fs::read(&path).unwrap();
                 let nonzero: Vec<_> = content.iter().filter(|byte| **byte != 0).collect();
