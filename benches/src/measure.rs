@@ -63,8 +63,8 @@ pub enum Target {
 }
 
 use Peer::{
-    Device, Direct, Fio, Floor, FloorDev, Fuse2fs, Guestmount, Kernel, Larder, LarderDev, Overlay,
-    Qcow2, Squashfuse, Syscall, Volume,
+    Device, Direct, Fio, Floor, FloorDev, Fs, Fuse2fs, Guestmount, Kernel, Larder, LarderDev,
+    Overlay, Qcow2, Squashfuse, Syscall, Volume,
 };
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
@@ -180,9 +180,11 @@ measures! {
     OverlayOverwriteRandom: "overlay-overwrite-random", Seconds, &[LarderDev, Overlay],
         [(Overlay, AtMostTimes(1.43, LarderDev))];
     /// One cached page, in process.
-    PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(0.5, Syscall))];
+    PageRead: "page-read", Nanoseconds, &[Volume, Fs, Syscall],
+        [(Volume, AtMostTimes(0.5, Syscall)), (Fs, AtMostTimes(1.05, Volume))];
     /// The lookup of a path of five components, including its metadata, in process.
-    Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(1.0, Syscall))];
+    Lookup: "lookup", Nanoseconds, &[Volume, Fs, Syscall],
+        [(Volume, AtMostTimes(1.0, Syscall)), (Fs, AtMostTimes(1.05, Volume))];
     /// The share of the page cache's memory that does not hold the content of pages.
     Bookkeeping: "bookkeeping", Percent, &[Volume], [(Volume, AtMost(1.0))];
     /// One decision of the `ondemand` readahead policy.

@@ -36,6 +36,8 @@ named! {
         Device: "device",
         /// The library `larder` in process.
         Volume: "volume",
+        /// The same by path, with `Fs`.
+        Fs: "fs",
         /// The equivalent system call.
         Syscall: "syscall",
         /// The library in process, with direct I/O on the image.
@@ -159,7 +161,7 @@ impl Programs {
             | Peer::Guestmount => fuse(),
             Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
             Peer::Fio => fio::missing(&self.harness),
-            Peer::Device | Peer::Volume | Peer::Direct | Peer::Syscall => None,
+            Peer::Device | Peer::Volume | Peer::Fs | Peer::Direct | Peer::Syscall => None,
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 13] = [
+const COLUMNS: [(&str, &[Peer]); 14] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("larder-dev", &[Peer::LarderDev]),
+    ("fs", &[Peer::Fs]),
     ("fuse2fs", &[Peer::Fuse2fs]),
     ("squashfuse", &[Peer::Squashfuse]),
     ("kernel", &[Peer::Kernel, Peer::Syscall]),

@@ -133,6 +133,7 @@ impl Fs {
     }
 
     /// Resolves `path`, and pins the inode.
+    #[inline]
     pub(super) fn pin(&self, path: &Path, last: Last) -> io::Result<Pinned> {
         let path = path_bytes(path)?;
         let is_directory = path.ends_with(b"/");
@@ -201,6 +202,7 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// Pins `ino`, which must not be deleted before the call.
+    #[inline]
     pub(super) fn new(volume: &Volume, ino: Ino) -> Result<Self> {
         let held = volume.is_read_write();
         let held = held.then(|| Held::new(&volume.writer, ino)).transpose()?;
@@ -209,6 +211,7 @@ impl Pinned {
 
     /// Pins the inode that `resolve` returns. Calls `resolve` again afterwards, because the inode
     /// may have been deleted before it was pinned.
+    #[inline]
     pub(super) fn resolve(volume: &Volume, resolve: impl Fn() -> Result<Ino>) -> io::Result<Self> {
         loop {
             let ino = resolve()?;
@@ -260,6 +263,7 @@ impl Place<'_> {
 }
 
 /// Returns the bytes of a path that is not empty.
+#[inline]
 pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
