@@ -89,12 +89,14 @@ bench-remote: deps build ## Measure mounts of an image at a URL over simulated l
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
 
-sizes: build ## Print the sizes of the stripped commands without and with clients for images at URLs
+MAX_BYTES := 7340032
+sizes: build ## Print the sizes of the stripped commands, and fail if larder has more than 7 MiB
 	@scripts/install-packages binutils
 	@mkdir -p target/sizes
 	@for name in larder larder-remote; do \
 		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
+	@test "$$(stat --format %s target/sizes/larder)" -le $(MAX_BYTES) || { echo "error: larder has more than 7 MiB" >&2; exit 1; }
 
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
 	@scripts/install-python target/tools/python scripts/python-tools.txt
