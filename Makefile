@@ -15,7 +15,7 @@ PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
-BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
+BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
 # The tests of mounts, which run on both transports.

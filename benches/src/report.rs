@@ -22,7 +22,7 @@ const COLUMNS: [(&str, &[Peer]); 14] = [
     ("fio", &[Peer::Fio]),
     ("larder-qcow2", &[Peer::Qcow2]),
     ("larder-overlay", &[Peer::Overlay]),
-    ("guestmount", &[Peer::Guestmount]),
+    ("qemu", &[Peer::Qemu]),
 ];
 
 /// Returns the whole report.
