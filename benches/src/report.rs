@@ -106,12 +106,14 @@ const RATIOS: [(Peer, Peer); 3] = [
 /// processor times on a mount of Larder. Returns `None` if there is no such measure.
 #[must_use]
 pub fn ratios(results: &Results, measures: &[Measure]) -> Option<String> {
-    let has_processor_time = |row: &&MeasureResult| {
-        let mut larder = [Peer::Larder, Peer::LarderDev].iter();
-        larder.any(|peer| row.processor_seconds.contains_key(peer))
+    let has_ratio = |row: &&MeasureResult| {
+        let has_time = |peer| row.processor_seconds.contains_key(&peer);
+        RATIOS
+            .iter()
+            .any(|&(peer, other)| has_time(peer) && has_time(other))
     };
     let rows = measures.iter().filter_map(|&one| results.of(one));
-    let rows: Vec<_> = rows.filter(has_processor_time).collect();
+    let rows: Vec<_> = rows.filter(has_ratio).collect();
     if rows.is_empty() {
         return None;
     }
