@@ -96,7 +96,7 @@ fn page_reads(
 ) -> Result<Vec<(Peer, f64)>> {
     let fs = larder::open(&tree.image)?;
     let volume = fs.volume();
-    let ino = volume.resolve(BIG_FILE.as_bytes())?;
+    let open = volume.open_file(volume.resolve(BIG_FILE.as_bytes())?)?;
     let by_path = fs.open(BIG_FILE)?;
     let mount = kernel_mount(tree, programs)?;
     let file = match &mount {
@@ -108,7 +108,7 @@ fn page_reads(
     for page in &pages {
         let offset = page * PAGE_BYTES as u64;
         file.read_exact_at(&mut buf, offset)?;
-        let len = volume.read_at(ino, &mut buf, offset)?;
+        let len = open.read_at(&mut buf, offset)?;
         ensure!(
             len == PAGE_BYTES && wrong_pages(&buf, BIG_FILE_NUMBER, *page) == 0,
             "the volume returned wrong content for page {page}"
@@ -118,7 +118,7 @@ fn page_reads(
     let [mut buf_1, mut buf_2, mut buf_3] = [[0; PAGE_BYTES]; 3];
     let sides = vec![
         side(Peer::Volume, |number| {
-            black_box(volume.read_at(ino, black_box(&mut buf_1), offset(number))?);
+            black_box(open.read_at(black_box(&mut buf_1), offset(number))?);
             Ok(())
         }),
         side(Peer::Fs, |number| {

@@ -248,7 +248,7 @@ impl Place<'_> {
     /// `..`, or an empty name for the root.
     pub(super) fn check_is_name(&self, no_name: impl FnOnce(&[u8]) -> Errno) -> io::Result<()> {
         match self.name {
-            b"" | b"." | b".." => Err(no_name(self.name).into()),
+            b"" | b"." | b".." => Err(Error::Errno(no_name(self.name)).into()),
             _ => Ok(()),
         }
     }
@@ -256,7 +256,7 @@ impl Place<'_> {
     /// Returns an error if the name is too long.
     pub(super) fn check_length(&self) -> io::Result<()> {
         if self.name.len() > MAX_NAME_BYTES {
-            return Err(Errno::NAMETOOLONG.into());
+            return Err(Error::Errno(Errno::NAMETOOLONG).into());
         }
         Ok(())
     }
@@ -270,15 +270,15 @@ pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
         return Err(Error::not_found(bytes).into());
     }
     if bytes.contains(&0) {
-        let what = "the path contains a NUL byte";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        return Err(Error::NulByte.into());
     }
     Ok(bytes)
 }
 
-/// Returns `error` with the path to which it applies.
-pub(super) fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+/// Returns `source` with the path to which it applies.
+pub(super) fn at(path: &Path, source: io::Error) -> io::Error {
+    let path = path.to_owned();
+    io::Error::new(source.kind(), Error::At { path, source })
 }
 
 /// Splits a path before its last name. Returns the path of the directory, the name, and whether the
