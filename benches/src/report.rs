@@ -224,6 +224,12 @@ fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
     })
 }
 
+/// Returns the measures of the table in the README.
+#[must_use]
+pub fn overview_measures() -> Vec<Measure> {
+    OVERVIEW.map(|(measure, _)| measure).to_vec()
+}
+
 /// Returns the verdicts on the targets of `measures`, for those that were selected in the run.
 #[must_use]
 pub fn verdicts(results: &Results, measures: &[Measure]) -> Vec<Verdict> {

@@ -125,8 +125,8 @@ fn large_directory_is_listed_once_while_its_entries_are_removed() {
         assert_eq!(entry.kind().unwrap(), FileKind::Regular);
         assert_eq!(entry.metadata().unwrap().ino, entry.ino());
         fs.remove_file(entry.path()).unwrap();
-        let gone = entry.metadata().unwrap_err();
-        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        let missing = entry.metadata().unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
         count += 1;
     }
     assert_eq!(count, 1000);
