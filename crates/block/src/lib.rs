@@ -21,6 +21,23 @@
 //! threads, which perform requests that would block: for each thread that uses a ring, at most 4 for each processor.
 //!
 //! [`mounts`] lists the mounts of the process's mount namespace.
+//!
+//! ```
+//! use larder_block::{BlockDevice, FileRange, MemoryDevice, PartDevice};
+//! use std::sync::Arc;
+//!
+//! let disk: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
+//! disk.write_at(b"example", 4096 + 100)?;
+//! let range = FileRange {
+//!     offset_bytes: 4096,
+//!     size_bytes: Some(8192),
+//! };
+//! let partition = PartDevice::new(disk, range)?;
+//! let mut bytes = [0; 7];
+//! partition.read_at(&mut bytes, 100)?;
+//! assert_eq!(&bytes, b"example");
+//! # Ok::<(), larder_block::Error>(())
+//! ```
 
 mod back_end;
 mod buffers;

@@ -18,6 +18,24 @@
 //! [`budget`] and [`shrink`] describe how the caches stay within the memory budget. [`tables`] describes the
 //! choice of hash functions and table sizes, and [`hash`] contains the functions. [`tape`] is the interface
 //! through which the tables report their operations. [`Caches`] creates all caches of a volume.
+//!
+//! ```
+//! use larder_block::MemoryDevice;
+//! use larder_cache::Caches;
+//! use larder_cache::budget::BudgetConfig;
+//! use larder_cache::page::{Entry, PageKey};
+//!
+//! let device = MemoryDevice::new(vec![0; 1 << 20]);
+//! let caches: Caches = Caches::new(&BudgetConfig::new(16 << 20, 4096), std::sync::Arc::new(device))?;
+//! let key = PageKey { ino: 12, index: 0 };
+//! assert!(caches.pages.get(key).is_none());
+//! if let Entry::New(mut page) = caches.pages.get_or_insert(key) {
+//!     page.fill(7);
+//!     page.complete();
+//! }
+//! assert_eq!(caches.pages.get(key).unwrap()[0], 7);
+//! # Ok::<(), larder_cache::Error>(())
+//! ```
 
 pub mod budget;
 pub mod buffer;

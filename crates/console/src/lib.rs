@@ -1,5 +1,12 @@
 //! Functions shared by the programs `larder` and `larder-lab`. They parse sizes and counts, and print
 //! failures, names, times and JSON.
+//!
+//! ```
+//! use larder_console::{name, size};
+//!
+//! assert_eq!(size::parse("64M"), Ok(64 << 20));
+//! assert_eq!(name::escaped(b"new\nline"), "new\\nline");
+//! ```
 
 #![forbid(unsafe_code)]
 

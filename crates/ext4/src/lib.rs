@@ -9,6 +9,22 @@
 //!
 //! An image is untrusted input: whatever its bytes, this crate does not panic, loop forever or
 //! allocate memory without bound.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let image = dir.path().join("disk.img");
+//! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+//! use larder_block::{FileDevice, FileRange};
+//! use larder_ext4::ondisk::superblock::Superblock;
+//!
+//! let device = FileDevice::open(&image, FileRange::default())?;
+//! let (superblock, repair) = Superblock::read_or_restore(&device)?;
+//! assert_eq!(superblock.size_bytes(), 16 << 20);
+//! assert!(repair.is_none());
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

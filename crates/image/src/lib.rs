@@ -9,6 +9,17 @@
 //! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions of a GPT are read, and at most
 //! [`MAX_PARTITIONS`] tables of a chain of extended partitions. All ranges are checked against the size of the device.
 //! Nothing that an image names is opened.
+//!
+//! ```
+//! use larder_block::MemoryDevice;
+//! use larder_image::{Contents, Format, examine};
+//!
+//! let mut bytes = vec![0; 1 << 20];
+//! assert_eq!(examine(&MemoryDevice::new(bytes.clone()), None)?, Contents::Empty);
+//! bytes[..4].copy_from_slice(b"hsqs");
+//! assert_eq!(examine(&MemoryDevice::new(bytes), None)?, Contents::Other(Format::Squashfs));
+//! # Ok::<(), larder_block::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

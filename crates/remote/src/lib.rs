@@ -28,6 +28,14 @@
 //! Query strings and user names in URLs can be credentials. [`ImageUrl`] shows neither.
 //! [`redact`](redact::redact) removes both from error texts of other libraries before they are shown or
 //! logged.
+//!
+//! ```
+//! use larder_remote::ImageUrl;
+//!
+//! let url = ImageUrl::parse("https://user:secret@example.com/disk.img?token=secret")?;
+//! assert_eq!(url.to_string(), "https://example.com/disk.img");
+//! # Ok::<(), larder_remote::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
