@@ -21,7 +21,7 @@ pub(crate) fn not_found(
             Failure::new(format!("{} has no partition table", image.display()))
         }
         (NotFound::NotSelected(error), Some(table)) => not_selected(image, table, error),
-        (NotFound::OtherPartition(number, format), Some(table)) => Failure::with_hint(
+        (NotFound::OtherPartition { number, format }, Some(table)) => Failure::with_hint(
             format!(
                 "partition {number} of {} is {}",
                 image.display(),

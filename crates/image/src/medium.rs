@@ -37,8 +37,13 @@ pub enum NotFound {
     #[error(transparent)]
     NotSelected(#[from] NotSelected),
     /// The requested partition has another format.
-    #[error("partition {0} is {}", .1.description())]
-    OtherPartition(u32, Format),
+    #[error("partition {number} is {}", .format.description())]
+    OtherPartition {
+        /// The number of the partition.
+        number: u32,
+        /// The format.
+        format: Format,
+    },
     /// There are both an ext file system and partitions with ext file systems.
     #[error("it has both an ext file system and partitions with ext file systems")]
     Ambiguous,
@@ -104,7 +109,7 @@ impl Contents {
             })?;
             let partition = table.select(Some(number))?;
             return match partition.format {
-                Some(format) => Err(NotFound::OtherPartition(number, format)),
+                Some(format) => Err(NotFound::OtherPartition { number, format }),
                 None => Ok(Some(partition)),
             };
         }
@@ -152,7 +157,10 @@ mod tests {
         let ext = partition(2, true, None);
         assert_eq!(contents.place(None), Ok(Some(&ext)));
         assert_eq!(contents.place(Some(2)), Ok(Some(&ext)));
-        let other = NotFound::OtherPartition(1, Format::Fat);
+        let other = NotFound::OtherPartition {
+            number: 1,
+            format: Format::Fat,
+        };
         assert_eq!(contents.place(Some(1)), Err(other));
         let missing = NotFound::NotSelected(NotSelected::NoSuchNumber(3));
         assert_eq!(contents.place(Some(3)), Err(missing));

@@ -116,7 +116,10 @@ impl DirEntry {
         match py.detach(|| fs.metadata(&path)) {
             Ok(metadata) => Ok(metadata.kind == kind),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(why) => Err(error::of_file(&why, &path.as_os_str().into_pyobject(py)?)),
+            Err(why) => {
+                let name = path.as_os_str().into_pyobject(py)?;
+                Err(error::of_file(&why, &name))
+            }
         }
     }
 }

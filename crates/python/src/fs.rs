@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The permission bits that new files do not get.
@@ -34,8 +34,8 @@ pub(crate) struct BaseFs {
 #[pymethods]
 impl BaseFs {
     #[new]
-    fn new(py: Python<'_>, image: PathBuf, options: Settings) -> PyResult<Self> {
-        let opening = Opening::new(image, options)?;
+    fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        let opening = Opening::new(settings)?;
         let fs = open(py, &opening)?;
         Ok(Self {
             opening,
@@ -95,7 +95,8 @@ impl BaseFs {
     /// Returns the sizes and the free space of the file system, like `os.statvfs`.
     fn statvfs<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.run(path, |fs, path| fs.metadata(path))?;
-        statvfs_result(path.py(), &self.get(path.py())?)
+        let is_read_only = !self.opening.is_read_write();
+        statvfs_result(path.py(), &self.get(path.py())?, is_read_only)
     }
 
     /// Returns whether the file exists. A symbolic link exists if its target does.

@@ -18,11 +18,12 @@ pub(crate) fn is_url(image: &str) -> bool {
     ImageUrl::is_url(image)
 }
 
-/// The options of `larder.open`, which the class `Options` of the package documents.
+/// The arguments of `larder.open`. The class `Options` of the package documents those that are optional.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub(crate) struct Settings {
+    image: PathBuf,
     #[pyo3(default)]
     read_write: bool,
     #[pyo3(default)]
@@ -103,18 +104,22 @@ impl Failure {
 impl Opening {
     /// # Errors
     /// `ValueError` if the URL or the SHA-256 is invalid, or if the options cannot be combined.
-    pub(crate) fn new(image: PathBuf, settings: Settings) -> PyResult<Self> {
+    pub(crate) fn new(settings: Settings) -> PyResult<Self> {
         let invalid = |what: String| PyValueError::new_err(what);
         let sha256 = settings.sha256.as_deref().map(str::parse).transpose();
         if settings.offset > 0 && settings.partition.is_some() {
             let what = "offset and partition cannot be used together";
             return Err(invalid(what.to_owned()));
         }
-        let image = match image.to_str().filter(|text| ImageUrl::is_url(text)) {
+        let image = match settings
+            .image
+            .to_str()
+            .filter(|text| ImageUrl::is_url(text))
+        {
             Some(url) => {
                 Image::Url(ImageUrl::parse(url).map_err(|error| invalid(error.to_string()))?)
             }
-            None => Image::File(image),
+            None => Image::File(settings.image.clone()),
         };
         Ok(Self {
             image,

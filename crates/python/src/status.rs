@@ -47,14 +47,14 @@ pub(crate) fn stat_result<'py>(
 }
 
 /// Returns the `os.statvfs_result` of `fs`.
-pub(crate) fn statvfs_result<'py>(py: Python<'py>, fs: &Fs) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn statvfs_result<'py>(
+    py: Python<'py>,
+    fs: &Fs,
+    is_read_only: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let free = fs.volume().statfs();
-    let flags = if fs.volume().is_read_write() {
-        0
-    } else {
-        ST_RDONLY
-    };
+    let flags = if is_read_only { ST_RDONLY } else { 0 };
     let values = (
         free.block_size_bytes,
         free.block_size_bytes,

@@ -79,7 +79,7 @@ class Fs(_larder.BaseFs):
         if unknown:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
         image = _absolute(image)
-        self = super().__new__(cls, image, options)
+        self = super().__new__(cls, {"image": image, **options})
         self._image = image
         self._options = options
         self._files = weakref.WeakSet()

@@ -3,7 +3,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer
 
-from . import Options, StrOrBytesPath
+from . import StrOrBytesPath
 
 @final
 class DirEntry(PathLike[str]):
@@ -19,7 +19,7 @@ class DirEntry(PathLike[str]):
     def __fspath__(self) -> str: ...
 
 class BaseFs:
-    def __new__(cls, image: str, options: Options) -> Self: ...
+    def __new__(cls, settings: dict[str, Any]) -> Self: ...
     @property
     def image(self) -> str: ...
     @property

@@ -47,6 +47,7 @@ class Ext4FileSystem(AbstractFileSystem):
         fo: StrOrBytesPath | None = None,
         target_protocol: str | None = None,
         target_options: dict[str, Any] | None = None,
+        auto_mkdir: bool = False,
         **options: Unpack[Options],
     ) -> None:
         """
@@ -54,6 +55,7 @@ class Ext4FileSystem(AbstractFileSystem):
         ----------
         image: the path or the URL of the image
         fo, target_protocol, target_options: the same in a chained URL, as fsspec passes it
+        auto_mkdir: whether directories of new files are made, as by the local file system of fsspec
         options: the options of `larder.open`, such as read_write
         """
         super().__init__()
@@ -64,6 +66,7 @@ class Ext4FileSystem(AbstractFileSystem):
             target, more = _image(os.fsdecode(target), target_protocol, target_options or {})
             options = {**more, **options}
         self.image = shared(target, options)
+        self.auto_mkdir = auto_mkdir
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -145,7 +148,14 @@ class Ext4FileSystem(AbstractFileSystem):
     ) -> Any:
         if not autocommit and "r" not in mode:
             raise NotImplementedError("ext4 has no transactions")
-        return self.image.open(self._strip_protocol(path), mode)
+        path = self._strip_protocol(path)
+        if "r" not in mode:
+            self._make_parent(path)
+        return self.image.open(path, mode)
+
+    def _make_parent(self, path: str) -> None:
+        if self.auto_mkdir:
+            self.image.makedirs(self._parent(path), exist_ok=True)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         if start is None and end is None:
@@ -186,13 +196,17 @@ class Ext4FileSystem(AbstractFileSystem):
         if self.image.is_dir(path1):
             self.image.makedirs(path2, exist_ok=True)
         else:
+            self._make_parent(path2)
             self.image.copy(path1, path2)
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
-        self.image.rename(self._strip_protocol(path1), self._strip_protocol(path2))
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        self._make_parent(path2)
+        self.image.rename(path1, path2)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
+        self._make_parent(path)
         self.image.open(path, "wb" if truncate else "ab", 0).close()
         self.image.utime(path)
 
