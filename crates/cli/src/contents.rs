@@ -2,7 +2,7 @@
 //! image of another format cannot be used.
 
 use crate::remote;
-use larder_console::{Failure, Result, name, size};
+use larder_console::{Failure, name, size};
 use larder_image::{
     Contents, DiskError, DiskInfo, Format, NotFound, NotSelected, Partition, PartitionTable,
 };

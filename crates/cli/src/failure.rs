@@ -35,9 +35,8 @@ pub(crate) fn of_image(
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     let path = image.display();
-    let cause = match error {
-        larder::Error::Ext4(cause) => cause,
-        _ => return Failure::new(format!("{path}: {error}")),
+    let larder::Error::Ext4(cause) = error else {
+        return Failure::new(format!("{path}: {error}"));
     };
     match cause {
         Ext4::Device(Device::Open { source, .. }) => match source.kind() {

@@ -155,7 +155,7 @@ pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
 pub(crate) fn open_disk_of(args: &ImageArgs) -> Result<Arc<dyn BlockDevice>> {
     let options = read_options(args);
     let opened = open_device(args.into(), &options)
-        .and_then(|(device, options)| Disk::new(args.into(), device, &options));
+        .and_then(|(device, options)| Disk::new(args.into(), &device, &options));
     let disk = opened.map_err(|error| error.describe(&args.image, &options))?;
     Ok(disk.medium.device)
 }
@@ -229,7 +229,8 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let image = source.image;
     check_profile(image, source.remote)?;
     let (device, opened_options) = open_device(source, options)?;
-    let disk = Disk::new(source, device, &opened_options)?;
+    let disk = Disk::new(source, &device, &opened_options)?;
+    drop(device);
     if remote::is_remote(image) || disk.medium.disk.is_some() || source.overlay.is_some() {
         return disk.open(source);
     }
@@ -304,14 +305,14 @@ impl Disk {
     /// `source`.
     fn new(
         source: Source<'_>,
-        device: Arc<dyn BlockDevice>,
+        device: &Arc<dyn BlockDevice>,
         options: &OpenOptions,
     ) -> Result<Self, Error> {
         let mut options = options.clone();
         let memory_bytes = device_memory_bytes(options.cache_size_bytes);
-        let opened = Medium::open(Arc::clone(&device), source.partition, memory_bytes);
+        let opened = Medium::open(Arc::clone(device), source.partition, memory_bytes);
         let mut medium = opened
-            .map_err(|(format, error)| overlay::explained(source.image, format, &device, &error))?;
+            .map_err(|(format, error)| overlay::explained(source.image, format, device, &error))?;
         if medium.disk.is_some() {
             options.cache_size_bytes -= memory_bytes;
         }

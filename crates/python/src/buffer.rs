@@ -7,7 +7,7 @@
 //!
 //! The GIL is released while a slice is used. The program must not access the memory from another thread during this
 //! time. This is the rule of `io.FileIO.readinto`, whose read(2) also writes to the memory without the GIL: a program
-//! that breaks it has a data race in both cases. No interface of CPython can prevent that without a copy.
+//! that breaks it has a data race in both cases. No interface of Python can prevent that without a copy.
 #![allow(
     unsafe_code,
     reason = "makes slices of the memory of Python objects, which are not copied"

@@ -97,7 +97,7 @@ impl DirEntry {
     }
 
     fn __repr__(&self) -> String {
-        format!("<larder.DirEntry {:?}>", self.full_path())
+        format!("<larder.DirEntry '{}'>", self.full_path().display())
     }
 }
 

@@ -139,14 +139,14 @@ impl BaseFile {
         })?;
         match &mut *self.state.lock() {
             None => Err(closed()),
-            Some(state) => match state.get() {
-                // Another thread has opened it meanwhile.
-                Some(file) => Ok(Arc::clone(file)),
-                None => {
-                    *state = Local::new(Arc::clone(&file));
-                    Ok(file)
+            Some(state) => {
+                // Another thread may have opened it meanwhile.
+                if let Some(file) = state.get() {
+                    return Ok(Arc::clone(file));
                 }
-            },
+                *state = Local::new(Arc::clone(&file));
+                Ok(file)
+            }
         }
     }
 

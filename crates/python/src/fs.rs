@@ -195,7 +195,7 @@ impl BaseFs {
             }
             match make_dir(fs, path, mode) {
                 Err(_) if exist_ok && fs.metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
-                made => made,
+                outcome => outcome,
             }
         })
     }

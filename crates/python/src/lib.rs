@@ -14,7 +14,7 @@
 //! [`Local`](process::Local) hides the objects of the parent. An image that is open for reading is opened again.
 //!
 //! # Stable ABI
-//! The module is built for the stable ABI of CPython 3.11, the first with the buffer protocol. One wheel works with
+//! The module is built for the stable ABI of Python 3.11, the first with the buffer protocol. One wheel works with
 //! all later versions.
 
 mod buffer;

@@ -17,7 +17,7 @@ def make_image(path: Path, size: str = "64M", *options: str) -> Path:
     """Makes an empty image at `path`."""
     mke2fs = shutil.which("mke2fs", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     assert mke2fs, "install e2fsprogs"
-    subprocess.run([mke2fs, "-q", "-t", "ext4", *options, str(path), size], check=True)
+    subprocess.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", *options, str(path), size], check=True)
     return path
 
 

@@ -40,6 +40,7 @@ def test_types_are_those_of_the_builtin(writable: larder.Fs, tmp_path: Path) -> 
 
 def test_invalid_modes_are_errors_as_of_the_builtin(writable: larder.Fs, tmp_path: Path) -> None:
     host = tmp_path / "file"
+    host.write_bytes(b"x")
     for mode, options in [
         ("", {}), ("q", {}), ("rw", {}), ("rr", {}), ("r++", {}), ("b", {}), ("rbt", {}), ("U", {}),
         ("rb", {"encoding": "utf-8"}), ("rb", {"newline": "\n"}), ("rb", {"errors": "strict"}), ("r", {"buffering": 0}),

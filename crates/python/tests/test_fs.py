@@ -60,7 +60,7 @@ def test_directories_are_listed(sample: Path) -> None:
         assert dangling.is_symlink() and not dangling.is_file() and not dangling.is_dir()
         with pytest.raises(FileNotFoundError):
             dangling.stat()
-        assert repr(dangling) == '<larder.DirEntry "/etc/dangling">'
+        assert repr(dangling) == "<larder.DirEntry '/etc/dangling'>"
         with fs.scandir("/etc") as entries:
             pass
         assert list(entries) == []
@@ -126,9 +126,9 @@ def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
 def test_attributes_are_changed(writable: larder.Fs) -> None:
     fs = writable
     fs.write_bytes("/file", b"x" * 5000)
-    fs.chmod("/file", 0o4755)
     fs.chown("/file", 12, -1)
     fs.chown("/file", -1, 34)
+    fs.chmod("/file", 0o4755)
     fs.utime("/file", (1.5, 2))
     found = fs.stat("/file")
     assert isinstance(found, os.stat_result)

@@ -21,7 +21,7 @@ def test_options_are_checked(sample: Path) -> None:
         larder.open(sample, offset=512, partition=1)
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
         larder.open(sample, sha256="x")
-    with pytest.raises(ValueError, match="no host or bucket"):
+    with pytest.raises(ValueError, match="it names no object"):
         larder.open("https:///x?secret")
     with larder.open(sample, cache_size=16 << 20, noload=True, partition=0) as fs:
         assert fs.exists("/etc")
@@ -90,6 +90,7 @@ def test_image_at_a_url_is_read(server: str, sample: Path) -> None:
     with larder.open(url, cache_size=64 << 20) as fs:
         assert fs.image == url
         assert fs.read_bytes("/big") == bytes(range(256)) * 32768
+        assert fs.read_text("/etc/hostname") == "example\n"
         assert sum(1 for _ in fs.walk("/")) == 5
         assert fs.stats()["device"]["reads"] > 0
     # The disk cache has what was read.

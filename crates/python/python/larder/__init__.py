@@ -308,7 +308,10 @@ class File(io.RawIOBase):
         self._fs = fs
         self._access = mode
         self.name = path
-        self.mode = mode.replace("+", "") + "b" + "+" * mode.count("+")
+        # The name that `io.FileIO` gives to the mode.
+        self.mode = mode.replace("+", "b+") if mode != "w+" else "rb+"
+        if "+" not in mode:
+            self.mode += "b"
 
     def __repr__(self) -> str:
         return f"<larder.File name={self.name!r} mode={self.mode!r}>"
