@@ -68,7 +68,8 @@ def test_operations_equal_those_on_the_host(writable: larder.Fs, tmp_path: Path)
     for round in range(30):
         rng = random.Random(f"{seed} {round}")
         mode = rng.choice(["r+b", "w+b", "a+b", "rb", "wb", "ab"])
-        buffering = rng.choice([-1, 0, 10])
+        # The default size differs: the builtin takes it from the host.
+        buffering = rng.choice([8192, 0, 10])
         start = rng.randbytes(rng.randrange(20_000))
         host = tmp_path / "file"
         host.write_bytes(start)

@@ -19,7 +19,8 @@ URL = "ext4://etc/hostname"
 
 class Ext4Fixtures(abstract.AbstractFixtures):
     @pytest.fixture(scope="class")
-    def fs(self, tmp_path_factory: pytest.TempPathFactory):
+    @classmethod
+    def fs(cls, tmp_path_factory: pytest.TempPathFactory):
         path = make_image(tmp_path_factory.mktemp("abstract") / "disk.img")
         fs = fsspec.filesystem("ext4", image=str(path), read_write=True, auto_mkdir=True)
         yield fs

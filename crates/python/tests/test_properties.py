@@ -115,7 +115,7 @@ def tree(walk: Any, lstat: Any, top: str) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(sequence=st.lists(operations, max_size=30))
 def test_operations_have_the_results_of_os(sequence: list[tuple[Any, ...]], tmp_path_factory: Any) -> None:
     directory = tmp_path_factory.mktemp("sequence")

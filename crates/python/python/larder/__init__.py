@@ -2,9 +2,9 @@
 
 >>> import larder
 >>> fs = larder.open("disk.img")
->>> fs.listdir("/etc")
 >>> with fs.open("/etc/hostname") as file:
-...     print(file.read())
+...     print(file.read(), end="")
+example
 
 The methods of `Fs` have the names and the arguments of their counterparts in `os`, `pathlib` and `shutil`. Every path
 begins at the root of the image.
@@ -218,7 +218,7 @@ class Fs(_larder.BaseFs):
                     raise OSError(_EUCLEAN, "the directory is reached by two paths", item)
                 entered.add(ino)
                 entries = self.entries(item)
-                directories = [entry.name for entry in entries if entry.is_dir()]
+                directories = [entry.name for entry in entries if _leads_to_directory(entry)]
                 links = {entry.name for entry in entries if entry.is_symlink()}
             except OSError as error:
                 if onerror is not None:
@@ -444,6 +444,14 @@ def _reopened_text(
     file.mode = mode
     file.seek(cookie)
     return file
+
+
+def _leads_to_directory(entry: DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # The target of a link cannot be found.
+        return False
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -1,9 +1,11 @@
 from os import PathLike, stat_result, statvfs_result
 from typing import Any, Self, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from . import StrOrBytesPath
+
+__all__ = ["BaseFile", "BaseFs", "DirEntry", "is_url"]
 
 @final
 class DirEntry(PathLike[str]):
@@ -18,6 +20,7 @@ class DirEntry(PathLike[str]):
     def stat(self, *, follow_symlinks: bool = True) -> stat_result: ...
     def __fspath__(self) -> str: ...
 
+@disjoint_base
 class BaseFs:
     def __new__(cls, settings: dict[str, Any]) -> Self: ...
     @property
