@@ -39,7 +39,7 @@ impl Source {
             return &[];
         }
         // SAFETY: the buffer has `len` contiguous bytes, which stay valid while it is not released. The module
-        // documentation explains who must not write to them.
+        // documentation states which accesses the program must not make meanwhile.
         unsafe { slice::from_raw_parts(self.0.buf_ptr().cast_const().cast(), len) }
     }
 }
@@ -63,7 +63,7 @@ impl Target {
             return &mut [];
         }
         // SAFETY: the buffer has `len` contiguous bytes, which are writable, and stay valid while it is not released.
-        // The module documentation explains who must not access them.
+        // The module documentation states which accesses the program must not make meanwhile.
         unsafe { slice::from_raw_parts_mut(self.0.buf_ptr().cast(), len) }
     }
 }

@@ -98,7 +98,8 @@ impl BaseFile {
     }
 
     /// Returns the position.
-    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+    #[pyo3(name = "tell")]
+    fn position(&self, py: Python<'_>) -> PyResult<u64> {
         self.get(py)?;
         Ok(self.position_bytes.load(Ordering::Relaxed))
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Returns the path `object`.
 ///
 /// # Errors
-/// `TypeError` if it is none, `ValueError` if it contains a NUL byte.
+/// `TypeError` if it is not a path, `ValueError` if it contains a NUL byte.
 pub(crate) fn to_path(object: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     let path: PathBuf = match object.cast::<PyBytes>() {
         Ok(bytes) => OsStr::from_bytes(bytes.as_bytes()).into(),
