@@ -362,16 +362,16 @@ impl Args {
 
     fn python(&self, interpreter: &Path) -> Result<ExitCode> {
         let mut plan = if self.quick {
-            python::Plan::quick()
+            python::plan::Plan::quick()
         } else {
-            python::Plan::full()
+            python::plan::Plan::full()
         };
         plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
-        let workloads = python::Workload::ALL.to_vec();
+        let workloads = python::plan::Workload::ALL.to_vec();
         let workloads = self.wanted(workloads, |workload| workload.name().to_owned())?;
-        let (origin, version) = (Origin::now(), python::version(interpreter)?);
+        let (origin, version) = (Origin::now(), python::run::version(interpreter)?);
         let folder = scratch::folder(&std::path::absolute(&self.work)?, "larder-python-")?;
-        let run = python::Run {
+        let run = python::run::Run {
             plan: &plan,
             workloads: &workloads,
             programs: &self.programs()?,

@@ -5,8 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use larder_benches::origin::Origin;
 use larder_benches::peer::Programs;
+use larder_benches::python::plan::{Plan, Side, Workload};
+use larder_benches::python::report;
 use larder_benches::python::results::Results;
-use larder_benches::python::{Plan, Run, Side, Workload, report};
+use larder_benches::python::run::{Run, version};
 use larder_testkit::report_skipped;
 
 /// The interpreter of `make python-test`, with the package.
@@ -18,7 +20,7 @@ const PYTHON: &str = concat!(
 #[test]
 fn each_side_reads_the_same_files() {
     let python = Path::new(PYTHON);
-    if !python.is_file() || larder_benches::python::version(python).is_err() {
+    if !python.is_file() || version(python).is_err() {
         return report_skipped("the Python package is not installed; run make python-test");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -34,7 +36,7 @@ fn each_side_reads_the_same_files() {
     };
     let results = Results {
         origin: Origin::now(),
-        python: larder_benches::python::version(python).unwrap(),
+        python: version(python).unwrap(),
         plan: plan.clone(),
         outcome: run.measure().unwrap(),
     };

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::python::plan::{Side, Workload};
 use crate::python::results::Results;
-use crate::python::{Side, Workload};
 use crate::report::{counted, thousands};
 
 /// Returns the whole report.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::median;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
-use crate::python::{Plan, Side, Workload};
+use crate::python::plan::{Plan, Side, Workload};
 
 /// The times of a worker.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
