@@ -28,6 +28,10 @@ __all__ = ["DirEntry", "File", "Fs", "Options", "open"]
 
 StrOrBytesPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
+# The default size of buffers, in bytes: a page of the cache, as for the builtin `open` on most file systems. A read of
+# at least this size is not copied.
+BUFFER_SIZE = 4096
+
 # An error of an image that is damaged.
 _EUCLEAN = 117
 
@@ -171,7 +175,7 @@ class Fs(_larder.BaseFs):
         raw = File(self, path, access)
         file: Any = raw
         if buffering != 0:
-            size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
+            size = buffering if buffering > 1 else BUFFER_SIZE
             if "+" in letters:
                 file = io.BufferedRandom(raw, size)
             elif "r" in letters:
@@ -383,7 +387,7 @@ class File(io.RawIOBase):
 class BufferedReader(io.BufferedReader):
     """A buffered file that can be pickled. It is opened again, at the same position."""
 
-    def __init__(self, raw: File, buffer_size: int = io.DEFAULT_BUFFER_SIZE) -> None:
+    def __init__(self, raw: File, buffer_size: int) -> None:
         super().__init__(raw, buffer_size)
         self._buffer_size = buffer_size
 
