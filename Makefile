@@ -15,7 +15,7 @@ PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
-BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
+BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
 # The tests of mounts, which run on both transports.
@@ -108,12 +108,14 @@ bench-python: deps python python-tools build ## Compare the Python package with 
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
 
-sizes: build ## Print the sizes of the stripped commands without and with clients for images at URLs
+MAX_BYTES := 7340032
+sizes: build ## Print the sizes of the stripped commands, and fail if larder has more than 7 MiB
 	@scripts/install-packages binutils
 	@mkdir -p target/sizes
 	@for name in larder larder-remote; do \
 		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
+	@test "$$(stat --format %s target/sizes/larder)" -le $(MAX_BYTES) || { echo "error: larder has more than 7 MiB" >&2; exit 1; }
 
 python-tools: ## Install pyarrow, DuckDB, Polars, Dask and others into target/tools, for the tests
 	@scripts/install-python target/tools/python scripts/python-tools.txt

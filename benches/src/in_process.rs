@@ -3,11 +3,13 @@
 //! The system calls use the kernel's own mount of the same image. Without root there is no such mount:
 //! pread(2) then reads the image file, and stat(2) is omitted.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::hint::black_box;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use larder::{OpenOptions, Volume};
@@ -48,32 +50,42 @@ pub fn measure(
         .collect())
 }
 
-/// Calls `call` with 0, 1, 2, … and returns the average time of a call in nanoseconds.
-fn nanoseconds_a_call(calls: u32, mut call: impl FnMut(usize) -> Result<()>) -> Result<f64> {
-    let started = Instant::now();
-    for number in 0..calls as usize {
-        call(number)?;
-    }
-    Ok(started.elapsed().as_secs_f64() * 1e9 / f64::from(calls.max(1)))
+/// The number of parts into which the calls of a side are divided.
+const PARTS: usize = 16;
+
+/// A side of a comparison: makes the calls with these numbers.
+type Side<'s> = (Peer, Box<dyn FnMut(Range<usize>) -> Result<()> + 's>);
+
+fn side<'s>(peer: Peer, mut call: impl FnMut(usize) -> Result<()> + 's) -> Side<'s> {
+    (
+        peer,
+        Box::new(move |numbers| {
+            for number in numbers {
+                call(number)?;
+            }
+            Ok(())
+        }),
+    )
 }
 
-/// Measures both sides, in an order that alternates with `run`.
-fn alternate(
-    run: usize,
-    volume_time: impl FnOnce() -> Result<f64>,
-    syscall_time: impl FnOnce() -> Result<f64>,
-) -> Result<Vec<(Peer, f64)>> {
-    let (volume_time, syscall_time) = if run.is_multiple_of(2) {
-        let volume_time = volume_time()?;
-        (volume_time, syscall_time()?)
-    } else {
-        let syscall_time = syscall_time()?;
-        (volume_time()?, syscall_time)
-    };
-    Ok(vec![
-        (Peer::Volume, volume_time),
-        (Peer::Syscall, syscall_time),
-    ])
+/// Makes `calls` calls of each side, and returns the average time of a call in nanoseconds. The sides take turns,
+/// in an order that rotates.
+fn alternate(run: usize, calls: u32, mut sides: Vec<Side<'_>>) -> Result<Vec<(Peer, f64)>> {
+    let mut times = vec![Duration::ZERO; sides.len()];
+    let part = (calls as usize).div_ceil(PARTS).max(1);
+    for turn in 0..PARTS {
+        for place in 0..sides.len() {
+            let at = (run + turn + place) % sides.len();
+            let started = Instant::now();
+            (sides[at].1)(turn * part..(turn + 1) * part)?;
+            times[at] += started.elapsed();
+        }
+    }
+    let made = as_f64((PARTS * part) as u64);
+    let times = times
+        .into_iter()
+        .map(|time| time.as_secs_f64() * 1e9 / made);
+    Ok(sides.iter().map(|(peer, _)| *peer).zip(times).collect())
 }
 
 fn page_reads(
@@ -82,8 +94,10 @@ fn page_reads(
     programs: &Programs,
     run: usize,
 ) -> Result<Vec<(Peer, f64)>> {
-    let volume = Volume::open(&tree.image, &OpenOptions::default())?;
-    let ino = volume.resolve(BIG_FILE.as_bytes())?;
+    let fs = larder::open(&tree.image)?;
+    let volume = fs.volume();
+    let open = volume.open_file(volume.resolve(BIG_FILE.as_bytes())?)?;
+    let by_path = fs.open(BIG_FILE)?;
     let mount = kernel_mount(tree, programs)?;
     let file = match &mount {
         Some(mount) => File::open(mount.path().join(BIG_FILE))?,
@@ -94,71 +108,69 @@ fn page_reads(
     for page in &pages {
         let offset = page * PAGE_BYTES as u64;
         file.read_exact_at(&mut buf, offset)?;
-        let len = volume.read_at(ino, &mut buf, offset)?;
+        let len = open.read_at(&mut buf, offset)?;
         ensure!(
             len == PAGE_BYTES && wrong_pages(&buf, BIG_FILE_NUMBER, *page) == 0,
             "the volume returned wrong content for page {page}"
         );
     }
     let offset = |number: usize| pages[number % pages.len()] * PAGE_BYTES as u64;
-    let (mut one, mut other) = ([0; PAGE_BYTES], [0; PAGE_BYTES]);
-    alternate(
-        run,
-        || {
-            nanoseconds_a_call(plan.in_process_calls, |number| {
-                black_box(volume.read_at(ino, black_box(&mut one), offset(number))?);
-                Ok(())
-            })
-        },
-        || {
-            nanoseconds_a_call(plan.in_process_calls, |number| {
-                black_box(file.read_at(black_box(&mut other), offset(number))?);
-                Ok(())
-            })
-        },
-    )
+    let [mut buf_1, mut buf_2, mut buf_3] = [[0; PAGE_BYTES]; 3];
+    let sides = vec![
+        side(Peer::Volume, |number| {
+            black_box(open.read_at(black_box(&mut buf_1), offset(number))?);
+            Ok(())
+        }),
+        side(Peer::Fs, |number| {
+            black_box(by_path.read_at(black_box(&mut buf_2), offset(number))?);
+            Ok(())
+        }),
+        side(Peer::Syscall, |number| {
+            black_box(file.read_at(black_box(&mut buf_3), offset(number))?);
+            Ok(())
+        }),
+    ];
+    alternate(run, plan.in_process_calls, sides)
 }
 
-/// Measures lookups of a path. Both sides also read the metadata, because stat(2) does.
+/// Measures lookups of a path. All sides also read the metadata, because stat(2) does.
 fn lookups(tree: &Tree, plan: &Plan, programs: &Programs, run: usize) -> Result<Vec<(Peer, f64)>> {
-    let volume = Volume::open(&tree.image, &OpenOptions::default())?;
+    let fs = larder::open(&tree.image)?;
     let paths: Vec<CString> = tree
         .deep_paths
         .iter()
         .map(|path| CString::new(path.as_str()))
         .collect::<Result<_, _>>()?;
-    let volume_lookup = |number: usize| {
-        let ino = volume.resolve(black_box(paths[number % paths.len()].as_bytes()))?;
-        black_box(volume.metadata(ino)?);
-        Ok(())
+    let path = |number: usize| black_box(paths[number % paths.len()].as_c_str());
+    let mount = kernel_mount(tree, programs)?;
+    let root = match &mount {
+        Some(mount) => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Some(rustix::fs::open(mount.path(), flags, Mode::empty())?)
+        }
+        None => None,
     };
-    for number in 0..paths.len() {
-        volume_lookup(number)?;
+    let mut sides = vec![
+        side(Peer::Volume, |number| {
+            let ino = fs.volume().resolve(path(number).to_bytes())?;
+            black_box(fs.volume().metadata(ino)?);
+            Ok(())
+        }),
+        side(Peer::Fs, |number| {
+            black_box(fs.metadata(OsStr::from_bytes(path(number).to_bytes()))?);
+            Ok(())
+        }),
+    ];
+    if let Some(root) = &root {
+        sides.push(side(Peer::Syscall, move |number| {
+            black_box(statat(root, path(number), AtFlags::empty())?);
+            Ok(())
+        }));
     }
-    let Some(mount) = kernel_mount(tree, programs)? else {
-        return Ok(vec![(
-            Peer::Volume,
-            nanoseconds_a_call(plan.in_process_calls, volume_lookup)?,
-        )]);
-    };
-    let root = rustix::fs::open(
-        mount.path(),
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let syscall_lookup = |number: usize| {
-        let path = black_box(paths[number % paths.len()].as_c_str());
-        black_box(statat(&root, path, AtFlags::empty())?);
-        Ok(())
-    };
-    for number in 0..paths.len() {
-        syscall_lookup(number)?;
+    for (_, calls) in &mut sides {
+        calls(0..paths.len())?;
     }
-    alternate(
-        run,
-        || nanoseconds_a_call(plan.in_process_calls, volume_lookup),
-        || nanoseconds_a_call(plan.in_process_calls, syscall_lookup),
-    )
+    alternate(run, plan.in_process_calls, sides)
 }
 
 fn kernel_mount(tree: &Tree, programs: &Programs) -> Result<Option<LoopMount>> {
@@ -204,7 +216,8 @@ fn decision_nanoseconds(plan: &Plan) -> f64 {
     let policy = black_box(PolicyName::OnDemand).policy();
     let mut state = FileState::new(DEFAULT_MAX_PAGES);
     let mut index = PageIndex(1);
-    let decide = |_| {
+    let started = Instant::now();
+    for _ in 0..plan.in_process_calls {
         let read = Read {
             trigger: Trigger::Marker,
             index,
@@ -220,7 +233,6 @@ fn decision_nanoseconds(plan: &Plan) -> f64 {
             .first()
             .and_then(|window| window.marker())
             .unwrap_or(PageIndex(1));
-        Ok(())
-    };
-    nanoseconds_a_call(plan.in_process_calls, decide).unwrap_or(f64::INFINITY)
+    }
+    started.elapsed().as_secs_f64() * 1e9 / f64::from(plan.in_process_calls.max(1))
 }

@@ -63,8 +63,8 @@ pub enum Target {
 }
 
 use Peer::{
-    Device, Direct, Fio, Floor, FloorDev, Fuse2fs, Guestmount, Kernel, Larder, LarderDev, Overlay,
-    Qcow2, Squashfuse, Syscall, Volume,
+    Device, Direct, Fio, Floor, FloorDev, Fs, Fuse2fs, Kernel, Larder, LarderDev, Overlay, Qcow2,
+    Qemu, Squashfuse, Syscall, Volume,
 };
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
@@ -167,11 +167,11 @@ measures! {
     /// Extents per file.
     Extents: "extents", Count, MOUNTS, both(AtMostTimes(1.2, Kernel));
     /// The big file of a qcow2 image from start to end, cold.
-    Qcow2Sequential: "qcow2-sequential", MegabytesPerSecond, &[LarderDev, Qcow2, Guestmount],
-        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Guestmount))];
+    Qcow2Sequential: "qcow2-sequential", MegabytesPerSecond, &[LarderDev, Qcow2, Qemu],
+        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Qemu))];
     /// Pages of the big file of a qcow2 image at random, cold, several at once.
-    Qcow2Random: "qcow2-random", PerSecond, &[LarderDev, Qcow2, Guestmount],
-        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Guestmount))];
+    Qcow2Random: "qcow2-random", PerSecond, &[LarderDev, Qcow2, Qemu],
+        [(Qcow2, AtLeastTimes(0.9, LarderDev)), (Qcow2, AtLeastTimes(2.0, Qemu))];
     /// A file from start to end, with one fsync, in an overlay.
     OverlayWriteSequential: "overlay-write-sequential", MegabytesPerSecond, &[LarderDev, Overlay],
         [(Overlay, AtLeastTimes(0.7, LarderDev))];
@@ -180,9 +180,11 @@ measures! {
     OverlayOverwriteRandom: "overlay-overwrite-random", Seconds, &[LarderDev, Overlay],
         [(Overlay, AtMostTimes(1.43, LarderDev))];
     /// One cached page, in process.
-    PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(0.5, Syscall))];
+    PageRead: "page-read", Nanoseconds, &[Volume, Fs, Syscall],
+        [(Volume, AtMostTimes(0.5, Syscall)), (Fs, AtMostTimes(1.05, Volume))];
     /// The lookup of a path of five components, including its metadata, in process.
-    Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [(Volume, AtMostTimes(1.0, Syscall))];
+    Lookup: "lookup", Nanoseconds, &[Volume, Fs, Syscall],
+        [(Volume, AtMostTimes(1.0, Syscall)), (Fs, AtMostTimes(1.05, Volume))];
     /// The share of the page cache's memory that does not hold the content of pages.
     Bookkeeping: "bookkeeping", Percent, &[Volume], [(Volume, AtMost(1.0))];
     /// One decision of the `ondemand` readahead policy.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +73,13 @@ impl Origin {
     }
 }
 
-/// Reads the newest results of one kind in `folder`, and returns them with the path of their file.
-/// `part` is the end of the file's name before `.json`: empty for `make bench`, or for example `-xattr`.
-pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf, R)> {
+/// Reads the newest results of one kind in `folder` for which `is_wanted` returns true, and returns them with the path
+/// of their file. `part` is the end of the file's name before `.json`: empty for `make bench`, or for example `-xattr`.
+pub fn newest<R: DeserializeOwned>(
+    folder: &Path,
+    part: &str,
+    is_wanted: impl Fn(&R) -> bool,
+) -> Result<(PathBuf, R)> {
     let kinds = ["-python", "-readahead", "-remote", "-tables", "-xattr"];
     let is_of_kind = |name: &str| match part {
         "" => !kinds.iter().any(|kind| name.ends_with(kind)),
@@ -90,14 +94,17 @@ pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf
         }
     }
     // Names begin with the date.
-    let path = paths.into_iter().max().with_context(|| {
-        let folder = folder.display();
-        format!("no results named '*{part}.json' in {folder}; run the bench first")
-    })?;
-    let json = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-    let results =
-        serde_json::from_slice(&json).with_context(|| format!("parse {}", path.display()))?;
-    Ok((path, results))
+    paths.sort();
+    for path in paths.into_iter().rev() {
+        let json = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        let results =
+            serde_json::from_slice(&json).with_context(|| format!("parse {}", path.display()))?;
+        if is_wanted(&results) {
+            return Ok((path, results));
+        }
+    }
+    let folder = folder.display();
+    bail!("no file '*{part}.json' in {folder} has these measures; run the bench first")
 }
 
 impl fmt::Display for Origin {

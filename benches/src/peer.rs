@@ -1,6 +1,6 @@
 //! The peers, and the guards that unmount them, also after a failure.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -36,6 +36,8 @@ named! {
         Device: "device",
         /// The library `larder` in process.
         Volume: "volume",
+        /// The same by path, with `Fs`.
+        Fs: "fs",
         /// The equivalent system call.
         Syscall: "syscall",
         /// The library in process, with direct I/O on the image.
@@ -46,8 +48,8 @@ named! {
         Qcow2: "larder-qcow2",
         /// `larder mount` over /dev/fuse, with an overlay for the changes.
         Overlay: "larder-overlay",
-        /// guestmount, of the image as a qcow2 image.
-        Guestmount: "guestmount",
+        /// The kernel's ext4 on a loop device, on a file that qemu-storage-daemon serves from the qcow2 image.
+        Qemu: "qemu",
     }
 }
 
@@ -64,7 +66,7 @@ impl Peer {
                 | Self::Squashfuse
                 | Self::Kernel
                 | Self::Qcow2
-                | Self::Guestmount
+                | Self::Qemu
         )
     }
 
@@ -89,7 +91,7 @@ impl Peer {
     pub fn image_of(self, tree: &Tree) -> &Path {
         match self {
             Self::Squashfuse => &tree.squashfs,
-            Self::Qcow2 | Self::Guestmount => &tree.qcow2,
+            Self::Qcow2 | Self::Qemu => &tree.qcow2,
             _ => &tree.image,
         }
     }
@@ -134,11 +136,11 @@ impl Programs {
                         .to_owned(),
                 )
             }
-            Peer::Qcow2 | Peer::Overlay | Peer::Guestmount if tool::find("qemu-img").is_none() => {
+            Peer::Qcow2 | Peer::Overlay | Peer::Qemu if tool::find("qemu-img").is_none() => {
                 Some("qemu-img is not installed".to_owned())
             }
-            Peer::Guestmount if tool::find("guestmount").is_none() => {
-                Some("guestmount is not installed".to_owned())
+            Peer::Qemu if tool::find("qemu-storage-daemon").is_none() => {
+                Some("qemu-storage-daemon is not installed".to_owned())
             }
             Peer::Fuse2fs if tool::find("fuse2fs").is_none() => {
                 Some("fuse2fs is not installed".to_owned())
@@ -155,11 +157,12 @@ impl Programs {
             | Peer::Fuse2fs
             | Peer::Squashfuse
             | Peer::Qcow2
-            | Peer::Overlay
-            | Peer::Guestmount => fuse(),
-            Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
+            | Peer::Overlay => fuse(),
+            Peer::Kernel | Peer::Qemu => {
+                (!can_loop_mount()).then(|| "needs root and loop devices".to_owned())
+            }
             Peer::Fio => fio::missing(&self.harness),
-            Peer::Device | Peer::Volume | Peer::Direct | Peer::Syscall => None,
+            Peer::Device | Peer::Volume | Peer::Fs | Peer::Direct | Peer::Syscall => None,
         }
     }
 }
@@ -199,6 +202,15 @@ impl Mounted {
             folder,
         };
         let server = serve(programs, peer, user, &place, tree.big_file_bytes)?;
+        if peer == Peer::Qemu {
+            let mount = LoopMount::new(server.mountpoint(), Access::ReadOnly, &[])?;
+            return Ok(Self {
+                root: mount.path(),
+                _attached: None,
+                _mount: Some(mount),
+                server: Some(server),
+            });
+        }
         Ok(Self::by(server))
     }
 
@@ -274,7 +286,11 @@ fn serve(
     floor_bytes: u64,
 ) -> Result<Server> {
     let mountpoint = place.folder.join(format!("mnt-{}", peer.name()));
-    fs::create_dir_all(&mountpoint)?;
+    if peer == Peer::Qemu {
+        File::create(&mountpoint)?;
+    } else {
+        fs::create_dir_all(&mountpoint)?;
+    }
     user.own(&mountpoint)?;
     let (command, unmount) = match peer {
         Peer::Larder | Peer::LarderDev | Peer::Qcow2 | Peer::Overlay => {
@@ -294,20 +310,24 @@ fn serve(
             }
             (command, vec![larder, "umount".into()])
         }
-        Peer::Guestmount => {
-            let mut command = user.command(&child::find("guestmount")?);
+        Peer::Qemu => {
+            let mut command = user.command(&child::find("qemu-storage-daemon")?);
+            let (image, export) = (place.image.display(), mountpoint.display());
             command
+                .arg("--blockdev")
+                .arg(format!(
+                    "driver=file,node-name=file,read-only=on,filename={image}"
+                ))
                 .args([
-                    "--no-fork",
-                    "--ro",
-                    "--format=qcow2",
-                    "-m",
-                    "/dev/sda",
-                    "-a",
+                    "--blockdev",
+                    "driver=qcow2,node-name=disk,read-only=on,file=file",
                 ])
-                .arg(place.image)
-                .arg(&mountpoint);
-            (command, vec![child::find("guestunmount")?])
+                .arg("--export")
+                .arg(format!(
+                    "type=fuse,id=export,node-name=disk,writable=off,mountpoint={export}"
+                ));
+            // It does not exit after an unmount, and is killed.
+            (command, Vec::new())
         }
         Peer::Fuse2fs | Peer::Squashfuse => {
             let mut command = user.command(&child::find(peer.name())?);

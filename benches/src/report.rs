@@ -8,9 +8,10 @@ use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 13] = [
+const COLUMNS: [(&str, &[Peer]); 14] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("larder-dev", &[Peer::LarderDev]),
+    ("fs", &[Peer::Fs]),
     ("fuse2fs", &[Peer::Fuse2fs]),
     ("squashfuse", &[Peer::Squashfuse]),
     ("kernel", &[Peer::Kernel, Peer::Syscall]),
@@ -21,7 +22,7 @@ const COLUMNS: [(&str, &[Peer]); 13] = [
     ("fio", &[Peer::Fio]),
     ("larder-qcow2", &[Peer::Qcow2]),
     ("larder-overlay", &[Peer::Overlay]),
-    ("guestmount", &[Peer::Guestmount]),
+    ("qemu", &[Peer::Qemu]),
 ];
 
 /// Returns the whole report.
@@ -105,12 +106,14 @@ const RATIOS: [(Peer, Peer); 3] = [
 /// processor times on a mount of Larder. Returns `None` if there is no such measure.
 #[must_use]
 pub fn ratios(results: &Results, measures: &[Measure]) -> Option<String> {
-    let has_processor_time = |row: &&MeasureResult| {
-        let mut larder = [Peer::Larder, Peer::LarderDev].iter();
-        larder.any(|peer| row.processor_seconds.contains_key(peer))
+    let has_ratio = |row: &&MeasureResult| {
+        let has_time = |peer| row.processor_seconds.contains_key(&peer);
+        RATIOS
+            .iter()
+            .any(|&(peer, other)| has_time(peer) && has_time(other))
     };
     let rows = measures.iter().filter_map(|&one| results.of(one));
-    let rows: Vec<_> = rows.filter(has_processor_time).collect();
+    let rows: Vec<_> = rows.filter(has_ratio).collect();
     if rows.is_empty() {
         return None;
     }
@@ -219,6 +222,12 @@ fn overview_cell(row: &MeasureResult, peer: Peer) -> Option<String> {
     } else {
         text
     })
+}
+
+/// Returns the measures of the table in the README.
+#[must_use]
+pub fn overview_measures() -> Vec<Measure> {
+    OVERVIEW.map(|(measure, _)| measure).to_vec()
 }
 
 /// Returns the verdicts on the targets of `measures`, for those that were selected in the run.

@@ -11,7 +11,7 @@
 //! | view | results of | contents |
 //! |---|---|---|
 //! | `overview` | `make bench` | the table of the README |
-//! | `measures NAME…` | `make bench` | these measures and their targets |
+//! | `measures NAME…` | `make bench`: the newest run that has all of them | these measures and their targets |
 //! | `attributes` | `make bench-xattr` | all cases and the targets |
 //! | `hash-tables` | `make bench-tables` | all cases and the targets |
 //! | `readahead` | `make bench-readahead` | the whole report |
@@ -118,17 +118,13 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
     let source = Source { root, up };
     match kind {
         "overview" => {
-            let (raw, run) = source.read::<results::Results>("")?;
+            let (raw, run) = source.run(&report::overview_measures())?;
             let (table, origin) = (report::overview(&run), report::origin(&run));
             Ok(format!("{table}\n`make bench`: {origin} {raw}"))
         }
         "measures" => {
-            let (raw, run) = source.read::<results::Results>("")?;
             let measures = names.map(measure).collect::<Result<Vec<_>>>()?;
-            for one in &measures {
-                let name = one.name();
-                ensure!(run.of(*one).is_some(), "the run did not measure {name}");
-            }
+            let (raw, run) = source.run(&measures)?;
             let table = report::table(&run, &measures);
             let ratios = report::ratios(&run, &measures)
                 .map_or_else(String::new, |ratios| format!("\n{ratios}"));
@@ -196,7 +192,22 @@ struct Source<'p> {
 impl Source<'_> {
     /// Reads the newest results of a kind. Returns a sentence that links to the results, and the results.
     fn read<R: DeserializeOwned>(&self, part: &str) -> Result<(String, R)> {
-        let (path, results) = origin::newest(&self.root.join(RESULTS), part)?;
+        self.read_where(part, |_| true)
+    }
+
+    /// Reads the newest results of `make bench` that contain all of `measures`.
+    fn run(&self, measures: &[Measure]) -> Result<(String, results::Results)> {
+        self.read_where("", |run: &results::Results| {
+            measures.iter().all(|&one| run.of(one).is_some())
+        })
+    }
+
+    fn read_where<R: DeserializeOwned>(
+        &self,
+        part: &str,
+        is_wanted: impl Fn(&R) -> bool,
+    ) -> Result<(String, R)> {
+        let (path, results) = origin::newest(&self.root.join(RESULTS), part, is_wanted)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let raw = format!("[Raw results]({}{RESULTS}/{name}).", self.up);
         Ok((raw, results))
@@ -249,8 +260,11 @@ fn findings(document: &Findings) -> String {
 
 /// Returns every target that is missed.
 fn missed(source: &Source<'_>) -> Result<String> {
-    let (_, run) = source.read::<results::Results>("")?;
-    let mut verdicts = report::verdicts(&run, &Measure::ALL);
+    let mut verdicts = Vec::new();
+    for one in Measure::ALL {
+        let (_, run) = source.run(&[one])?;
+        verdicts.extend(report::verdicts(&run, &[one]));
+    }
     let (_, run) = source.read::<xattr::results::Results>("-xattr")?;
     verdicts.extend(xattr::report::verdicts(&run));
     let (_, run) = source.read::<readahead::results::Results>("-readahead")?;

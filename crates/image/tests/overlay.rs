@@ -10,7 +10,9 @@ use std::fs;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, mpsc};
+use std::thread;
 
 const KIB: usize = 1 << 10;
 const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img"), Requirement::Tool("qemu-io")];
@@ -50,16 +52,21 @@ fn any_range(random: &mut Random, most: usize) -> Range<usize> {
 }
 
 /// Writes `bytes` at `start`: in one of three ways.
-fn write(disk: &dyn BlockDevice, random: &mut Random, bytes: &[u8], start: usize) {
+fn write(
+    disk: &dyn BlockDevice,
+    random: &mut Random,
+    bytes: &[u8],
+    start: usize,
+) -> larder_block::Result<()> {
     let start = start as u64;
     match random.below(3) {
-        0 => disk.write_at(bytes, start).unwrap(),
+        0 => disk.write_at(bytes, start),
         1 => {
             let (first, second) = bytes.split_at(random.index(bytes.len()));
             let bufs = [first, second].map(IoSlice::new);
-            disk.write_vectored_at(&bufs, start).unwrap();
+            disk.write_vectored_at(&bufs, start)
         }
-        _ => larder_block::write_all(disk, [(start, bytes.to_vec())]).unwrap(),
+        _ => larder_block::write_all(disk, [(start, bytes.to_vec())]),
     }
 }
 
@@ -79,7 +86,7 @@ fn overlay_follows_the_model() {
                 0..5 => {
                     let mut bytes = vec![0; range.len()];
                     random.fill(&mut bytes);
-                    write(&disk, &mut random, &bytes, range.start);
+                    write(&disk, &mut random, &bytes, range.start).unwrap();
                     model[range].copy_from_slice(&bytes);
                 }
                 5..8 => {
@@ -113,76 +120,132 @@ fn overlay_follows_the_model() {
     }
 }
 
-/// A write or a flush of a disk.
+/// A write, or a flush without an error.
 struct Done {
     /// The written range and its content, or `None` for a flush.
     written: Option<(usize, Vec<u8>)>,
-    /// The numbers of changes of the file when the operation began, and when it had returned.
+    is_ok: bool,
+    /// The times at which the operation began, and at which it had returned.
+    times: Range<usize>,
+    /// The numbers of changes of the file at these times.
     changes: Range<usize>,
 }
 
-/// Performs random operations on an overlay, and returns them with the changes of its file.
-fn recorded(
-    file: &OverlayDevice,
-    base: &Arc<dyn BlockDevice>,
-    random: &mut Random,
-) -> (Vec<Done>, Vec<ChangeRecord>) {
-    let recorder = Arc::new(RecordingDevice::new(Arc::new(file.clone())));
-    let disk = Overlay::open(Arc::clone(&recorder) as _, Arc::clone(base)).unwrap();
-    let mut operations = Vec::new();
-    for _ in 0..40 {
-        let first = recorder.change_count();
-        let written = if random.below(4) == 0 {
-            disk.flush().unwrap();
-            None
-        } else {
-            let range = any_range(random, 20 * KIB);
-            let mut bytes = vec![0; range.len()];
-            random.fill(&mut bytes);
-            write(&disk, random, &bytes, range.start);
-            Some((range.start, bytes))
-        };
-        operations.push(Done {
-            written,
-            changes: first..recorder.change_count(),
-        });
-    }
-    (operations, recorder.take_changes())
+/// The file of an overlay, with a record of its changes.
+struct Recorded {
+    recorder: Arc<RecordingDevice>,
+    disk: Overlay,
+    clock: AtomicUsize,
 }
 
-/// Asserts that each sector of `found` has the content of the last write that a flush made durable before `position`, or of
-/// a later write that had begun.
-fn assert_allowed(found: &[u8], content: &[u8], operations: &[Done], position: usize, name: &str) {
-    let begun: Vec<&Done> = operations
-        .iter()
-        .filter(|done| done.changes.start <= position)
-        .collect();
-    let last_flush = begun
-        .iter()
-        .rposition(|done| done.written.is_none() && done.changes.end <= position);
-    let (durable, later) = begun.split_at(last_flush.unwrap_or(0));
-    let apply = |state: &mut Vec<u8>, done: &Done| {
-        if let Some((start, bytes)) = &done.written {
-            state[*start..start + bytes.len()].copy_from_slice(bytes);
+impl Recorded {
+    /// Opens the overlay in `file`, whose calls fail as `faulty` says.
+    fn open(
+        file: &OverlayDevice,
+        base: &Arc<dyn BlockDevice>,
+        faulty: impl FnOnce(FaultyDevice) -> FaultyDevice,
+    ) -> Self {
+        let recorder = Arc::new(RecordingDevice::new(Arc::new(file.clone())));
+        let file = faulty(FaultyDevice::new(Arc::clone(&recorder) as _));
+        Self {
+            disk: Overlay::open(Arc::new(file), Arc::clone(base)).unwrap(),
+            recorder,
+            clock: AtomicUsize::new(0),
         }
-    };
-    let mut state = content.to_vec();
-    for done in durable {
-        apply(&mut state, done);
     }
-    let mut allowed = vec![state.clone()];
-    for done in later.iter().filter(|done| done.written.is_some()) {
-        apply(&mut state, done);
-        allowed.push(state.clone());
+
+    /// Returns the time, and the number of changes before it.
+    fn now(&self) -> (usize, usize) {
+        let changes = self.recorder.change_count();
+        (self.clock.fetch_add(1, Ordering::SeqCst), changes)
     }
-    for (number, sector) in found.chunks(SECTOR_LEN).enumerate() {
-        let start = number * SECTOR_LEN;
-        let is_allowed = |state: &Vec<u8>| &state[start..start + sector.len()] == sector;
-        // Two writes of different parts of a sector are two states of it.
-        assert!(
-            allowed.iter().any(is_allowed) || is_mixed(sector, start, &allowed),
-            "{name}: sector {number}"
-        );
+
+    /// Performs `count` random operations. `range` returns a range to write.
+    fn operate(
+        &self,
+        count: usize,
+        mut random: Random,
+        range: impl Fn(&mut Random) -> Range<usize>,
+    ) -> Vec<Done> {
+        let mut operations = Vec::new();
+        for _ in 0..count {
+            let written = (random.below(4) > 0).then(|| {
+                let range = range(&mut random);
+                let mut bytes = vec![0; range.len()];
+                random.fill(&mut bytes);
+                (range.start, bytes)
+            });
+            let begun = self.now();
+            let result = match &written {
+                Some((start, bytes)) => write(&self.disk, &mut random, bytes, *start),
+                None => self.disk.flush(),
+            };
+            let returned = self.now();
+            // A flush that fails makes nothing durable. A write that fails may have written a part.
+            if result.is_ok() || written.is_some() {
+                operations.push(Done {
+                    written,
+                    is_ok: result.is_ok(),
+                    times: begun.0..returned.0,
+                    changes: begun.1..returned.1,
+                });
+            }
+        }
+        operations
+    }
+}
+
+/// What a disk may contain after a power cut: in each sector, the content of the last write that a flush made durable
+/// before the cut, or of a later write that had begun.
+struct Allowed {
+    /// The content of the base, and the content after each write.
+    states: Vec<Vec<u8>>,
+    /// For each sector, the index of the first state that it may have.
+    first: Vec<usize>,
+}
+
+impl Allowed {
+    /// `position` is the number of changes of the file before the power cut. Of the writes to a sector, none began before
+    /// the previous one in `operations` had returned.
+    fn at(position: usize, content: &[u8], operations: &[Done]) -> Self {
+        let flushes = || operations.iter().filter(|done| done.written.is_none());
+        let is_durable = |done: &Done| {
+            done.is_ok
+                && flushes().any(|flush| {
+                    done.times.end < flush.times.start && flush.changes.end <= position
+                })
+        };
+        let mut first = vec![0; content.len().div_ceil(SECTOR_LEN)];
+        let mut states = vec![content.to_vec()];
+        for done in operations {
+            let Some((start, bytes)) = &done.written else {
+                continue;
+            };
+            if done.changes.start > position {
+                continue;
+            }
+            let end = start + bytes.len();
+            let mut state = states.last().unwrap().clone();
+            state[*start..end].copy_from_slice(bytes);
+            if is_durable(done) {
+                first[start / SECTOR_LEN..end.div_ceil(SECTOR_LEN)].fill(states.len());
+            }
+            states.push(state);
+        }
+        Self { states, first }
+    }
+
+    fn check(&self, found: &[u8], name: &str) {
+        for (number, sector) in found.chunks(SECTOR_LEN).enumerate() {
+            let start = number * SECTOR_LEN;
+            let allowed = &self.states[self.first[number]..];
+            let is_allowed = |state: &Vec<u8>| &state[start..start + sector.len()] == sector;
+            // Two writes of different parts of a sector are two states of it.
+            assert!(
+                allowed.iter().any(is_allowed) || is_mixed(sector, start, allowed),
+                "{name}: sector {number}"
+            );
+        }
     }
 }
 
@@ -191,6 +254,45 @@ fn assert_allowed(found: &[u8], content: &[u8], operations: &[Done], position: u
 fn is_mixed(sector: &[u8], start: usize, allowed: &[Vec<u8>]) -> bool {
     (sector.iter().enumerate())
         .all(|(at, byte)| allowed.iter().any(|state| state[start + at] == *byte))
+}
+
+/// Cuts the power after each change of `file`, and checks what is left. Returns the number of states that were checked.
+fn check_power_cuts(
+    file: &OverlayDevice,
+    base: &Arc<dyn BlockDevice>,
+    content: &[u8],
+    operations: &[Done],
+    changes: &[ChangeRecord],
+    seed: Seed,
+) -> usize {
+    let mut states = 0;
+    let mut cuts = PowerCuts::new(file, changes);
+    for position in 0..=changes.len() {
+        cuts.advance_to(position).unwrap();
+        let allowed = Allowed::at(position, content, operations);
+        for number in 0..4 {
+            let state = match number {
+                0 => cuts.all_written(),
+                number => cuts
+                    .reordered(seed.0 ^ (position as u64) << 8 ^ number)
+                    .unwrap(),
+            };
+            let name = format!(
+                "seed {seed}, cut {position} of {}, state {number}",
+                changes.len()
+            );
+            let state: Arc<dyn BlockDevice> = Arc::new(state);
+            for _ in 0..2 {
+                // The second time, after lost clusters were freed.
+                let disk = Overlay::open(Arc::clone(&state), Arc::clone(base));
+                let disk = disk.unwrap_or_else(|error| panic!("{name}: {error}"));
+                allowed.check(&read_all(&disk), &name);
+                disk.flush().unwrap();
+            }
+            states += 1;
+        }
+    }
+    states
 }
 
 #[test]
@@ -202,34 +304,70 @@ fn flushed_writes_survive_power_cuts() {
         let content = base_content(&mut random);
         let base = base(&content);
         let file = created(&*base);
-        let (operations, changes) = recorded(&file, &base, &mut random);
-        let mut cuts = PowerCuts::new(&file, &changes);
-        for position in 0..=changes.len() {
-            cuts.advance_to(position).unwrap();
-            for number in 0..4 {
-                let state = match number {
-                    0 => cuts.all_written(),
-                    number => cuts
-                        .reordered(seed.0 ^ (position as u64) << 8 ^ number)
-                        .unwrap(),
-                };
-                let name = format!(
-                    "seed {seed}, cut {position} of {}, state {number}",
-                    changes.len()
-                );
-                let state: Arc<dyn BlockDevice> = Arc::new(state);
-                for _ in 0..2 {
-                    // The second time, after lost clusters were freed.
-                    let disk = Overlay::open(Arc::clone(&state), Arc::clone(&base));
-                    let disk = disk.unwrap_or_else(|error| panic!("{name}: {error}"));
-                    assert_allowed(&read_all(&disk), &content, &operations, position, &name);
-                    disk.flush().unwrap();
-                }
-                states += 1;
-            }
-        }
+        let recorded = Recorded::open(&file, &base, |file| file);
+        let operations = recorded.operate(40, random, |random| any_range(random, 20 * KIB));
+        let changes = recorded.recorder.take_changes();
+        states += check_power_cuts(&file, &base, &content, &operations, &changes, seed);
     }
     assert!(states > 500, "{states}");
+}
+
+#[test]
+fn flushed_writes_of_threads_survive_power_cuts() {
+    const THREADS: usize = 4;
+    const STRIPE_LEN: usize = 4 * SECTOR_LEN;
+    let mut states = 0;
+    for seed in Seed::parts_from_environment(0x0E04).take(4) {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let content = base_content(&mut random);
+        let base = base(&content);
+        let file = created(&*base);
+        let recorded = Recorded::open(&file, &base, |file| file);
+        // Each thread writes sectors of its own, in subclusters that it shares with other threads.
+        let operations = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|owner| {
+                    let (recorded, random) = (&recorded, Random::new(Seed(random.next_u64())));
+                    scope.spawn(move || {
+                        recorded.operate(15, random, |random| {
+                            // In the first clusters, so that many writes are to the same subclusters.
+                            let stripe = random.index(20) * THREADS + owner;
+                            let skip = random.index(STRIPE_LEN);
+                            let len = 1 + random.index(STRIPE_LEN - skip);
+                            let start = stripe * STRIPE_LEN + skip;
+                            start..start + len
+                        })
+                    })
+                })
+                .collect();
+            let threads = threads.into_iter();
+            let done: Vec<_> = threads.flat_map(|thread| thread.join().unwrap()).collect();
+            done
+        });
+        let changes = recorded.recorder.take_changes();
+        states += check_power_cuts(&file, &base, &content, &operations, &changes, seed);
+    }
+    assert!(states > 300, "{states}");
+}
+
+#[test]
+fn flushed_writes_survive_power_cuts_after_a_failed_flush() {
+    let (mut states, mut failed) = (0, 0);
+    for (number, seed) in (0..).zip(Seed::parts_from_environment(0x0E05).take(8)) {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let content = base_content(&mut random);
+        let base = base(&content);
+        let file = created(&*base);
+        let recorded = Recorded::open(&file, &base, |file| file.fail_flush(number));
+        let operations = recorded.operate(40, random, |random| any_range(random, 20 * KIB));
+        failed += operations.iter().filter(|done| !done.is_ok).count();
+        let changes = recorded.recorder.take_changes();
+        states += check_power_cuts(&file, &base, &content, &operations, &changes, seed);
+    }
+    // After a failed flush of the file, writes fail.
+    assert!(states > 200 && failed > 20, "{states} {failed}");
 }
 
 #[test]
@@ -288,7 +426,7 @@ fn threads_write_different_parts_of_one_subcluster() {
     let base = base(&content);
     let file = Arc::new(created(&*base));
     let disk = Overlay::open(file, base).unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for thread in 0..THREADS {
             let disk = &disk;
             scope.spawn(move || {
@@ -473,7 +611,7 @@ fn qemu_reads_the_overlay_and_finds_no_error() {
             let range = any_range(&mut random, 100 * KIB);
             let mut bytes = vec![0; range.len()];
             random.fill(&mut bytes);
-            write(&disk, &mut random, &bytes, range.start);
+            write(&disk, &mut random, &bytes, range.start).unwrap();
             model[range].copy_from_slice(&bytes);
         }
         disk.flush().unwrap();

@@ -3,7 +3,7 @@
 use larder::{Errno, Error};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use std::io::{self, ErrorKind};
+use std::io;
 
 /// The errnos that say everything, so that the text is that of strerror(3).
 const PLAIN: [Errno; 13] = [
@@ -48,34 +48,25 @@ pub(crate) fn of_image(errno: Errno, text: String, image: &str) -> PyErr {
 
 fn described(error: &io::Error) -> (Errno, String) {
     let errno = errno_of(error);
-    let text = if PLAIN.contains(&errno) || error.raw_os_error().is_some() {
-        strerror(errno)
-    } else {
-        error.to_string()
+    let text = match inner(error) {
+        Some(error) if !PLAIN.contains(&errno) && !matches!(error, Error::Errno(_)) => {
+            error.to_string()
+        }
+        _ => strerror(errno),
     };
     (errno, text)
 }
 
 /// Returns the errno of `error`.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    if let Some(error) = inner {
-        return Error::errno(error);
-    }
-    Errno::from_io_error(error).unwrap_or(match error.kind() {
-        ErrorKind::NotFound => Errno::NOENT,
-        ErrorKind::PermissionDenied => Errno::ACCESS,
-        ErrorKind::AlreadyExists => Errno::EXIST,
-        ErrorKind::NotADirectory => Errno::NOTDIR,
-        ErrorKind::IsADirectory => Errno::ISDIR,
-        ErrorKind::DirectoryNotEmpty => Errno::NOTEMPTY,
-        ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
-        ErrorKind::StorageFull => Errno::NOSPC,
-        ErrorKind::InvalidInput => Errno::INVAL,
-        ErrorKind::OutOfMemory => Errno::NOMEM,
-        ErrorKind::Unsupported => Errno::OPNOTSUPP,
-        _ => Errno::IO,
-    })
+    inner(error)
+        .map(Error::errno)
+        .or_else(|| Errno::from_io_error(error))
+        .unwrap_or(Errno::IO)
+}
+
+fn inner(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
 /// Returns the text of strerror(3), which the standard library follows by the number.

@@ -8,19 +8,33 @@
 //! The server answers `GET` and `HEAD`, with one thread a connection and one request a connection. It
 //! is meant to be read, not to be used on the Internet.
 
-use larder::{File, Fs};
+use larder::Fs;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::thread;
 
 /// The maximum length of the head of a request.
 const HEAD_BYTES: u64 = 8 << 10;
 
-/// The content of a response.
-enum Body {
-    File(File, u64),
-    Text(String),
+/// The characters that a link does not contain as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A response without its head.
+struct Response {
+    status: &'static str,
+    content_type: &'static str,
+    size_bytes: u64,
+    content: Box<dyn Read>,
 }
 
 fn main() -> io::Result<()> {
@@ -53,50 +67,63 @@ fn answer(connection: &TcpStream, fs: &Fs) -> io::Result<()> {
     }
     let mut words = request.split(' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
-    let (status, body) = match method {
-        Some("GET" | "HEAD") => match content(fs, &decoded(target)) {
-            Ok(body) => ("200 OK", body),
-            Err(error) => (status(&error), Body::Text(format!("{error}\n"))),
-        },
-        _ => ("405 Method Not Allowed", Body::Text(String::new())),
-    };
-    let (kind, len) = match &body {
-        Body::File(_, size_bytes) => ("application/octet-stream", *size_bytes),
-        Body::Text(text) if text.starts_with('<') => {
-            ("text/html; charset=utf-8", text.len() as u64)
-        }
-        Body::Text(text) => ("text/plain; charset=utf-8", text.len() as u64),
+    let response = match method {
+        Some("GET" | "HEAD") => response(fs, target).unwrap_or_else(|error| {
+            text(
+                status(&error),
+                "text/plain; charset=utf-8",
+                format!("{error}\n"),
+            )
+        }),
+        _ => text("405 Method Not Allowed", "text/plain", String::new()),
     };
     let mut connection = connection;
     write!(
         connection,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
-         Connection: close\r\n\r\n"
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        response.status, response.content_type, response.size_bytes
     )?;
-    match body {
-        _ if method == Some("HEAD") => Ok(()),
-        Body::File(file, size_bytes) => {
-            io::copy(&mut file.take(size_bytes), &mut connection).map(drop)
-        }
-        Body::Text(text) => connection.write_all(text.as_bytes()),
+    if method != Some("HEAD") {
+        io::copy(
+            &mut response.content.take(response.size_bytes),
+            &mut connection,
+        )?;
     }
+    Ok(())
 }
 
-/// Returns the file at `path`, or a page with the entries of a directory.
-fn content(fs: &Fs, path: &str) -> io::Result<Body> {
+/// Returns the file at the path of a request target, or a page with the entries of a directory.
+fn response(fs: &Fs, target: &str) -> io::Result<Response> {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let path: Vec<u8> = percent_decode_str(path).collect();
+    let path = Path::new(OsStr::from_bytes(&path));
     let metadata = fs.metadata(path)?;
     if !metadata.is_dir() {
-        return Ok(Body::File(fs.open(path)?, metadata.size_bytes));
+        return Ok(Response {
+            status: "200 OK",
+            content_type: "application/octet-stream",
+            size_bytes: metadata.size_bytes,
+            content: Box::new(fs.open(path)?),
+        });
     }
     let mut page = String::from("<!doctype html><ul>\n");
     for entry in fs.read_dir(path)? {
         let entry = entry?;
-        let link = encoded(&entry.path().to_string_lossy());
+        let link = percent_encode(entry.path().as_os_str().as_bytes(), ENCODED).to_string();
         let name = escaped(&entry.file_name().to_string_lossy());
         let _ = writeln!(page, "<li><a href=\"{link}\">{name}</a></li>");
     }
     page.push_str("</ul>\n");
-    Ok(Body::Text(page))
+    Ok(text("200 OK", "text/html; charset=utf-8", page))
+}
+
+fn text(status: &'static str, content_type: &'static str, text: String) -> Response {
+    Response {
+        status,
+        content_type,
+        size_bytes: text.len() as u64,
+        content: Box::new(Cursor::new(text)),
+    }
 }
 
 fn status(error: &io::Error) -> &'static str {
@@ -105,41 +132,6 @@ fn status(error: &io::Error) -> &'static str {
         ErrorKind::InvalidInput | ErrorKind::InvalidFilename => "400 Bad Request",
         _ => "500 Internal Server Error",
     }
-}
-
-/// Decodes the percent-encoded path of a request target.
-fn decoded(target: &str) -> String {
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        let hex = |byte: u8| char::from(byte).to_digit(16);
-        match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let byte = hex(*high).zip(hex(*low)).map(|(high, low)| high * 16 + low);
-                bytes.extend(byte.and_then(|byte| u8::try_from(byte).ok()));
-                rest = after;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Percent-encodes a path.
-fn encoded(path: &str) -> String {
-    let mut text = String::new();
-    for &byte in path.as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// Replaces the characters that HTML reserves.

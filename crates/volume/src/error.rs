@@ -2,6 +2,7 @@
 
 use larder_ext4::Ino;
 use rustix::io::Errno;
+use std::path::PathBuf;
 
 /// The result of a volume operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -47,6 +48,20 @@ pub enum Error {
     /// otherwise `ENOMEM`.
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
+    /// The arguments do not fit the file or each other, as the errno says. Errno: this one.
+    #[error("{0}")]
+    Errno(Errno),
+    /// The path contains a NUL byte. Errno: `EINVAL`.
+    #[error("the path contains a NUL byte")]
+    NulByte,
+    /// The file at `path`, of the image or of the host, could not be copied. Errno: the errno of the cause.
+    #[error("{}: {source}", path.display())]
+    At {
+        /// The path of the file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// A thread could not be started. Errno: the errno of the cause.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -108,7 +123,11 @@ impl Error {
             Self::NotFound(_) => Errno::NOENT,
             Self::TooManyLinks(_) => Errno::LOOP,
             Self::IsDirectory(_) => Errno::ISDIR,
-            Self::NotRegular(_) | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
+            Self::NotRegular(_)
+            | Self::NulByte
+            | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
+            &Self::Errno(errno) => errno,
+            Self::At { source, .. } => errno_of(source),
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,
             Self::Busy(_) => Errno::BUSY,
@@ -118,6 +137,15 @@ impl Error {
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
         }
     }
+}
+
+/// Returns the errno of an error, which may contain an [`Error`].
+fn errno_of(error: &std::io::Error) -> Errno {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    inner
+        .map(Error::errno)
+        .or_else(|| Errno::from_io_error(error))
+        .unwrap_or(Errno::IO)
 }
 
 /// Returns whether `source` is an error that only a device with an image on a server reports.
@@ -130,7 +158,9 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     match error {
-        Ext4::Device(Device::Locked { .. }) | Ext4::InUse(_) => Errno::BUSY,
+        Ext4::Device(Device::Locked { .. } | Device::Attached { .. }) | Ext4::InUse(_) => {
+            Errno::BUSY
+        }
         Ext4::Device(Device::Open { source, .. }) => {
             Errno::from_io_error(source).unwrap_or(Errno::IO)
         }

@@ -20,16 +20,25 @@ use std::sync::Arc;
 /// closed first, the file is deleted when the image is next opened for writing. Threads that read
 /// through one `OpenFile` share the readahead state.
 ///
-/// ```no_run
-/// # fn main() -> larder::Result<()> {
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let image = dir.path().join("disk.img");
+/// # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+/// # let fs = larder::OpenOptions::new().read_write(true).open(&image)?;
+/// # fs.create_dir("/data")?;
+/// # fs.write("/data/shard-0.tar", "content")?;
+/// # fs.close()?;
+/// # drop(fs);
 /// use larder::{Advice, OpenOptions, Volume};
 ///
-/// let volume = Volume::open("disk.img", &OpenOptions::default())?;
+/// let volume = Volume::open(&image, &OpenOptions::new())?;
 /// let file = volume.open_file(volume.resolve(b"/data/shard-0.tar")?)?;
 /// file.advise(0..file.size_bytes(), Advice::Sequential);
 /// let mut buf = vec![0; 1 << 20];
 /// let len = file.read_at(&mut buf, 0)?;
 /// file.advise(0..len as u64, Advice::DontNeed);
+/// assert_eq!(&buf[..len], b"content");
 /// # Ok(())
 /// # }
 /// ```

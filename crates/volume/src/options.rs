@@ -192,6 +192,14 @@ setters! {
     noload: bool,
     read_write: bool,
     commit_seconds: u32,
+    data: DataMode,
+    errors: Option<ErrorsMode>,
+    background: bool,
+    mbcache: Variant,
+    examines_full_attributes: bool,
+    tables: Tables,
+    clock: Arc<dyn Clock>,
+    tape: Option<Arc<dyn Tape>>,
 }
 
 impl OpenOptions {

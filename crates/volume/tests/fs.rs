@@ -1,10 +1,10 @@
 //! The layer of paths: handles, iterators, copies of trees, and errors. `fs_model.rs` compares all
 //! operations with `std::fs`.
 
-use larder::{Advice, Error, FileKind, FileOptions, Fs, NewFile, OpenOptions, Volume};
+use larder::{Advice, Errno, Error, FileKind, FileOptions, Fs, Ino, NewFile, OpenOptions, Volume};
 use larder_testkit::{Requirement, e2fsprogs, skip};
 use std::fs;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn opened() -> Opened {
 }
 
 #[test]
-fn file_is_readable_after_its_name_and_all_other_handles_are_gone() {
+fn file_is_readable_after_its_name_and_all_other_handles_are_dropped() {
     if tools_are_missing() {
         return;
     }
@@ -84,14 +84,26 @@ fn removed_directory_is_still_listed() {
     let opened = opened();
     let fs = &opened.fs;
     fs.create_dir_all("/a/b").unwrap();
+    fs.create_dir_all("/a/c").unwrap();
     let listing = fs.read_dir("/a").unwrap();
-    let mut walk = fs.walk("/").unwrap();
+    let mut walk = fs.walk("/a").unwrap();
+    // The walk has read the names of both directories, and entered the first.
+    assert!(walk.next().unwrap().is_ok());
     fs.remove_dir_all("/a").unwrap();
     // A new directory gets the inode number if it is not held.
     fs.create_dir("/other").unwrap();
     fs.write("/other/file", "").unwrap();
     assert_eq!(listing.count(), 0);
-    assert!(walk.all(|entry| entry.is_ok()));
+    // The name of the second directory is returned, and then that it is missing.
+    assert!(
+        walk.next()
+            .unwrap()
+            .is_ok_and(|entry| entry.file_name() == "c")
+    );
+    let error = walk.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().starts_with("/a/c: "), "{error}");
+    assert!(walk.next().is_none());
     drop(walk);
     opened.check();
 }
@@ -113,8 +125,8 @@ fn large_directory_is_listed_once_while_its_entries_are_removed() {
         assert_eq!(entry.kind().unwrap(), FileKind::Regular);
         assert_eq!(entry.metadata().unwrap().ino, entry.ino());
         fs.remove_file(entry.path()).unwrap();
-        let gone = entry.metadata().unwrap_err();
-        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        let missing = entry.metadata().unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
         count += 1;
     }
     assert_eq!(count, 1000);
@@ -414,7 +426,7 @@ fn described(root: &Path) -> Vec<String> {
                 left.extend(entries.map(|entry| entry.unwrap().path()));
                 String::new()
             }
-            kind if kind.is_symlink() => format!("{:?}", fs::read_link(&path).unwrap()),
+            kind if kind.is_symlink() => fs::read_link(&path).unwrap().display().to_string(),
             _ => {
                 let content = fs::read(&path).unwrap();
                 let nonzero: Vec<_> = content.iter().filter(|byte| **byte != 0).collect();
@@ -526,4 +538,65 @@ fn name_that_leads_elsewhere_is_an_error_of_the_listing() {
     assert!(names.iter().any(Result::is_err));
     assert!(fs.copy_out("/dir", &out).is_err());
     assert_eq!(fs::read_dir(out).unwrap().count(), 0);
+}
+
+#[test]
+fn errors_contain_the_errno_of_the_system_call() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.write("/file", "").unwrap();
+    let file = fs.open("/file").unwrap();
+    let errno = |error: &io::Error| {
+        let inner = error.get_ref().unwrap().downcast_ref::<Error>();
+        inner.unwrap().errno()
+    };
+    for (result, expected) in [
+        (fs.create_dir("/"), Errno::EXIST),
+        (fs.remove_dir("/file/.."), Errno::NOTDIR),
+        (fs.remove_file("/file\0"), Errno::INVAL),
+        (fs.create_dir("x".repeat(256)), Errno::NAMETOOLONG),
+        (file.read_at(&mut [0], u64::MAX).map(drop), Errno::INVAL),
+        (file.write_at(&[0], 0).map(drop), Errno::BADF),
+        (fs.copy_in("/proc/self/missing", "/copy"), Errno::NOENT),
+    ] {
+        let error = result.unwrap_err();
+        assert_eq!(errno(&error), expected, "{error}");
+    }
+    let error = fs.copy_in("/proc/self/missing", "/copy").unwrap_err();
+    assert!(
+        error.to_string().starts_with("/proc/self/missing: "),
+        "{error}"
+    );
+    drop(file);
+    opened.check();
+}
+
+#[test]
+fn walk_of_many_levels_takes_little_memory_and_stack() {
+    const LEVELS: usize = 1800;
+    const STACK_BYTES: usize = 64 << 10;
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let volume = opened.fs.volume();
+    let mut directory = Ino::ROOT;
+    for _ in 0..LEVELS {
+        let made = volume.make_dir(directory, &[b'x'; 255], &NewFile::new());
+        directory = made.unwrap().ino;
+    }
+    thread::scope(|scope| {
+        let walk = || {
+            let mut walk = opened.fs.walk("x".repeat(255)).unwrap();
+            // The walk is dropped when it has entered all levels.
+            let last = walk.nth(LEVELS - 2).unwrap().unwrap();
+            assert_eq!(last.path().components().count(), LEVELS);
+        };
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, walk).unwrap();
+    });
+    opened.check();
 }

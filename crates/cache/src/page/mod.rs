@@ -39,9 +39,12 @@
 //! changes.
 //!
 //! # Reading a page
-//! ```no_run
-//! # use larder_cache::page::{Entry, PageCache, PageKey};
-//! # fn read(_: &mut [u8]) -> std::io::Result<()> { Ok(()) }
+//! ```
+//! # use larder_cache::page::{Entry, Frames, FramesConfig, PageCache, PageKey};
+//! # fn read(bytes: &mut [u8]) -> std::io::Result<()> {
+//! #     bytes.fill(7);
+//! #     Ok(())
+//! # }
 //! # fn first_byte(pages: &PageCache, key: PageKey) -> std::io::Result<u8> {
 //! loop {
 //!     if let Some(page) = pages.get(key) {
@@ -65,6 +68,12 @@
 //!     }
 //! }
 //! # }
+//! # let pages = PageCache::new(Frames::new(&FramesConfig::of_pages(4096, 16, 4))?.into());
+//! # let key = PageKey { ino: 12, index: 0 };
+//! # for _ in 0..2 {
+//! #     assert_eq!(first_byte(&pages, key)?, 7);
+//! # }
+//! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! # Invariants

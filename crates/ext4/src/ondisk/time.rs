@@ -97,7 +97,7 @@ mod tests {
         }
         let late = Timestamp {
             seconds: i64::MAX,
-            nanoseconds: 999_999_999,
+            nanoseconds: u32::MAX,
         };
         assert!(late.to_system_time().is_none());
     }

@@ -25,6 +25,7 @@ impl Fs {
         self.metadata_at(path.as_ref(), Last::Keep)
     }
 
+    #[inline]
     fn metadata_at(&self, path: &Path, last: Last) -> io::Result<Metadata> {
         let pinned = self.pin(path, last)?;
         Ok(self.volume().metadata(pinned.ino())?)

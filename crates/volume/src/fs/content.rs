@@ -3,12 +3,9 @@
 use super::file::File;
 use super::options::FileOptions;
 use super::path::{Fs, Last};
-use crate::Errno;
-use std::io::{self, Write};
+use crate::{Errno, Error};
+use std::io::{self, Read, Write};
 use std::path::Path;
-
-/// The maximum number of bytes that are read at a time.
-const READ_BYTES: usize = 1 << 20;
 
 impl Fs {
     /// Opens the regular file at `path` for reading.
@@ -36,21 +33,12 @@ impl Fs {
     /// # Errors
     /// The same as for [`std::fs::read`].
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        let file = self.open(path)?;
+        let mut file = self.open(path)?;
         let size_bytes = usize::try_from(file.metadata()?.size_bytes).unwrap_or(usize::MAX);
         let mut content = Vec::new();
         content.try_reserve_exact(size_bytes)?;
-        loop {
-            let start = content.len();
-            // The size is only a hint: another thread can change it.
-            let left = size_bytes.saturating_sub(start).max(1);
-            content.resize(start.saturating_add(left.min(READ_BYTES)), 0);
-            let len = file.read_at(content.get_mut(start..).unwrap_or_default(), start as u64)?;
-            content.truncate(start + len);
-            if len < left.min(READ_BYTES) || start + len == size_bytes {
-                return Ok(content);
-            }
-        }
+        file.read_to_end(&mut content)?;
+        Ok(content)
     }
 
     /// Returns the content of the file at `path` as a string.
@@ -81,12 +69,12 @@ impl Fs {
         let source = self.pin(from.as_ref(), Last::Follow)?;
         let metadata = volume.metadata(source.ino())?;
         if !metadata.is_file() {
-            return Err(Errno::INVAL.into());
+            return Err(Error::Errno(Errno::INVAL).into());
         }
         let options = FileOptions::new().write(true).create(true);
         let target = self.open_with(to, options.mode(metadata.permissions))?;
         if target.ino() == source.ino() {
-            return Err(Errno::INVAL.into());
+            return Err(Error::Errno(Errno::INVAL).into());
         }
         target.set_len(0)?;
         target.set_permissions(metadata.permissions)?;

@@ -62,17 +62,17 @@ impl Fs {
             linked: HashMap::new(),
             buffer: vec![0; BUFFER_BYTES],
         };
-        let metadata = std::fs::symlink_metadata(from).map_err(|error| at(from, &error))?;
+        let metadata = std::fs::symlink_metadata(from).map_err(|error| at(from, error))?;
         if !metadata.is_dir() {
             let place = self.place(path_bytes(to)?, |_| Errno::ISDIR)?;
             return copy
                 .entry(from, place.directory.ino(), place.name)
                 .map(drop)
-                .map_err(|error| at(from, &error));
+                .map_err(|error| at(from, error));
         }
         self.unless_directory(to, self.create_dir(to))?;
         let pinned = self.pin(to, Last::Follow)?;
-        let first = Level::enter(from, metadata, pinned).map_err(|error| at(from, &error))?;
+        let first = Level::enter(from, metadata, pinned).map_err(|error| at(from, error))?;
         copy.run(first)
     }
 }
@@ -110,14 +110,14 @@ impl CopyIn<'_> {
         while let Some(level) = levels.last_mut() {
             let Some(entry) = level.left.next() else {
                 self.keep(level.copy.ino(), &level.path, &level.metadata)
-                    .map_err(|error| at(&level.path, &error))?;
+                    .map_err(|error| at(&level.path, error))?;
                 levels.pop();
                 continue;
             };
-            let entry = entry.map_err(|error| at(&level.path, &error))?;
+            let entry = entry.map_err(|error| at(&level.path, error))?;
             let path = entry.path();
             let below = self.entry(&path, level.copy.ino(), entry.file_name().as_bytes());
-            levels.extend(below.map_err(|error| at(&path, &error))?);
+            levels.extend(below.map_err(|error| at(&path, error))?);
         }
         Ok(())
     }

@@ -57,12 +57,12 @@ impl Fs {
         if metadata.is_dir() {
             match std::fs::create_dir(to) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(at(to, &error));
+                    return Err(at(to, error));
                 }
                 _ => {}
             }
             let root = open_directory(CWD, to.as_os_str(), OFlags::empty());
-            let root = root.map_err(|error| at(to, &error))?;
+            let root = root.map_err(|error| at(to, error))?;
             let listing = ReadDir::new(self.volume(), source, from.to_owned());
             return copy.run(Level {
                 listing,
@@ -80,13 +80,13 @@ impl Fs {
             parent
         };
         let parent = open_directory(CWD, parent.as_os_str(), OFlags::empty());
-        let parent = parent.map_err(|error| at(to, &error))?;
+        let parent = parent.map_err(|error| at(to, error))?;
         let target = Target {
             directory: parent.as_fd(),
             name,
         };
         copy.file(&metadata, &target)
-            .map_err(|error| at(from, &error))
+            .map_err(|error| at(from, error))
     }
 }
 
@@ -131,13 +131,13 @@ impl CopyOut<'_> {
             let Some(entry) = level.listing.next() else {
                 let path = descriptor_path(level.copy.as_fd());
                 self.keep(&level.metadata, &path, AtFlags::empty())
-                    .map_err(|error| at(&level.path, &error))?;
+                    .map_err(|error| at(&level.path, error))?;
                 levels.pop();
                 continue;
             };
-            let entry = entry.map_err(|error| at(&level.path, &error))?;
+            let entry = entry.map_err(|error| at(&level.path, error))?;
             let below = self.entry(&entry, level, root.as_fd());
-            levels.extend(below.map_err(|error| at(&entry.path(), &error))?);
+            levels.extend(below.map_err(|error| at(&entry.path(), error))?);
         }
         Ok(())
     }

@@ -4,7 +4,9 @@
 //! so that threads which share a handle do not read the same bytes twice. Reads and writes at an
 //! offset take no lock.
 
-use crate::{Advice, ChangedBy, Errno, Ino, Metadata, OpenFile, SetAttributes, SetTime, Volume};
+use crate::{
+    Advice, ChangedBy, Errno, Error, Ino, Metadata, OpenFile, SetAttributes, SetTime, Volume,
+};
 use parking_lot::Mutex;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -90,10 +92,14 @@ impl File {
     /// the length of `buf` only at the end of the file.
     ///
     /// # Errors
-    /// `EBADF` if the file is not open for reading, or an error of the image.
+    /// `EBADF` if the file is not open for reading, `EINVAL` if the offset is greater than `i64::MAX`, or an
+    /// error of the image.
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
         if !self.access.read {
-            return Err(Errno::BADF.into());
+            return Err(Error::Errno(Errno::BADF).into());
+        }
+        if i64::try_from(offset_bytes).is_err() {
+            return Err(Error::Errno(Errno::INVAL).into());
         }
         Ok(self.open.read_at(buf, offset_bytes)?)
     }
@@ -115,7 +121,7 @@ impl File {
     /// `position_bytes` to the end of the write.
     fn write_from(&self, buf: &[u8], position_bytes: &mut u64) -> io::Result<usize> {
         if !self.access.write {
-            return Err(Errno::BADF.into());
+            return Err(Error::Errno(Errno::BADF).into());
         }
         if buf.is_empty() {
             return Ok(0);
@@ -144,7 +150,7 @@ impl File {
         };
         let target = base_bytes.checked_add_signed(distance);
         let target = target.filter(|target| i64::try_from(*target).is_ok());
-        *position_bytes = target.ok_or(Errno::INVAL)?;
+        *position_bytes = target.ok_or(Error::Errno(Errno::INVAL))?;
         Ok(*position_bytes)
     }
 
@@ -171,7 +177,7 @@ impl File {
     /// [`Volume::set_attributes`].
     pub fn set_len(&self, size_bytes: u64) -> io::Result<()> {
         if !self.access.write || i64::try_from(size_bytes).is_err() {
-            return Err(Errno::INVAL.into());
+            return Err(Error::Errno(Errno::INVAL).into());
         }
         self.set(&SetAttributes {
             size_bytes: Some(size_bytes),

@@ -4,7 +4,7 @@
 //! is removed is still listed without error. An image can be hostile: a listing returns an error
 //! instead of a name that leads to another directory, and a walk enters no directory twice.
 
-use super::path::{Fs, Last, Pinned};
+use super::path::{Fs, Last, Pinned, at};
 use crate::{Error, FileKind, Ino, Metadata, Volume};
 use larder_ext4::Place;
 use std::collections::{HashSet, VecDeque};
@@ -34,7 +34,28 @@ struct Directory {
     // Dropped before `volume`.
     pinned: Pinned,
     volume: Arc<Volume>,
+    /// The directory in which this one was found.
+    parent: Option<Arc<Directory>>,
+    /// The path below `parent`. One name for each level takes less memory than one path.
     path: PathBuf,
+}
+
+impl Directory {
+    fn path(&self) -> PathBuf {
+        let parents = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
+        let names: Vec<_> = parents.map(|directory| &directory.path).collect();
+        names.into_iter().rev().collect()
+    }
+}
+
+impl Drop for Directory {
+    /// Drops the parents in a loop: an image determines the number of levels, and recursion would overflow the stack.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(mut directory) = next.and_then(Arc::into_inner) {
+            next = directory.parent.take();
+        }
+    }
 }
 
 /// An entry of a directory, like [`std::fs::DirEntry`].
@@ -51,6 +72,8 @@ pub struct DirEntry {
 pub struct Walk {
     levels: Vec<ReadDir>,
     entered: HashSet<Ino>,
+    /// The error of listing the directory that was returned last.
+    failed: Option<io::Error>,
 }
 
 impl Fs {
@@ -87,13 +110,14 @@ impl Fs {
     /// ```
     ///
     /// # Errors
-    /// The same as for [`Fs::read_dir`]. If a directory cannot be listed, an item is an error, and
-    /// the walk continues with the next entry.
+    /// The same as for [`Fs::read_dir`]. If a directory cannot be listed, the item that follows it is
+    /// an error with its path, and the walk continues with the next entry.
     pub fn walk(&self, path: impl AsRef<Path>) -> io::Result<Walk> {
         let root = self.read_dir(path)?;
         Ok(Walk {
             entered: HashSet::from([root.ino()]),
             levels: vec![root],
+            failed: None,
         })
     }
 }
@@ -101,12 +125,17 @@ impl Fs {
 impl ReadDir {
     /// Lists the directory `pinned`. `path` is the path of the directory in entries.
     pub(super) fn new(volume: &Arc<Volume>, pinned: Pinned, path: PathBuf) -> Self {
+        Self::of(Directory {
+            pinned,
+            volume: Arc::clone(volume),
+            parent: None,
+            path,
+        })
+    }
+
+    fn of(directory: Directory) -> Self {
         Self {
-            directory: Arc::new(Directory {
-                pinned,
-                volume: Arc::clone(volume),
-                path,
-            }),
+            directory: Arc::new(directory),
             batch: VecDeque::new(),
             next_cookie: 0,
             is_complete: false,
@@ -118,7 +147,12 @@ impl ReadDir {
         let pinned = entry.pin()?;
         let volume = &entry.directory.volume;
         pinned.check_directory(volume)?;
-        Ok(Self::new(volume, pinned, entry.path()))
+        Ok(Self::of(Directory {
+            pinned,
+            volume: Arc::clone(volume),
+            parent: Some(Arc::clone(&entry.directory)),
+            path: PathBuf::from(&entry.name),
+        }))
     }
 
     /// Returns the inode number of the directory.
@@ -179,7 +213,7 @@ impl DirEntry {
     /// Returns the path of the directory, as it was given to [`Fs::read_dir`], joined with the name.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.directory.path.join(&self.name)
+        self.directory.path().join(&self.name)
     }
 
     /// Returns the name.
@@ -227,13 +261,16 @@ impl DirEntry {
 }
 
 impl Walk {
-    /// Returns the listing of the directory `entry`.
-    fn enter(&mut self, entry: &DirEntry) -> io::Result<ReadDir> {
-        let listing = ReadDir::enter(entry)?;
-        if !self.entered.insert(listing.ino()) {
-            return Err(entered_twice(listing.ino()));
+    /// If `entry` is a directory, lists it next.
+    fn enter(&mut self, entry: &DirEntry) -> io::Result<()> {
+        if entry.kind()? == FileKind::Directory {
+            let listing = ReadDir::enter(entry)?;
+            if !self.entered.insert(listing.ino()) {
+                return Err(entered_twice(listing.ino()));
+            }
+            self.levels.push(listing);
         }
-        Ok(listing)
+        Ok(())
     }
 }
 
@@ -241,19 +278,19 @@ impl Iterator for Walk {
     type Item = io::Result<DirEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
         loop {
             let Some(next) = self.levels.last_mut()?.next() else {
                 self.levels.pop();
                 continue;
             };
-            let entered = next.and_then(|entry| {
-                if entry.kind()? == FileKind::Directory {
-                    let listing = self.enter(&entry)?;
-                    self.levels.push(listing);
+            return Some(next.inspect(|entry| {
+                if let Err(error) = self.enter(entry) {
+                    self.failed = Some(at(&entry.path(), error));
                 }
-                Ok(entry)
-            });
-            return Some(entered);
+            }));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Model: `do_mkdirat`, `do_unlinkat`, `do_rmdir`, `do_renameat2`, `do_linkat` and `do_symlinkat`.
 //! They treat a path that ends in `.`, `..` or a slash each in their own way.
 
-use super::listing::{ReadDir, entered_twice};
+use super::listing::{DirEntry, ReadDir, entered_twice};
 use super::path::{Fs, Last, Pinned, Place, path_bytes};
 use crate::{Errno, Error, FileKind, Ino, RenameFlags};
 use std::collections::HashSet;
@@ -70,7 +70,7 @@ impl Fs {
         let place = self.place(path, |_| Errno::ISDIR)?;
         if place.has_slash {
             self.check_directory_at(&place)?;
-            return Err(Errno::ISDIR.into());
+            return Err(Error::Errno(Errno::ISDIR).into());
         }
         self.volume().unlink(place.directory.ino(), place.name)?;
         Ok(())
@@ -117,11 +117,16 @@ impl Fs {
             };
             let entry = entry?;
             let (parent, name) = (level.listing.ino(), entry.file_name());
-            if entry.kind()? != FileKind::Directory {
-                unless_missing(volume.unlink(parent, name.as_bytes()))?;
-                continue;
-            }
-            let listing = ReadDir::enter(&entry)?;
+            let listing = match listing_of(&entry) {
+                Ok(Some(listing)) => listing,
+                Ok(None) => {
+                    unless_missing(volume.unlink(parent, name.as_bytes()))?;
+                    continue;
+                }
+                // Another thread has removed the directory first.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             if !entered.insert(listing.ino()) {
                 return Err(entered_twice(listing.ino()));
             }
@@ -145,7 +150,7 @@ impl Fs {
         to.check_is_name(|_| Errno::BUSY)?;
         from.check_length()?;
         if self.present(&from)?.is_none() {
-            return Err(Errno::NOENT.into());
+            return Err(Error::Errno(Errno::NOENT).into());
         }
         to.check_length()?;
         if from.has_slash || to.has_slash {
@@ -201,10 +206,10 @@ impl Fs {
     fn new_name<'p>(&self, path: &'p Path) -> io::Result<Place<'p>> {
         let place = self.place(path_bytes(path)?, |_| Errno::EXIST)?;
         if self.present(&place)?.is_some() {
-            return Err(Errno::EXIST.into());
+            return Err(Error::Errno(Errno::EXIST).into());
         }
         if place.has_slash {
-            return Err(Errno::NOENT.into());
+            return Err(Error::Errno(Errno::NOENT).into());
         }
         Ok(place)
     }
@@ -215,6 +220,12 @@ impl Fs {
         let lookup = || volume.lookup(place.directory.ino(), place.name);
         Pinned::resolve(volume, lookup)?.check_directory(volume)
     }
+}
+
+/// Returns the listing of a directory, or `None` for another file.
+fn listing_of(entry: &DirEntry) -> io::Result<Option<ReadDir>> {
+    let is_directory = entry.kind()? == FileKind::Directory;
+    is_directory.then(|| ReadDir::enter(entry)).transpose()
 }
 
 /// A directory that is being emptied.

@@ -116,7 +116,7 @@ impl FileOptions {
         if is_valid && !truncates_appended {
             Ok(access)
         } else {
-            Err(Errno::INVAL.into())
+            Err(Error::Errno(Errno::INVAL).into())
         }
     }
 }
@@ -164,7 +164,7 @@ impl Fs {
             let is_new = options.create_new;
             let place = self.place(&path, |_| if is_new { Errno::EXIST } else { Errno::ISDIR })?;
             if place.has_slash {
-                return Err(Errno::ISDIR.into());
+                return Err(Error::Errno(Errno::ISDIR).into());
             }
             let directory = place.directory.ino();
             let Some(ino) = self.present(&place)? else {
@@ -184,7 +184,7 @@ impl Fs {
                 }
             };
             if options.create_new {
-                return Err(Errno::EXIST.into());
+                return Err(Error::Errno(Errno::EXIST).into());
             }
             let pinned = Pinned::new(volume, ino);
             if self.present(&place)? != Some(ino) {
@@ -196,7 +196,7 @@ impl Fs {
             }
             links += 1;
             if links > MAX_LINKS {
-                return Err(Errno::LOOP.into());
+                return Err(Error::Errno(Errno::LOOP).into());
             }
             // The target of a link is relative to the directory of the link.
             let target = volume.read_link(ino)?;

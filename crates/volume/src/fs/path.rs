@@ -133,6 +133,7 @@ impl Fs {
     }
 
     /// Resolves `path`, and pins the inode.
+    #[inline]
     pub(super) fn pin(&self, path: &Path, last: Last) -> io::Result<Pinned> {
         let path = path_bytes(path)?;
         let is_directory = path.ends_with(b"/");
@@ -201,6 +202,7 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// Pins `ino`, which must not be deleted before the call.
+    #[inline]
     pub(super) fn new(volume: &Volume, ino: Ino) -> Result<Self> {
         let held = volume.is_read_write();
         let held = held.then(|| Held::new(&volume.writer, ino)).transpose()?;
@@ -209,6 +211,7 @@ impl Pinned {
 
     /// Pins the inode that `resolve` returns. Calls `resolve` again afterwards, because the inode
     /// may have been deleted before it was pinned.
+    #[inline]
     pub(super) fn resolve(volume: &Volume, resolve: impl Fn() -> Result<Ino>) -> io::Result<Self> {
         loop {
             let ino = resolve()?;
@@ -245,7 +248,7 @@ impl Place<'_> {
     /// `..`, or an empty name for the root.
     pub(super) fn check_is_name(&self, no_name: impl FnOnce(&[u8]) -> Errno) -> io::Result<()> {
         match self.name {
-            b"" | b"." | b".." => Err(no_name(self.name).into()),
+            b"" | b"." | b".." => Err(Error::Errno(no_name(self.name)).into()),
             _ => Ok(()),
         }
     }
@@ -253,28 +256,29 @@ impl Place<'_> {
     /// Returns an error if the name is too long.
     pub(super) fn check_length(&self) -> io::Result<()> {
         if self.name.len() > MAX_NAME_BYTES {
-            return Err(Errno::NAMETOOLONG.into());
+            return Err(Error::Errno(Errno::NAMETOOLONG).into());
         }
         Ok(())
     }
 }
 
 /// Returns the bytes of a path that is not empty.
+#[inline]
 pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
         return Err(Error::not_found(bytes).into());
     }
     if bytes.contains(&0) {
-        let what = "the path contains a NUL byte";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        return Err(Error::NulByte.into());
     }
     Ok(bytes)
 }
 
-/// Returns `error` with the path to which it applies.
-pub(super) fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+/// Returns `source` with the path to which it applies.
+pub(super) fn at(path: &Path, source: io::Error) -> io::Error {
+    let path = path.to_owned();
+    io::Error::new(source.kind(), Error::At { path, source })
 }
 
 /// Splits a path before its last name. Returns the path of the directory, the name, and whether the

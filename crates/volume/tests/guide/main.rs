@@ -1,10 +1,11 @@
-//! Runs the Rust blocks of the guide. Each block is one file of this test.
+//! Runs the Rust blocks of the guide and of the READMEs. Each block is one file of this test.
 
 mod copy;
 mod errors;
 mod list;
 mod open;
 mod read;
+mod readme;
 mod statistics;
 mod threads;
 mod volume;
@@ -29,14 +30,31 @@ const BLOCKS: [&str; 9] = [
     include_str!("volume.rs"),
 ];
 
-#[test]
-fn blocks_of_the_guide_are_the_files_of_this_test() {
-    let blocks: Vec<_> = GUIDE
-        .split("```rust\n")
+/// The block of the README of the crate.
+const README_BLOCK: &str = include_str!("readme.rs");
+
+/// Returns the Rust blocks of a page.
+fn blocks(page: &str) -> Vec<&str> {
+    page.split("```rust\n")
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap())
-        .collect();
-    assert_eq!(blocks, BLOCKS);
+        .collect()
+}
+
+#[test]
+fn blocks_of_the_guide_are_the_files_of_this_test() {
+    assert_eq!(blocks(GUIDE), BLOCKS);
+}
+
+#[test]
+fn blocks_of_the_readmes_are_a_file_of_this_test() {
+    let of_crate = blocks(include_str!("../../README.md"));
+    assert_eq!(of_crate, [README_BLOCK.strip_prefix("pub ").unwrap()]);
+    // The block of the project's README is a part of it.
+    let of_project = blocks(include_str!("../../../../README.md"));
+    let lines = README_BLOCK.replace("\n    ", "\n");
+    assert_eq!(of_project.len(), 1);
+    assert!(lines.contains(of_project[0]), "{of_project:?}");
 }
 
 #[test]
@@ -57,6 +75,7 @@ fn blocks_of_the_guide_run() {
     fs.close().unwrap();
     drop(fs);
 
+    readme::main().unwrap();
     let fs = open::open().unwrap();
     list::list(&fs).unwrap();
     read::read(&fs).unwrap();
@@ -66,7 +85,8 @@ fn blocks_of_the_guide_run() {
             .unwrap()
             .is_some()
     );
-    threads::read_in_parallel(&fs, &["/etc/hostname", "/data/shard-0.tar"]);
+    let paths = ["/etc/hostname", "/data/shard-0.tar"];
+    assert_eq!(threads::read_in_parallel(&fs, &paths).unwrap(), 8 + 4096);
     statistics::report(&fs);
     drop(fs);
 
