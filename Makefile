@@ -22,7 +22,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ build: ## Build the commands larder, larder-lab and larder-remote into target/re
 	$(CARGO) build --release --locked -p larder-cli
 	$(CARGO) build --release --locked -p larder-lab-cli
 	$(CARGO) build --release --locked -p larder-remote-cli
+
+python: ## Build the wheel of the Python package into target/wheels
+	@scripts/install-python target/tools/maturin scripts/python-build.txt
+	target/tools/maturin/bin/maturin build --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels
 
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo
@@ -43,6 +47,17 @@ test: deps python-tools test-servers ## Run all tests: units, models, comparison
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --lib -- transport::
+	$(MAKE) python-test
+
+# The directory has the wheel of the last test only. It is built without optimisation, with checks of arithmetic.
+PYTHON_TEST_WHEELS := target/python-test
+python-test: python-tools ## Test the Python package, with fsspec, pandas, pyarrow, DuckDB and Dask
+	@scripts/install-packages e2fsprogs fdisk qemu-utils
+	@scripts/install-python target/tools/maturin scripts/python-build.txt
+	@rm -rf $(PYTHON_TEST_WHEELS)
+	target/tools/maturin/bin/maturin build --locked --manifest-path crates/python/Cargo.toml --out $(PYTHON_TEST_WHEELS)
+	target/tools/python/bin/pip install -q --force-reinstall --no-deps $(PYTHON_TEST_WHEELS)/*.whl
+	target/tools/python/bin/python -m pytest -q crates/python $(PYTEST_ARGS)
 
 crash: deps ## Test power failures at every write and errors of every device call (over 100,000 states), and killed writers of the disk cache
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test crash_no_journal --test faults -- --nocapture
@@ -86,6 +101,10 @@ bench-remote: deps build ## Measure mounts of an image at a URL over simulated l
 	@scripts/remote-tools
 	$(CARGO) run --release --locked -p larder-benches -- remote $(BENCH_ARGS)
 
+bench-python: deps python python-tools build ## Compare the Python package with a mount and with fsspec, as root
+	target/tools/python/bin/pip install -q --force-reinstall --no-deps "$$(ls -t target/wheels/*.whl | head -1)"
+	$(CARGO) run --release --locked -p larder-benches -- python $(BENCH_ARGS)
+
 figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
 
@@ -98,7 +117,7 @@ sizes: build ## Print the sizes of the stripped commands, and fail if larder has
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
 	@test "$$(stat --format %s target/sizes/larder)" -le $(MAX_BYTES) || { echo "error: larder has more than 7 MiB" >&2; exit 1; }
 
-python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
+python-tools: ## Install pyarrow, DuckDB, Polars, Dask and others into target/tools, for the tests
 	@scripts/install-python target/tools/python scripts/python-tools.txt
 
 test-servers: ## Install versitygw, moto and nginx, for the tests of images at URLs

@@ -39,6 +39,7 @@ mod passes;
 pub mod peer;
 pub mod plan;
 mod processor;
+pub mod python;
 pub mod readahead;
 pub mod remote;
 pub mod report;

@@ -1,6 +1,6 @@
 //! `larder-benches`: measures Larder and its peers, and prints the ratios.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use larder_benches::results::Results;
 use larder_benches::run::Run;
 use larder_benches::writing::files;
 use larder_benches::xattr::run::WORKER;
-use larder_benches::{readahead, remote, report, scratch, work, xattr};
+use larder_benches::{python, readahead, remote, report, scratch, work, xattr};
 use larder_fuse::{Transport, floor};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
@@ -124,6 +124,16 @@ enum Part {
     /// Run one reader of a mount of an image at a URL
     #[command(hide = true, name = remote::worker::WORKER)]
     RemoteWorker { job: String },
+    /// Compare the Python package with mounts and with fsspec
+    Python {
+        /// Python interpreter with the packages larder and fsspec
+        #[arg(
+            long,
+            value_name = "PATH",
+            default_value = "target/tools/python/bin/python"
+        )]
+        python: PathBuf,
+    },
     /// Measure setxattr(2) by many processes
     Xattr,
     /// Run one process of the attribute benchmark
@@ -222,6 +232,7 @@ impl Args {
             Some(Part::RemoteWorker { job }) => {
                 print(serde_json::from_str::<remote::worker::Job>(job)?.run()?)
             }
+            Some(Part::Python { python }) => self.python(python),
             Some(Part::Xattr) => self.xattr(),
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
@@ -345,6 +356,37 @@ impl Args {
             outcome,
         };
         print!("{}", remote::report::page(&results));
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(exit_code(&results.outcome.failures))
+    }
+
+    fn python(&self, interpreter: &Path) -> Result<ExitCode> {
+        let mut plan = if self.quick {
+            python::plan::Plan::quick()
+        } else {
+            python::plan::Plan::full()
+        };
+        plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        let workloads = python::plan::Workload::ALL.to_vec();
+        let workloads = self.wanted(workloads, |workload| workload.name().to_owned())?;
+        let (origin, version) = (Origin::now(), python::run::version(interpreter)?);
+        let folder = scratch::folder(&std::path::absolute(&self.work)?, "larder-python-")?;
+        let run = python::run::Run {
+            plan: &plan,
+            workloads: &workloads,
+            programs: &self.programs()?,
+            python: interpreter,
+            folder: folder.path(),
+            interrupted: &*interrupted()?,
+            progress: report_progress,
+        };
+        let results = python::results::Results {
+            origin,
+            python: version,
+            outcome: run.measure()?,
+            plan: plan.clone(),
+        };
+        print!("{}", python::report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.outcome.failures))
     }

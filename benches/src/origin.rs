@@ -80,7 +80,7 @@ pub fn newest<R: DeserializeOwned>(
     part: &str,
     is_wanted: impl Fn(&R) -> bool,
 ) -> Result<(PathBuf, R)> {
-    let kinds = ["-readahead", "-remote", "-tables", "-xattr"];
+    let kinds = ["-python", "-readahead", "-remote", "-tables", "-xattr"];
     let is_of_kind = |name: &str| match part {
         "" => !kinds.iter().any(|kind| name.ends_with(kind)),
         part => name.ends_with(part),

@@ -16,13 +16,14 @@
 //! | `hash-tables` | `make bench-tables` | all cases and the targets |
 //! | `readahead` | `make bench-readahead` | the whole report |
 //! | `readahead-targets` | `make bench-readahead` | the targets |
-//! | `missed` | all four | every target that is missed |
+//! | `python` | `make bench-python` | the table |
+//! | `missed` | the first four | every target that is missed |
 //! | `findings DOCUMENT` | `make reproduce` | the findings of a document with their verdicts |
 
 use anyhow::{Context, Result, bail, ensure};
 use larder_benches::measure::Measure;
 use larder_benches::verdict;
-use larder_benches::{hash_table, origin, readahead, report, results, xattr};
+use larder_benches::{hash_table, origin, python, readahead, report, results, xattr};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
@@ -163,6 +164,11 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
             Ok(format!(
                 "{verdicts}\n`make bench-readahead`: {origin}. {raw}"
             ))
+        }
+        "python" => {
+            let (raw, run) = source.read::<python::results::Results>("-python")?;
+            let (table, origin) = (python::report::table(&run), python::report::origin(&run));
+            Ok(format!("{table}\n`make bench-python`: {origin} {raw}"))
         }
         "missed" => missed(&source),
         "findings" => {

@@ -2,50 +2,34 @@
 //! image of another format cannot be used.
 
 use crate::remote;
-use larder_console::{Failure, Result, name, size};
-use larder_image::{Contents, DiskError, DiskInfo, Format, NotSelected, Partition, PartitionTable};
+use larder_console::{Failure, name, size};
+use larder_image::{
+    Contents, DiskError, DiskInfo, Format, NotFound, NotSelected, Partition, PartitionTable,
+};
 use std::path::Path;
 
-/// Returns partition `number` of `image`, which has these `contents`. `disk` is what the image is, if it is a disk image of
-/// another format.
-///
-/// # Errors
-/// If there is no such partition, or if the partition has a format that larder does not read.
-pub(crate) fn partition<'c>(
+/// Returns the failure for `image`, which has these `contents`, and not the requested partition. `disk` is what the image
+/// is, if it is a disk image of another format.
+pub(crate) fn not_found(
     image: &Path,
     disk: Option<DiskInfo>,
-    contents: &'c Contents,
-    number: u32,
-) -> Result<&'c Partition> {
-    let Some(table) = contents.table() else {
-        return Err(match contents {
-            Contents::Ext | Contents::Empty | Contents::Unknown => {
-                Failure::new(format!("{} has no partition table", image.display()))
-            }
-            _ => not_ext(image, disk, contents),
-        });
-    };
-    let partition = table
-        .select(Some(number))
-        .map_err(|error| not_selected(image, table, &error))?;
-    match partition.format {
-        Some(format) => Err(Failure::with_hint(
+    contents: &Contents,
+    error: &NotFound,
+) -> Failure {
+    match (error, contents.table()) {
+        (NotFound::NoTable, _) => {
+            Failure::new(format!("{} has no partition table", image.display()))
+        }
+        (NotFound::NotSelected(error), Some(table)) => not_selected(image, table, error),
+        (NotFound::OtherPartition { number, format }, Some(table)) => Failure::with_hint(
             format!(
                 "partition {number} of {} is {}",
                 image.display(),
                 format.description()
             ),
             listed(table),
-        )),
-        None => Ok(partition),
-    }
-}
-
-/// Returns the only partition with an ext file system, if there is exactly one.
-pub(crate) fn only_ext(contents: &Contents) -> Option<&Partition> {
-    match contents {
-        Contents::Partitions(table) => table.select(None).ok(),
-        _ => None,
+        ),
+        _ => not_ext(image, disk, contents),
     }
 }
 

@@ -92,13 +92,6 @@ const VALUED: &[&str] = &[
 const NO_BARRIER: &str =
     "nobarrier and barrier=0 have no effect: synced data is always flushed to the device";
 
-/// The default of `readahead_max` for an image at a URL: the product of the bandwidth and the delay of a fast link,
-/// with 10 Gbit/s and 27 ms.
-const REMOTE_READAHEAD_BYTES: u64 = 32 << 20;
-/// The default of `readahead_max` for an image at a URL is at most the memory for all caches, divided by this
-/// number.
-const REMOTE_READAHEAD_DIVISOR: u64 = 8;
-
 /// The default of `threads` for an image at a URL. A thread waits for a reply most of the time, so there must be
 /// as many threads as programs that wait. The kernel passes at most 128 reads of its page cache at once.
 const REMOTE_THREADS: Option<NonZeroUsize> = NonZeroUsize::new(128);
@@ -192,7 +185,7 @@ impl Options {
 
     /// Sets the defaults for an image at a URL, where no option was given.
     pub(crate) fn set_remote_defaults(&mut self) {
-        set_remote_defaults(&mut self.volume);
+        self.volume = self.volume.clone().for_server();
         replace(&mut self.volume.readahead_max_bytes, self.readahead_max);
         // Larder reads further ahead than the kernel can.
         self.mount.kernel_readahead_bytes = MountOptions::KERNEL_READAHEAD_BYTES;
@@ -316,13 +309,6 @@ pub(crate) fn open_options(args: &VolumeArgs) -> OpenOptions {
     let mut options = OpenOptions::default();
     apply_volume(&mut options, args);
     options
-}
-
-/// Sets the defaults for an image at a URL.
-pub(crate) fn set_remote_defaults(options: &mut OpenOptions) {
-    options.readahead_max_bytes =
-        REMOTE_READAHEAD_BYTES.min(options.cache_size_bytes / REMOTE_READAHEAD_DIVISOR);
-    options.tree_readahead = true;
 }
 
 fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {

@@ -19,7 +19,7 @@ use larder_block::{
 };
 use larder_console::{Failure, Result, print_hint, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use larder_image::{Contents, DiskInfo, Partition, PartitionTable, examine, open_disk};
+use larder_image::{Contents, DiskInfo, Medium, Partition, PartitionTable, device_memory_bytes};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,11 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// The parts of an image at a URL are kept in the memory for all caches divided by this number, but in at most
-/// [`MAX_UNITS_BYTES`]. So are the tables and decompressed units of a disk image.
-const UNITS_DIVISOR: u64 = 8;
-const MAX_UNITS_BYTES: u64 = 32 << 20;
-/// The divisor and the maximum if there is a profile. Its parts may have to stay in memory until they are needed.
+/// With a profile, the parts of an image at a URL are kept in the memory for all caches divided by this number, but in at
+/// most [`MAX_PROFILE_BYTES`]. They may have to stay in memory until they are needed.
 const PROFILE_DIVISOR: u64 = 4;
 const MAX_PROFILE_BYTES: u64 = 128 << 20;
 
@@ -158,18 +155,19 @@ pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
 pub(crate) fn open_disk_of(args: &ImageArgs) -> Result<Arc<dyn BlockDevice>> {
     let options = read_options(args);
     let opened = open_device(args.into(), &options)
-        .and_then(|(device, options)| Medium::new(args.into(), device, &options));
-    let medium = opened.map_err(|error| error.describe(&args.image, &options))?;
-    Ok(medium.device)
+        .and_then(|(device, options)| Disk::new(args.into(), &device, &options));
+    let disk = opened.map_err(|error| error.describe(&args.image, &options))?;
+    Ok(disk.medium.device)
 }
 
 /// Returns the options for reading the image of `args`.
 fn read_options(args: &ImageArgs) -> OpenOptions {
-    let mut options = mount_options::open_options(&args.volume);
+    let options = mount_options::open_options(&args.volume);
     if remote::is_remote(&args.image) {
-        mount_options::set_remote_defaults(&mut options);
+        options.for_server()
+    } else {
+        options
     }
-    options
 }
 
 /// Opens the image of `source` with `options`.
@@ -231,13 +229,16 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let image = source.image;
     check_profile(image, source.remote)?;
     let (device, opened_options) = open_device(source, options)?;
-    let medium = Medium::new(source, device, &opened_options)?;
-    if remote::is_remote(image) || medium.disk.is_some() || source.overlay.is_some() {
-        return medium.open(source);
+    let disk = Disk::new(source, &device, &opened_options)?;
+    drop(device);
+    if remote::is_remote(image) || disk.medium.disk.is_some() || source.overlay.is_some() {
+        return disk.open(source);
     }
-    let contents = medium.contents;
+    let Medium {
+        contents, device, ..
+    } = disk.medium;
     // The device has a lock.
-    drop(medium.device);
+    drop(device);
     let content = open_found(source, options, None, contents, |options| {
         Ok(when_free(image, image, || Volume::open(image, options))?)
     })?;
@@ -293,45 +294,27 @@ fn open_device(
 
 /// A whole image: a file, an object on a server, or the disk in one of these; with the changes of an overlay, if there is
 /// one.
-struct Medium {
-    device: Arc<dyn BlockDevice>,
-    /// What the device is, if it is the disk in an image of another format.
-    disk: Option<DiskInfo>,
-    contents: Contents,
-    /// The options for the volume. The memory that `device` uses is subtracted.
+struct Disk {
+    medium: Medium,
+    /// The options for the volume. The memory that the device uses is subtracted.
     options: OpenOptions,
 }
 
-impl Medium {
+impl Disk {
     /// Examines `device`, which has the image of `source`. If this is a disk image, opens the disk in it. Adds the overlay of
     /// `source`.
     fn new(
         source: Source<'_>,
-        device: Arc<dyn BlockDevice>,
+        device: &Arc<dyn BlockDevice>,
         options: &OpenOptions,
     ) -> Result<Self, Error> {
-        // The start may be damaged, and a backup of the superblock may be intact.
-        let contents_of = |device: &dyn BlockDevice| {
-            examine(device, source.partition).unwrap_or(Contents::Unknown)
-        };
-        let mut medium = Self {
-            contents: contents_of(&*device),
-            device,
-            disk: None,
-            options: options.clone(),
-        };
-        if let Contents::Other(format) = medium.contents {
-            let memory_bytes = MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR);
-            let disk =
-                open_disk(Arc::clone(&medium.device), format, memory_bytes).map_err(|error| {
-                    overlay::explained(source.image, format, &medium.device, &error)
-                })?;
-            if let Some(disk) = disk {
-                medium.disk = Some(disk.info());
-                medium.contents = contents_of(&disk);
-                medium.device = Arc::new(disk);
-                medium.options.cache_size_bytes -= memory_bytes;
-            }
+        let mut options = options.clone();
+        let memory_bytes = device_memory_bytes(options.cache_size_bytes);
+        let opened = Medium::open(Arc::clone(device), source.partition, memory_bytes);
+        let mut medium = opened
+            .map_err(|(format, error)| overlay::explained(source.image, format, device, &error))?;
+        if medium.disk.is_some() {
+            options.cache_size_bytes -= memory_bytes;
         }
         if let Some(path) = source.overlay {
             let base = overlay::BaseImage {
@@ -345,20 +328,20 @@ impl Medium {
             let open = || overlay::open_file(path, base.device.size_bytes(), options.read_write);
             let file = when_free(path, source.image, open)
                 .map_err(|error| overlay::not_opened(path, &error))?;
-            medium.device = Arc::new(overlay::open(path, file, base)?);
-            medium.contents = contents_of(&*medium.device);
+            let changed = Arc::new(overlay::open(path, file, base)?);
+            medium = Medium::new(changed, medium.disk, source.partition);
         }
-        Ok(medium)
+        Ok(Self { medium, options })
     }
 
     /// Opens the file system of `source` on the device. Only with an overlay, the device can be written to.
     fn open(self, source: Source<'_>) -> Result<Opened, Error> {
-        let Self {
+        let Self { medium, options } = self;
+        let Medium {
             device,
             disk,
             contents,
-            options,
-        } = self;
+        } = medium;
         if let Some(disk) = disk
             && options.read_write
             && !device.is_writable()
@@ -401,13 +384,13 @@ fn open_found(
     if source.partition == Some(0) || options.offset_bytes > 0 {
         return Ok(Content::Volume(Box::new(open(options)?)));
     }
-    let found = match source.partition {
-        Some(number) => Some(contents::partition(source.image, disk, &contents, number)?),
-        None => contents::only_ext(&contents),
+    let found = match contents.place(source.partition) {
+        Ok(found) => found,
+        Err(_) if source.partition.is_none() => return Ok(Content::Other(contents)),
+        Err(error) => {
+            return Err(contents::not_found(source.image, disk, &contents, &error).into());
+        }
     };
-    if found.is_none() && !may_be_ext(&contents) {
-        return Ok(Content::Other(contents));
-    }
     let opened = match found {
         Some(found) => open(&within(options, found)),
         None => open(options),
@@ -445,17 +428,6 @@ fn open_found(
     })
 }
 
-/// Returns whether an image with these `contents` may have an ext file system that begins with the image. If its
-/// superblock is damaged, the content is unknown.
-fn may_be_ext(contents: &Contents) -> bool {
-    match contents {
-        Contents::Ext | Contents::Empty | Contents::Unknown => true,
-        // The table is a remainder, unless one of its partitions has a file system.
-        Contents::ExtAndPartitions(table) => table.partitions.iter().all(|one| !one.is_ext),
-        _ => false,
-    }
-}
-
 /// Returns `options` for the file system in `partition`.
 fn within(options: &OpenOptions, partition: &Partition) -> OpenOptions {
     let mut options = options.clone();
@@ -469,7 +441,7 @@ fn memory_bytes(options: &OpenOptions, args: &RemoteArgs) -> u64 {
     if args.profile.is_some() {
         MAX_PROFILE_BYTES.min(options.cache_size_bytes / PROFILE_DIVISOR)
     } else {
-        MAX_UNITS_BYTES.min(options.cache_size_bytes / UNITS_DIVISOR)
+        device_memory_bytes(options.cache_size_bytes)
     }
 }
 

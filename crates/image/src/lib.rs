@@ -3,7 +3,8 @@
 //! [`examine`] reads the start of a device, and returns its [`Contents`]. If these are partitions,
 //! [`PartitionTable::select`] returns the partition that a user requested, or the only one with an ext file
 //! system. If the file is a disk image, [`open_disk`] returns the disk in it, which can be examined in turn. An
-//! [`Overlay`] keeps changes of an image or a disk in another file.
+//! [`Overlay`] keeps changes of an image or a disk in another file. [`Medium`] does these steps for programs that open any
+//! image.
 //!
 //! # Untrusted input
 //! Every byte of an image can be hostile. Therefore at most [`MAX_PARTITIONS`] partitions of a GPT are read, and at most
@@ -28,11 +29,13 @@ mod disk;
 mod format;
 mod gpt;
 mod mbr;
+mod medium;
 mod shell;
 mod table;
 
 pub use contents::{Contents, examine};
 pub use disk::{Base, DiskDevice, DiskError, DiskInfo, Overlay, OverlayError, open_disk};
 pub use format::Format;
+pub use medium::{Medium, NotFound, device_memory_bytes};
 pub use shell::quoted;
 pub use table::{MAX_PARTITIONS, NotSelected, Partition, PartitionTable, TableKind};

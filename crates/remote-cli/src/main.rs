@@ -16,9 +16,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// The default size of the disk cache, in bytes.
-const CACHE_BYTES: u64 = 10 << 30;
-
 /// The clients of `larder-remote`.
 #[derive(Debug, Default)]
 struct Images {
@@ -132,7 +129,7 @@ fn options(args: &RemoteArgs) -> Result<RemoteOptions, RemoteFailure> {
     options.anonymous = args.anonymous;
     options.allow_unversioned = args.allow_unversioned;
     options.offline = args.offline;
-    options.cache = cache_options(args);
+    options.cache = CacheOptions::new(args.cache_dir.clone(), args.cache_disk_size);
     options.sha256 = args.sha256.as_deref().map(digest).transpose()?;
     options.progress = std::io::stderr().is_terminal().then_some(show_progress);
     options.profile = args.profile.as_deref().map(location).transpose()?;
@@ -216,7 +213,8 @@ fn existing_cache(directory: Option<&Path>) -> Result<Option<CacheDir>, RemoteFa
         message: format!("cannot access {}: {error}", directory.display()),
         hint: None,
     })?;
-    let open = || CacheDir::open(&directory, CACHE_BYTES).map_err(|error| unusable(&error));
+    let open =
+        || CacheDir::open(&directory, CacheOptions::USUAL_BYTES).map_err(|error| unusable(&error));
     exists.then(open).transpose()
 }
 
@@ -243,16 +241,6 @@ fn seconds(time: SystemTime) -> i64 {
         Ok(after) => signed(after.as_secs()),
         Err(before) => -signed(before.duration().as_secs()),
     }
-}
-
-/// Returns the disk cache, or `None` if it is disabled or has no directory.
-fn cache_options(args: &RemoteArgs) -> Option<CacheOptions> {
-    let max_bytes = args.cache_disk_size.unwrap_or(CACHE_BYTES);
-    let directory = args.cache_dir.clone().or_else(disk_cache::default_path)?;
-    (max_bytes > 0).then_some(CacheOptions {
-        directory,
-        max_bytes,
-    })
 }
 
 /// Describes why the image at `label` cannot be opened.

@@ -2,7 +2,7 @@
 
 use crate::content::{self, Progress};
 use crate::digest::ContentDigest;
-use crate::disk_cache::{CacheDir, Identity};
+use crate::disk_cache::{self, CacheDir, Identity};
 use crate::fetch::Fetcher;
 use crate::known::UNIT_BYTES;
 use crate::meter::Meter;
@@ -42,6 +42,23 @@ pub struct CacheOptions {
     pub directory: PathBuf,
     /// The space on the disk that all cached objects may take, in bytes.
     pub max_bytes: u64,
+}
+
+impl CacheOptions {
+    /// The space on the disk that all cached objects may take, unless another limit is given, in bytes.
+    pub const USUAL_BYTES: u64 = 10 << 30;
+
+    /// Returns a disk cache in `directory`, or else in the [default directory](disk_cache::default_path). Returns `None`
+    /// if there is neither, or if `max_bytes` is 0, which disables the cache. Default of `max_bytes`: 10 GiB.
+    #[must_use]
+    pub fn new(directory: Option<PathBuf>, max_bytes: Option<u64>) -> Option<Self> {
+        let max_bytes = max_bytes.unwrap_or(Self::USUAL_BYTES);
+        let directory = directory.or_else(disk_cache::default_path)?;
+        (max_bytes > 0).then_some(Self {
+            directory,
+            max_bytes,
+        })
+    }
 }
 
 /// How a remote image is opened.
@@ -128,7 +145,7 @@ impl RemoteDevice {
         } = store::open(url, &store_options)?;
         let runtime = start_runtime()?;
         let location = format!("{server}\n{url}\n{}", url.query_without_signature());
-        let unusable = |error: crate::disk_cache::Error| Error::Cache(error.to_string());
+        let unusable = |error: disk_cache::Error| Error::Cache(error.to_string());
         let cache = options.cache.as_ref();
         let directory = cache
             .map(|cache| CacheDir::open(&cache.directory, cache.max_bytes).map_err(unusable))

@@ -9,6 +9,12 @@ use larder_readahead::PolicyName;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The maximum size of a readahead window for an image on a server, in bytes: the product of the bandwidth and the delay
+/// of a fast link, with 10 Gbit/s and 27 ms.
+const SERVER_READAHEAD_BYTES: u64 = 32 << 20;
+/// This size is at most the memory for all caches, divided by this number.
+const SERVER_READAHEAD_DIVISOR: u64 = 8;
+
 /// Options for opening an image. Each option is a field, and a method that sets it:
 ///
 /// ```
@@ -194,6 +200,17 @@ setters! {
     tables: Tables,
     clock: Arc<dyn Clock>,
     tape: Option<Arc<dyn Tape>>,
+}
+
+impl OpenOptions {
+    /// Sets the options for readahead as is best for an image on a server: `tree_readahead`, and a
+    /// `readahead_max_bytes` that depends on `cache_size_bytes`.
+    #[must_use]
+    pub fn for_server(self) -> Self {
+        let max_bytes = self.cache_size_bytes / SERVER_READAHEAD_DIVISOR;
+        self.tree_readahead(true)
+            .readahead_max_bytes(SERVER_READAHEAD_BYTES.min(max_bytes))
+    }
 }
 
 impl Default for OpenOptions {

@@ -1,0 +1,125 @@
+//! The entries of directories.
+
+use crate::error;
+use crate::fs::BaseFs;
+use larder::FileKind;
+use pyo3::prelude::*;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An entry of a directory, like `os.DirEntry`.
+#[pyclass(module = "larder", frozen)]
+#[derive(Debug)]
+pub(crate) struct DirEntry {
+    fs: Py<BaseFs>,
+    directory: Arc<Path>,
+    name: OsString,
+    ino: u32,
+    kind: FileKind,
+}
+
+/// What a listing returns for an entry.
+pub(crate) struct Listed {
+    name: OsString,
+    ino: u32,
+    kind: FileKind,
+}
+
+impl Listed {
+    /// # Errors
+    /// An error of the image, which is only read if the directory does not record types.
+    pub(crate) fn new(entry: &larder::fs::DirEntry) -> io::Result<Self> {
+        Ok(Self {
+            name: entry.file_name().to_owned(),
+            ino: entry.ino().0,
+            kind: entry.kind()?,
+        })
+    }
+
+    pub(crate) fn into_entry(self, fs: Py<BaseFs>, directory: &Arc<Path>) -> DirEntry {
+        DirEntry {
+            fs,
+            directory: Arc::clone(directory),
+            name: self.name,
+            ino: self.ino,
+            kind: self.kind,
+        }
+    }
+}
+
+#[pymethods]
+impl DirEntry {
+    /// The name.
+    #[getter]
+    fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The path of the directory, as it was given to `scandir`, joined with the name.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.full_path().into_os_string()
+    }
+
+    /// Returns the inode number.
+    fn inode(&self) -> u32 {
+        self.ino
+    }
+
+    /// Returns whether the file is a directory.
+    #[pyo3(signature = (*, follow_symlinks = true))]
+    fn is_dir(&self, py: Python<'_>, follow_symlinks: bool) -> PyResult<bool> {
+        self.is(py, FileKind::Directory, follow_symlinks)
+    }
+
+    /// Returns whether the file is a regular file.
+    #[pyo3(signature = (*, follow_symlinks = true))]
+    fn is_file(&self, py: Python<'_>, follow_symlinks: bool) -> PyResult<bool> {
+        self.is(py, FileKind::Regular, follow_symlinks)
+    }
+
+    /// Returns whether the file is a symbolic link.
+    fn is_symlink(&self) -> bool {
+        self.kind == FileKind::Symlink
+    }
+
+    /// Returns the attributes of the file.
+    #[pyo3(signature = (*, follow_symlinks = true))]
+    fn stat<'py>(&self, py: Python<'py>, follow_symlinks: bool) -> PyResult<Bound<'py, PyAny>> {
+        let path = self.path().into_pyobject(py)?;
+        self.fs.get().stat(&path, follow_symlinks)
+    }
+
+    fn __fspath__(&self) -> OsString {
+        self.path()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<larder.DirEntry '{}'>", self.full_path().display())
+    }
+}
+
+impl DirEntry {
+    fn full_path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// Returns whether the file is of this `kind`. A link whose target does not exist is only a link.
+    fn is(&self, py: Python<'_>, kind: FileKind, follow_symlinks: bool) -> PyResult<bool> {
+        if self.kind != FileKind::Symlink || !follow_symlinks {
+            return Ok(self.kind == kind);
+        }
+        let path = self.full_path();
+        let fs = self.fs.get().get(py)?;
+        match py.detach(|| fs.metadata(&path)) {
+            Ok(metadata) => Ok(metadata.kind == kind),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(why) => {
+                let name = path.as_os_str().into_pyobject(py)?;
+                Err(error::of_file(&why, &name))
+            }
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! An image as a tree of files: the methods of `larder.Fs` that need Rust.
+
+use crate::buffer::Source;
+use crate::entry::{DirEntry, Listed};
+use crate::error;
+use crate::file;
+use crate::opening::{Opening, Settings};
+use crate::path::to_path;
+use crate::process::Local;
+use crate::status::{stat_result, statvfs_result};
+use larder::{Errno, Fs, Metadata, SetTime, Timestamp};
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The permission bits that new files do not get.
+const UMASK: u16 = 0o022;
+const NANOSECONDS: i128 = 1_000_000_000;
+
+/// The base of `larder.Fs`.
+#[pyclass(module = "larder._larder", subclass, frozen)]
+#[derive(Debug)]
+pub(crate) struct BaseFs {
+    opening: Opening,
+    /// The open image. `None` when it is closed.
+    state: Mutex<Option<Local<Fs>>>,
+}
+
+#[pymethods]
+impl BaseFs {
+    #[new]
+    fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        let opening = Opening::new(settings)?;
+        let fs = open(py, &opening)?;
+        Ok(Self {
+            opening,
+            state: Mutex::new(Some(Local::new(fs))),
+        })
+    }
+
+    /// The path of the image, or its URL without secrets.
+    #[getter]
+    fn image(&self) -> String {
+        self.opening.label()
+    }
+
+    /// Whether the image is open for writing.
+    #[getter]
+    fn read_write(&self) -> bool {
+        self.opening.is_read_write()
+    }
+
+    /// Whether the image is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.state.lock().is_none()
+    }
+
+    /// Returns the statistics of the caches, readahead and the device, as `larder stats --json` prints them.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let fs = self.get(py)?;
+        let text = py.detach(|| serde_json::to_string(&fs.volume().stats()));
+        let text = text.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Returns the attributes of the file at `path`, like `os.stat`.
+    #[pyo3(signature = (path, *, follow_symlinks = true))]
+    pub(crate) fn stat<'py>(
+        &self,
+        path: &Bound<'py, PyAny>,
+        follow_symlinks: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (metadata, block_bytes) = self.run(path, |fs, path| {
+            let metadata = if follow_symlinks {
+                fs.metadata(path)
+            } else {
+                fs.symlink_metadata(path)
+            };
+            Ok((metadata?, fs.volume().statfs().block_size_bytes))
+        })?;
+        stat_result(path.py(), &metadata, block_bytes)
+    }
+
+    /// Returns the attributes of the file at `path`. A symbolic link is not followed.
+    fn lstat<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.stat(path, false)
+    }
+
+    /// Returns the sizes and the free space of the file system, like `os.statvfs`.
+    fn statvfs<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.run(path, |fs, path| fs.metadata(path))?;
+        let is_read_only = !self.opening.is_read_write();
+        statvfs_result(path.py(), &self.get(path.py())?, is_read_only)
+    }
+
+    /// Returns whether the file exists. A symbolic link exists if its target does.
+    fn exists(&self, path: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.found(path, true)?.is_some())
+    }
+
+    /// Returns whether the name exists, also if it is a symbolic link without a target.
+    fn lexists(&self, path: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.found(path, false)?.is_some())
+    }
+
+    /// Returns whether the file is a regular file.
+    fn is_file(&self, path: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.found(path, true)?.is_some_and(|found| found.is_file()))
+    }
+
+    /// Returns whether the file is a directory.
+    fn is_dir(&self, path: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.found(path, true)?.is_some_and(|found| found.is_dir()))
+    }
+
+    /// Returns whether the file is a symbolic link.
+    fn is_symlink(&self, path: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let found = self.found(path, false)?;
+        Ok(found.is_some_and(|found| found.is_symlink()))
+    }
+
+    /// Returns the names in the directory at `path`, without `.` and `..`.
+    fn listdir(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<OsString>> {
+        self.run(path, |fs, path| {
+            fs.read_dir(path)?
+                .map(|entry| Ok(entry?.file_name().to_owned()))
+                .collect()
+        })
+    }
+
+    /// Returns the entries of the directory at `path`, without `.` and `..`.
+    fn entries(this: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<Vec<DirEntry>> {
+        let listed: Vec<Listed> = this.get().run(path, |fs, path| {
+            fs.read_dir(path)?
+                .map(|entry| Listed::new(&entry?))
+                .collect()
+        })?;
+        let directory: Arc<Path> = to_path(path)?.into();
+        let entry = |listed: Listed| listed.into_entry(this.clone().unbind(), &directory);
+        Ok(listed.into_iter().map(entry).collect())
+    }
+
+    /// Returns the target of the symbolic link at `path`.
+    fn readlink(&self, path: &Bound<'_, PyAny>) -> PyResult<OsString> {
+        self.run(path, |fs, path| Ok(fs.read_link(path)?.into_os_string()))
+    }
+
+    /// Returns the content of the file at `path`.
+    fn read_bytes<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let (file, size_bytes) = self.run(path, |fs, path| {
+            let file = fs.open(path)?;
+            let size_bytes = file.metadata()?.size_bytes;
+            Ok((file, size_bytes))
+        })?;
+        let content = file::content(path.py(), size_bytes, |buf| file.read_at(buf, 0));
+        content.map_err(|failed| failed.into_exception(path))
+    }
+
+    /// Writes `data` to the file at `path`, which is created, or emptied first. Returns the number of bytes.
+    fn write_bytes(&self, path: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let source = Source::new(data)?;
+        self.run(path, |fs, path| {
+            fs.create(path)?.write_all(source.bytes())?;
+            Ok(source.bytes().len())
+        })
+    }
+
+    /// Sets the size of the file at `path`.
+    fn truncate(&self, path: &Bound<'_, PyAny>, length: u64) -> PyResult<()> {
+        self.run(path, |fs, path| {
+            let options = larder::FileOptions::new().write(true);
+            fs.open_with(path, options)?.set_len(length)
+        })
+    }
+
+    /// Creates the directory at `path`.
+    #[pyo3(signature = (path, mode = 0o777))]
+    fn mkdir(&self, path: &Bound<'_, PyAny>, mode: u16) -> PyResult<()> {
+        self.run(path, |fs, path| make_dir(fs, path, mode))
+    }
+
+    /// Creates the directory at `path`, and each parent that is missing.
+    #[pyo3(signature = (path, mode = 0o777, exist_ok = false))]
+    fn makedirs(&self, path: &Bound<'_, PyAny>, mode: u16, exist_ok: bool) -> PyResult<()> {
+        self.run(path, |fs, path| {
+            let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
+            if let Some(parent) = parent {
+                fs.create_dir_all(parent)?;
+            }
+            match make_dir(fs, path, mode) {
+                Err(_) if exist_ok && fs.metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
+                outcome => outcome,
+            }
+        })
+    }
+
+    /// Removes the file at `path`. A symbolic link is not followed.
+    fn remove(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run(path, |fs, path| fs.remove_file(path))
+    }
+
+    /// Removes the empty directory at `path`.
+    fn rmdir(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run(path, |fs, path| fs.remove_dir(path))
+    }
+
+    /// Removes the directory at `path` with everything in it, like `shutil.rmtree`.
+    fn rmtree(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run(path, |fs, path| fs.remove_dir_all(path))
+    }
+
+    /// Renames `src` to `dst`. An existing file is replaced.
+    fn rename(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.rename(src, dst))
+    }
+
+    /// Creates the symbolic link `dst` with the target `src`.
+    fn symlink(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.symlink(src, dst))
+    }
+
+    /// Adds the name `dst` to the file `src`.
+    fn link(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.hard_link(src, dst))
+    }
+
+    /// Copies the content and the permissions of the file `src` to `dst`, within the image.
+    fn copy(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.copy(src, dst).map(drop))
+    }
+
+    /// Copies the file or the tree `src` of the host to `dst` in the image.
+    fn copy_in(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.copy_in(src, dst))
+    }
+
+    /// Copies the file or the tree `src` of the image to `dst` on the host.
+    fn copy_out(&self, src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.run_two(src, dst, |fs, src, dst| fs.copy_out(src, dst))
+    }
+
+    /// Sets the permission bits of the file at `path`.
+    fn chmod(&self, path: &Bound<'_, PyAny>, mode: u32) -> PyResult<()> {
+        let permissions = u16::try_from(mode & 0o7777)?;
+        self.run(path, |fs, path| fs.set_permissions(path, permissions))
+    }
+
+    /// Sets the owner and the group of the file at `path`. -1 leaves a value unchanged.
+    #[pyo3(signature = (path, uid, gid, *, follow_symlinks = true))]
+    fn chown(
+        &self,
+        path: &Bound<'_, PyAny>,
+        uid: i64,
+        gid: i64,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
+        let (uid, gid) = (changed_id(uid)?, changed_id(gid)?);
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.chown(path, uid, gid)
+            } else {
+                fs.lchown(path, uid, gid)
+            }
+        })
+    }
+
+    /// Sets the times of the last access and of the last change of the file at `path`, in nanoseconds since 1970.
+    /// Without times, sets both to the current time.
+    #[pyo3(signature = (path, ns = None))]
+    fn set_times(&self, path: &Bound<'_, PyAny>, ns: Option<(i128, i128)>) -> PyResult<()> {
+        let (accessed, modified) = match ns {
+            Some((accessed, modified)) => (timestamp(accessed)?, timestamp(modified)?),
+            None => (SetTime::Now, SetTime::Now),
+        };
+        self.run(path, |fs, path| {
+            fs.set_times(path, Some(accessed), Some(modified))
+        })
+    }
+
+    /// Returns the value of an extended attribute of the file at `path`.
+    fn getxattr<'py>(
+        &self,
+        path: &Bound<'py, PyAny>,
+        attribute: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let name = to_path(attribute)?;
+        let value = self.run(path, |fs, path| {
+            let value = fs.xattr(path, &name)?;
+            value.ok_or_else(|| Errno::NODATA.into())
+        })?;
+        Ok(PyBytes::new(path.py(), &value))
+    }
+
+    /// Sets an extended attribute of the file at `path`.
+    fn setxattr(
+        &self,
+        path: &Bound<'_, PyAny>,
+        attribute: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (name, value) = (to_path(attribute)?, Source::new(value)?);
+        self.run(path, |fs, path| fs.set_xattr(path, &name, value.bytes()))
+    }
+
+    /// Removes an extended attribute of the file at `path`.
+    fn removexattr(&self, path: &Bound<'_, PyAny>, attribute: &Bound<'_, PyAny>) -> PyResult<()> {
+        let name = to_path(attribute)?;
+        self.run(path, |fs, path| fs.remove_xattr(path, &name))
+    }
+
+    /// Returns the names of the extended attributes of the file at `path`.
+    fn listxattr(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<OsString>> {
+        self.run(path, |fs, path| fs.xattrs(path))
+    }
+
+    /// Makes all changes durable.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let fs = self.get(py)?;
+        let synced = py.detach(|| fs.sync_all());
+        synced.map_err(|error| self.failed(&error))
+    }
+
+    /// Writes all changes, and closes the image. Has no effect on an image that is closed, or that another process has
+    /// opened.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(fs) = self.state.lock().take().and_then(Local::into_value) else {
+            return Ok(());
+        };
+        let closed = py.detach(move || fs.close());
+        closed.map_err(|error| self.failed(&error))
+    }
+}
+
+impl BaseFs {
+    /// Returns the open image. In a child after fork(2), opens an image for reading again.
+    ///
+    /// # Errors
+    /// `ValueError` if the image is closed, `OSError` if it cannot be opened again.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Fs> {
+        let closed = || PyValueError::new_err("I/O operation on closed image");
+        let current = self.state.lock().as_ref().map(|fs| fs.get().cloned());
+        match current {
+            None => return Err(closed()),
+            Some(Some(fs)) => return Ok(fs),
+            Some(None) => {}
+        }
+        if self.opening.is_read_write() {
+            let text = "the parent process has it open for writing, so this process cannot use it";
+            let image = self.opening.label();
+            return Err(error::of_image(Errno::BUSY, text.to_owned(), &image));
+        }
+        let fs = open(py, &self.opening)?;
+        match &mut *self.state.lock() {
+            None => Err(closed()),
+            Some(state) => {
+                // Another thread may have opened it meanwhile.
+                if state.get().is_none() {
+                    *state = Local::new(fs.clone());
+                }
+                Ok(fs)
+            }
+        }
+    }
+
+    /// Runs `operation` on the file at `path`, without the GIL.
+    pub(crate) fn run<T: Send>(
+        &self,
+        path: &Bound<'_, PyAny>,
+        operation: impl FnOnce(&Fs, &Path) -> io::Result<T> + Send,
+    ) -> PyResult<T> {
+        let fs = self.get(path.py())?;
+        let name = to_path(path)?;
+        let done = path.py().detach(|| operation(&fs, &name));
+        done.map_err(|error| error::of_file(&error, path))
+    }
+
+    /// Runs `operation` on two files, without the GIL.
+    fn run_two<T: Send>(
+        &self,
+        first: &Bound<'_, PyAny>,
+        second: &Bound<'_, PyAny>,
+        operation: impl FnOnce(&Fs, &Path, &Path) -> io::Result<T> + Send,
+    ) -> PyResult<T> {
+        let fs = self.get(first.py())?;
+        let (one, two) = (to_path(first)?, to_path(second)?);
+        let done = first.py().detach(|| operation(&fs, &one, &two));
+        done.map_err(|error| error::of_files(&error, first, second))
+    }
+
+    /// Returns the attributes of the file at `path`, or `None` if it does not exist.
+    fn found(&self, path: &Bound<'_, PyAny>, follow_symlinks: bool) -> PyResult<Option<Metadata>> {
+        self.run(path, |fs, path| {
+            let found = if follow_symlinks {
+                fs.metadata(path)
+            } else {
+                fs.symlink_metadata(path)
+            };
+            match found {
+                Ok(metadata) => Ok(Some(metadata)),
+                Err(error) => match error::errno_of(&error) {
+                    Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => Ok(None),
+                    _ => Err(error),
+                },
+            }
+        })
+    }
+
+    /// Returns the exception for `error` of the image.
+    fn failed(&self, error: &io::Error) -> PyErr {
+        let text = error.to_string();
+        error::of_image(error::errno_of(error), text, &self.opening.label())
+    }
+}
+
+fn open(py: Python<'_>, opening: &Opening) -> PyResult<Fs> {
+    Ok(opening.open(py)?.with_umask(UMASK))
+}
+
+fn make_dir(fs: &Fs, path: &Path, mode: u16) -> io::Result<()> {
+    fs.create_dir(path)?;
+    if mode == 0o777 {
+        return Ok(());
+    }
+    fs.set_permissions(path, mode & 0o7777 & !UMASK)
+}
+
+/// Returns the argument of chown(2) as an option.
+fn changed_id(id: i64) -> PyResult<Option<u32>> {
+    match id {
+        -1 => Ok(None),
+        id => Ok(Some(u32::try_from(id)?)),
+    }
+}
+
+fn timestamp(nanoseconds: i128) -> PyResult<SetTime> {
+    let seconds = i64::try_from(nanoseconds.div_euclid(NANOSECONDS));
+    let rest = u32::try_from(nanoseconds.rem_euclid(NANOSECONDS));
+    let (Ok(seconds), Ok(nanoseconds)) = (seconds, rest) else {
+        return Err(PyOverflowError::new_err("the time is out of range"));
+    };
+    Ok(SetTime::To(Timestamp {
+        seconds,
+        nanoseconds,
+    }))
+}

@@ -1,0 +1,272 @@
+"""The methods of `Fs`, and their errors."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import larder
+
+
+def test_image_is_opened_read_only_by_default(sample: Path) -> None:
+    with larder.open(sample) as fs:
+        assert repr(fs) == f"<larder.Fs {str(sample)!r} read-only>"
+        assert fs.image == str(sample)
+        with pytest.raises(OSError, match="read-only") as raised:
+            fs.write_text("/new", "x")
+        assert raised.value.errno == errno.EROFS
+        assert raised.value.filename == "/new"
+    assert fs.closed
+    assert repr(fs).endswith("closed>")
+    with pytest.raises(ValueError, match="closed image"):
+        fs.listdir("/")
+
+
+def test_paths_are_str_bytes_or_path_like(sample: Path) -> None:
+    with larder.open(os.fsencode(sample)) as fs:
+        for path in ["/etc/hostname", "etc/hostname", b"/etc/hostname", Path("/etc/hostname")]:
+            assert fs.read_text(path) == "example\n"
+        with pytest.raises(ValueError, match="null byte"):
+            fs.stat("/a\0b")
+        with pytest.raises(TypeError):
+            fs.stat(3)  # type: ignore[arg-type]
+
+
+def test_name_that_is_not_utf_8_has_surrogates(writable: larder.Fs) -> None:
+    writable.write_bytes(b"/\xff", b"x")
+    names = [name for name in writable.listdir() if name != "lost+found"]
+    assert names == [os.fsdecode(b"\xff")]
+    assert writable.read_bytes("/" + names[0]) == b"x"
+    assert [entry.path for entry in writable.scandir("/") if entry.is_file()] == ["/\udcff"]
+
+
+def test_directories_are_listed(sample: Path) -> None:
+    with larder.open(sample) as fs:
+        assert sorted(fs.listdir("/etc")) == ["app", "dangling", "hostname", "link"]
+        assert len(fs.listdir("/many")) == 300
+        with fs.scandir("/etc") as entries:
+            found = {entry.name: entry for entry in entries}
+        assert found["app"].is_dir() and not found["app"].is_file()
+        assert found["hostname"].is_file() and found["hostname"].path == "/etc/hostname"
+        assert os.fspath(found["hostname"]) == "/etc/hostname"
+        assert found["hostname"].inode() == fs.stat("/etc/hostname").st_ino
+        assert found["hostname"].stat().st_size == 8
+        link = found["link"]
+        assert link.is_symlink() and link.is_file() and not link.is_file(follow_symlinks=False)
+        assert stat.S_ISLNK(link.stat(follow_symlinks=False).st_mode)
+        dangling = found["dangling"]
+        assert dangling.is_symlink() and not dangling.is_file() and not dangling.is_dir()
+        with pytest.raises(FileNotFoundError):
+            dangling.stat()
+        assert repr(dangling) == "<larder.DirEntry '/etc/dangling'>"
+        with fs.scandir("/etc") as entries:
+            pass
+        assert list(entries) == []
+
+
+def test_walk_is_that_of_os(sample: Path, tmp_path: Path) -> None:
+    with larder.open(sample) as fs:
+        fs.copy_out("/etc", tmp_path / "etc")
+
+        def walked(walk, top, **options):
+            return [(root.removeprefix(top), sorted(dirs), sorted(files)) for root, dirs, files in walk(top, **options)]
+
+        for topdown in [True, False]:
+            assert walked(fs.walk, "/etc", topdown=topdown) == walked(os.walk, str(tmp_path / "etc"), topdown=topdown)
+        for _, directories, _ in fs.walk("/etc"):
+            directories.clear()
+        errors: list[OSError] = []
+        assert list(fs.walk("/missing", onerror=errors.append)) == []
+        assert [error.errno for error in errors] == [errno.ENOENT]
+
+
+def test_walk_that_follows_links_ends_in_a_loop(writable: larder.Fs) -> None:
+    writable.makedirs("/a/b")
+    writable.symlink("/a", "/a/b/loop")
+    roots = [root for root, _, _ in writable.walk("/a")]
+    assert roots == ["/a", "/a/b"]
+    errors: list[OSError] = []
+    roots = [root for root, _, _ in writable.walk("/a", followlinks=True, onerror=errors.append)]
+    assert roots == ["/a", "/a/b"]
+    assert [error.filename for error in errors] == ["/a/b/loop"]
+
+
+def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
+    fs = writable
+    fs.mkdir("/dir", 0o700)
+    assert stat.S_IMODE(fs.stat("/dir").st_mode) == 0o700
+    fs.makedirs("/dir/a/b")
+    fs.makedirs("/dir/a/b", exist_ok=True)
+    fs.makedirs("relative/c")
+    with pytest.raises(FileExistsError):
+        fs.makedirs("/dir/a/b")
+    assert fs.write_text("/dir/file", "content") == 7
+    assert fs.write_bytes("/dir/bytes", memoryview(b"abc")) == 3
+    fs.link("/dir/file", "/dir/hard")
+    assert fs.stat("/dir/file").st_nlink == 2
+    fs.symlink("file", "/dir/soft")
+    assert fs.readlink("/dir/soft") == "file" and fs.is_symlink("/dir/soft")
+    assert fs.exists("/dir/soft") and fs.lexists("/dir/soft")
+    fs.rename("/dir/file", "/dir/renamed")
+    assert not fs.exists("/dir/soft") and fs.lexists("/dir/soft")
+    fs.replace("/dir/renamed", "/dir/hard")
+    fs.copy("/dir/hard", "/dir/copy")
+    assert fs.read_text("/dir/copy") == "content"
+    fs.truncate("/dir/copy", 3)
+    assert fs.read_bytes("/dir/copy") == b"con"
+    fs.unlink("/dir/copy")
+    fs.remove("/dir/soft")
+    fs.rmdir("/relative/c")
+    fs.rmtree("/dir")
+    assert sorted(fs.listdir("/")) == ["lost+found", "relative"]
+
+
+def test_attributes_are_changed(writable: larder.Fs) -> None:
+    fs = writable
+    fs.write_bytes("/file", b"x" * 5000)
+    fs.chown("/file", 12, -1)
+    fs.chown("/file", -1, 34)
+    fs.chmod("/file", 0o4755)
+    fs.utime("/file", (1.5, 2))
+    found = fs.stat("/file")
+    assert isinstance(found, os.stat_result)
+    assert found.st_mode == stat.S_IFREG | 0o4755
+    assert (found.st_uid, found.st_gid, found.st_size, found.st_nlink) == (12, 34, 5000, 1)
+    assert (found.st_atime_ns, found.st_mtime, found[8]) == (1_500_000_000, 2.0, 2)
+    assert (found.st_blksize, found.st_blocks) == (4096, 16)
+    fs.utime("/file", ns=(-1, 2**31 * 10**9))
+    assert fs.stat("/file").st_atime_ns == -1
+    assert fs.stat("/file").st_mtime_ns == 2**31 * 10**9
+    fs.utime("/file")
+    assert fs.stat("/file").st_mtime > 1e9
+    with pytest.raises(ValueError, match="not both"):
+        fs.utime("/file", (1, 1), ns=(1, 1))
+    with pytest.raises(OverflowError):
+        fs.utime("/file", ns=(2**100, 0))
+    fs.setxattr("/file", "user.tag", b"value")
+    assert fs.listxattr("/file") == ["user.tag"]
+    assert fs.getxattr("/file", b"user.tag") == b"value"
+    fs.removexattr("/file", "user.tag")
+    with pytest.raises(OSError) as raised:
+        fs.getxattr("/file", "user.tag")
+    assert raised.value.errno == errno.ENODATA
+    free = fs.statvfs()
+    assert isinstance(free, os.statvfs_result)
+    assert free.f_bsize == 4096 and 0 < free.f_bavail <= free.f_bfree < free.f_blocks
+
+
+def test_errors_are_those_of_os(writable: larder.Fs, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+
+    def prepare(make_dir, write, symlink) -> None:
+        make_dir("dir")
+        make_dir("dir/sub")
+        write("file")
+        symlink("loop", "loop")
+
+    prepare(
+        lambda path: (host / path).mkdir(),
+        lambda path: (host / path).write_bytes(b"x"),
+        lambda target, path: (host / path).symlink_to(target),
+    )
+    prepare(writable.mkdir, lambda path: writable.write_bytes(path, b"x"), writable.symlink)
+
+    long = "n" * 256
+    cases = [
+        ("stat", "missing"),
+        ("stat", "file/below"),
+        ("stat", "loop"),
+        ("stat", long),
+        ("listdir", "file"),
+        ("mkdir", "dir"),
+        ("mkdir", "missing/dir"),
+        ("remove", "dir"),
+        ("rmdir", "dir"),
+        ("rmdir", "file"),
+        ("readlink", "file"),
+        ("rename", "missing", "new"),
+        ("rename", "dir", "dir/sub/new"),
+        ("link", "file", "dir"),
+        ("link", "dir", "new"),
+        ("symlink", "x", "file"),
+        ("getxattr", "missing", "user.x"),
+        ("chmod", "missing", 0o600),
+        ("truncate", "dir", 0),
+    ]
+    for name, *args in cases:
+        paths = 2 if name in ("rename", "link") else 1
+        on_host = [str(host / arg) if index < paths else arg for index, arg in enumerate(args)]
+        if name == "symlink":
+            on_host = [args[0], str(host / args[1])]
+        with pytest.raises(OSError) as expected:
+            getattr(os, name)(*on_host)
+        with pytest.raises(OSError) as raised:
+            getattr(writable, name)(*args)
+        case = (name, *args)
+        assert (case, raised.value.errno) == (case, expected.value.errno)
+        assert (case, type(raised.value)) == (case, type(expected.value))
+        assert raised.value.filename == args[0]
+        assert raised.value.filename2 == (args[1] if expected.value.filename2 else None)
+        if raised.value.errno not in (errno.EINVAL, errno.EPERM):
+            assert raised.value.strerror == expected.value.strerror
+
+
+def test_existence_is_false_and_damage_is_an_error(image: Path) -> None:
+    with larder.open(image, read_write=True) as fs:
+        fs.symlink("loop", "/loop")
+        for path in ["/missing", "/loop", "/lost+found/x/y", "/" + "n" * 300]:
+            assert not fs.exists(path) and not fs.is_file(path) and not fs.is_dir(path)
+        fs.write_bytes("/file", b"x")
+        ino = fs.stat("/file").st_ino
+    # The mode of the inode becomes invalid.
+    import subprocess
+
+    subprocess.run(["debugfs", "-w", "-R", f"set_inode_field <{ino}> mode 0", str(image)], check=True)
+    with larder.open(image) as fs:
+        with pytest.raises(OSError) as raised:
+            fs.exists("/file")
+        assert raised.value.errno == errno.EUCLEAN
+        assert str(ino) in str(raised.value)
+
+
+def test_trees_are_copied_in_and_out(writable: larder.Fs, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_bytes(b"content")
+    (tree / "link").symlink_to("sub/file")
+    writable.copy_in(tree, "/tree")
+    assert writable.read_bytes("/tree/link") == b"content"
+    writable.copy_out("/tree", tmp_path / "out")
+    assert (tmp_path / "out" / "sub" / "file").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError) as raised:
+        writable.copy_in(tmp_path / "missing", "/x")
+    assert raised.value.filename == tmp_path / "missing" and raised.value.filename2 == "/x"
+
+
+def test_changes_are_written_by_close_and_by_exit(image: Path) -> None:
+    fs = larder.open(image, read_write=True)
+    file = fs.open("/buffered", "w")
+    file.write("content")
+    fs.sync()
+    fs.close()
+    assert file.closed
+    fs.close()
+    with larder.open(image) as again:
+        assert again.read_text("/buffered") == "content"
+    with pytest.raises(RuntimeError, match="stop"):
+        with larder.open(image, read_write=True) as fs:
+            fs.write_text("/before", "kept")
+            raise RuntimeError("stop")
+    with larder.open(image) as again:
+        assert again.read_text("/before") == "kept"
+
+
+def test_statistics_are_those_of_the_command(sample: Path) -> None:
+    with larder.open(sample) as fs:
+        fs.read_bytes("/big")
+        before = fs.stats()["page"]["hits"]
+        fs.read_bytes("/big")
+        assert fs.stats()["page"]["hits"] > before

@@ -1,0 +1,282 @@
+"""The file system for fsspec: its abstract tests, chained URLs, and programs that use it."""
+
+import os
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from conftest import fsck, make_image
+from fsspec.tests import abstract
+
+import larder
+from larder.fsspec import Ext4FileSystem
+
+URL = "ext4://etc/hostname"
+
+
+class Ext4Fixtures(abstract.AbstractFixtures):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fs(cls, tmp_path_factory: pytest.TempPathFactory):
+        path = make_image(tmp_path_factory.mktemp("abstract") / "disk.img")
+        fs = fsspec.filesystem("ext4", image=str(path), read_write=True, auto_mkdir=True)
+        yield fs
+        fs.close()
+        fsck(path)
+
+    @pytest.fixture
+    def fs_path(self, fs: Ext4FileSystem):
+        fs.mkdir("/test")
+        yield "/test"
+        fs.rm("/test", recursive=True)
+
+    @pytest.fixture
+    def fs_join(self):
+        return lambda *parts: "/".join(parts)
+
+
+class TestCopy(abstract.AbstractCopyTests, Ext4Fixtures):
+    pass
+
+
+class TestGet(abstract.AbstractGetTests, Ext4Fixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, Ext4Fixtures):
+    pass
+
+
+class TestOpen(abstract.AbstractOpenTests, Ext4Fixtures):
+    pass
+
+
+class TestPipe(abstract.AbstractPipeTests, Ext4Fixtures):
+    pass
+
+
+@pytest.fixture
+def writable_fs(image: Path):
+    fs = fsspec.filesystem("ext4", image=str(image), read_write=True)
+    yield fs
+    fs.close()
+    fsck(image)
+
+
+def test_protocol_is_registered() -> None:
+    assert fsspec.get_filesystem_class("ext4") is Ext4FileSystem
+    with pytest.raises(ValueError, match="storage option image"):
+        fsspec.filesystem("ext4")
+
+
+def test_image_is_a_storage_option_or_part_of_a_chained_url(sample: Path, monkeypatch) -> None:
+    monkeypatch.chdir(sample.parent)
+    for url, options in [
+        (URL, {"image": str(sample)}),
+        (URL, {"image": sample, "cache_size": 32 << 20}),
+        (URL, {"fo": str(sample)}),
+        (f"{URL}::{sample}", {}),
+        (f"{URL}::file://{sample}", {}),
+        (f"{URL}::{sample.name}", {}),
+        (f"ext4:///etc/link::{sample}", {"ext4": {"noload": True}}),
+    ]:
+        with fsspec.open(url, **options) as file:
+            assert (url, file.read()) == (url, b"example\n")
+        with fsspec.open(url, "rt", **options) as file:
+            assert file.readline() == "example\n"
+
+
+def test_image_of_a_file_system_without_local_files_needs_a_copy(sample: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/disk.img", sample.read_bytes())
+    with pytest.raises(ValueError, match="simplecache"):
+        fsspec.open(f"{URL}::memory://disk.img").open()
+    with fsspec.open(f"{URL}::simplecache::memory://disk.img") as file:
+        assert file.read() == b"example\n"
+    memory.rm("/disk.img")
+
+
+def test_image_at_a_url_is_read(server: str, sample: Path) -> None:
+    for url, options in [
+        (f"{URL}::{server}/sample.img", {}),
+        (URL, {"image": f"{server}/sample.img"}),
+        (f"{URL}::simplecache::{server}/sample.img", {}),
+    ]:
+        with fsspec.open(url, **options) as file:
+            assert (url, file.read()) == (url, b"example\n")
+
+
+def test_image_in_an_object_store_is_read_with_the_options_of_s3fs(server: str, sample: Path) -> None:
+    bucket = sample.parent / "bucket"
+    bucket.mkdir(exist_ok=True)
+    (bucket / "chained.img").write_bytes(sample.read_bytes())
+    for s3 in [{"anon": True, "endpoint_url": server}, {"anon": True, "client_kwargs": {"endpoint_url": server}}]:
+        with fsspec.open(f"{URL}::s3://bucket/chained.img", s3=s3) as file:
+            assert file.read() == b"example\n"
+    with pytest.raises(ValueError, match="does not have: key, secret"):
+        fsspec.open(f"{URL}::s3://bucket/chained.img", s3={"key": "k", "secret": "s"}).open()
+
+
+def test_instances_share_the_open_image(sample: Path) -> None:
+    fs = fsspec.filesystem("ext4", image=str(sample))
+    assert fsspec.filesystem("ext4", image=str(sample)) is fs
+    others: list[Ext4FileSystem] = []
+    thread = threading.Thread(target=lambda: others.append(fsspec.filesystem("ext4", image=str(sample))))
+    thread.start()
+    thread.join()
+    # fsspec has an instance for each thread.
+    assert others[0] is not fs and others[0].image is fs.image
+    assert pickle.loads(pickle.dumps(fs)) is fs
+    assert fs.fsid == f"ext4-{sample}"
+    with fs.open("/big") as file:
+        file.seek(5)
+        assert pickle.loads(pickle.dumps(file)).read(1) == b"\5"
+    fs.close()
+    assert fsspec.filesystem("ext4", image=str(sample)).exists("/etc")
+
+
+def test_attributes_are_those_of_the_local_file_system(writable_fs: Ext4FileSystem, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "dir").mkdir(parents=True)
+    (host / "file").write_bytes(b"content")
+    (host / "link").symlink_to("file")
+    (host / "dangling").symlink_to("missing")
+    writable_fs.image.copy_in(host, "/host")
+    local = fsspec.filesystem("file")
+
+    def info(fs: Any, root: str, name: str) -> dict[str, Any]:
+        info = dict(fs.info(f"{root}/{name}"))
+        info["name"] = info["name"].removeprefix(root)
+        # The size of a directory is that of its blocks.
+        for key in ["ino", "created", *(["size"] if name == "dir" else [])]:
+            del info[key]
+        if "destination" in info:
+            info["destination"] = os.fsdecode(info["destination"])
+        return info
+
+    for name in ["dir", "file", "link"]:
+        assert info(writable_fs, "/host", name) == info(local, str(host), name)
+    dangling = writable_fs.info("/host/dangling")
+    assert (dangling["type"], dangling["islink"], dangling["destination"]) == ("link", True, "missing")
+    listed = writable_fs.ls("/host")
+    assert sorted(one["name"].rpartition("/")[2] for one in listed) == ["dangling", "dir", "file", "link"]
+    assert all(one == writable_fs.info(one["name"]) for one in listed)
+    assert writable_fs.created("/host/file").tzinfo is not None
+    assert writable_fs.modified("/host/file") == local.modified(str(host / "file"))
+    assert writable_fs.islink("/host/link") and writable_fs.lexists("/host/dangling")
+    assert writable_fs.ls("/host/file", detail=False) == ["/host/file"]
+    with pytest.raises(FileNotFoundError):
+        writable_fs.info("/missing")
+
+
+def test_files_are_changed(writable_fs: Ext4FileSystem) -> None:
+    fs = writable_fs
+    fs.mkdir("/a/b/c")
+    with pytest.raises(FileExistsError):
+        fs.mkdir("/a")
+    with pytest.raises(FileNotFoundError):
+        fs.mkdir("/x/y", create_parents=False)
+    with pytest.raises(FileExistsError):
+        fs.makedirs("/a")
+    fs.pipe({"/a/one": b"1", "ext4://a/two": b"22"})
+    assert fs.cat(["/a/one", "/a/two"]) == {"/a/one": b"1", "/a/two": b"22"}
+    assert fs.cat_file("/a/two", start=1) == b"2"
+    assert fs.glob("ext4://a/t*") == ["/a/two"] and fs.find("/a") == ["/a/one", "/a/two"]
+    with pytest.raises(FileNotFoundError):
+        fs.mv("/a/one", "/new/moved")
+    fs.mv("/a/one", "/a/moved")
+    fs.cp_file("/a/moved", "/a/copy")
+    fs.touch("/a/copy", truncate=False)
+    assert fs.cat("/a/copy") == b"1"
+    fs.touch("/a/copy")
+    assert fs.size("/a/copy") == 0
+    fs.chmod("/a/copy", 0o600)
+    fs.link("/a/moved", "/a/hard")
+    fs.symlink("moved", "/a/soft")
+    assert fs.cat("/a/soft") == fs.cat("/a/hard") == b"1"
+    fs.rm_file("/a/soft")
+    fs.rmdir("/a/b/c")
+    with pytest.raises(ValueError, match="recursive"):
+        fs.rm("/a")
+    fs.rm("/a", recursive=True)
+    assert not fs.exists("/a")
+    with pytest.raises(NotImplementedError), fs.transaction:
+        fs.open("/file", "wb")
+
+
+def table() -> Any:
+    import pyarrow
+
+    return pyarrow.table({"number": range(1000), "name": [f"row {number}" for number in range(1000)]})
+
+
+@pytest.fixture
+def tables(tmp_path: Path):
+    """The path of an image with tables, which pyarrow and pandas have written to it."""
+    import pandas
+    import pyarrow.parquet
+
+    image = make_image(tmp_path / "tables.img")
+    fs = fsspec.filesystem("ext4", image=str(image), read_write=True)
+    fs.mkdir("/data")
+    pyarrow.parquet.write_table(table(), "/data/first.parquet", filesystem=fs)
+    options = {"image": str(image), "read_write": True}
+    table().to_pandas().to_csv("ext4://data/table.csv", index=False, storage_options=options)
+    table().to_pandas().to_parquet("ext4://data/second.parquet", storage_options=options)
+    fs.close()
+    fsck(image)
+    assert pandas.read_csv(f"ext4://data/table.csv::{image}").shape == (1000, 2)
+    return image
+
+
+def test_pandas_reads_tables(tables: Path) -> None:
+    import pandas
+
+    expected = table().to_pandas()
+    options = {"image": str(tables)}
+    assert pandas.read_csv("ext4://data/table.csv", storage_options=options).equals(expected)
+    assert pandas.read_parquet("ext4:///data/first.parquet", storage_options=options).equals(expected)
+    assert pandas.read_parquet(f"ext4://data/second.parquet::file://{tables}").equals(expected)
+
+
+def test_pyarrow_reads_tables(tables: Path) -> None:
+    import pyarrow.dataset
+    import pyarrow.parquet
+
+    fs = fsspec.filesystem("ext4", image=str(tables))
+    assert pyarrow.parquet.read_table("/data/first.parquet", filesystem=fs).equals(table())
+    dataset = pyarrow.dataset.dataset("/data", filesystem=fs, format="parquet", exclude_invalid_files=True)
+    assert dataset.count_rows() == 2000
+    # A file of larder is a file of Python, without fsspec.
+    with larder.open(tables) as image, image.open("/data/first.parquet", "rb") as file:
+        assert pyarrow.parquet.read_table(file).equals(table())
+
+
+def test_duckdb_reads_tables(tables: Path) -> None:
+    import duckdb
+
+    fs = fsspec.filesystem("ext4", image=str(tables))
+    with duckdb.connect() as connection:
+        connection.register_filesystem(fs)
+        total = "select count(*), sum(number) from"
+        assert connection.sql(f"{total} 'ext4://data/first.parquet'").fetchall() == [(1000, 499500)]
+        assert connection.sql(f"{total} read_csv('ext4://data/table.csv')").fetchall() == [(1000, 499500)]
+        assert connection.sql(f"{total} 'ext4://data/*.parquet'").fetchall() == [(2000, 999000)]
+
+
+def test_dask_reads_tables(tables: Path) -> None:
+    import dask.dataframe
+
+    frame = dask.dataframe.read_csv("ext4://data/table.csv", storage_options={"image": str(tables)})
+    assert frame.number.sum().compute() == 499500
+
+
+def test_tables_of_an_image_at_a_url_are_read(server: str, tables: Path, sample: Path) -> None:
+    import pandas
+
+    (sample.parent / "tables.img").write_bytes(tables.read_bytes())
+    url = f"ext4://data/first.parquet::{server}/tables.img"
+    assert pandas.read_parquet(url).equals(table().to_pandas())
