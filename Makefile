@@ -6,10 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CARGO ?= cargo
-PREFIX ?= /usr/local
-DESTDIR ?=
 LARDER := target/release/larder
-PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 
 # Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
@@ -22,16 +19,19 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs uninstall record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the commands larder, larder-lab and larder-remote into target/release
+build: ## Build the commands larder, larder-lab and larder-remote into target/release, man pages and completions into target/share
 	@# One at a time: together, larder would link the features that larder-lab needs.
 	$(CARGO) build --release --locked -p larder-cli
 	$(CARGO) build --release --locked -p larder-lab-cli
 	$(CARGO) build --release --locked -p larder-remote-cli
+	rm -rf target/share
+	$(CARGO) run --release --locked -p xtask -- man target/share/man/man1
+	$(CARGO) run --release --locked -p xtask -- completions target/share
 
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
 	LARDER=$(LARDER) scripts/demo
@@ -145,15 +145,21 @@ msrv: ## Check all crates with the oldest Rust that they support (rustup)
 	rustup toolchain install --profile minimal $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --locked --workspace --all-targets
 
-install: build ## Install the commands, mount.larder, man pages and completions (PREFIX, DESTDIR)
-	install -Dm755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
-	install -d $(DESTDIR)/sbin
-	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
-	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
-	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
+# What `make install` and `make uninstall` take from the command line or the environment. mount(8) finds mount.larder
+# only in /sbin. Another PREFIX than /usr and /usr/local, such as ~/.local, also contains mount.larder.
+PREFIX ?= /usr/local
+SBINDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/sbin,$(PREFIX)/sbin)
+DESTDIR ?=
+INSTALL := PREFIX="$(PREFIX)" SBINDIR="$(SBINDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
-install-fuse2fs: install ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
-	ln -sf larder $(DESTDIR)$(PREFIX)/bin/fuse2fs
+install: ## Install what `make build` has made: stripped commands, mount.larder, man pages, completions (PREFIX, SBINDIR, DESTDIR)
+	@$(INSTALL)
+
+install-fuse2fs: ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
+	@$(INSTALL) --fuse2fs
+
+uninstall: ## Remove what was installed (with the same PREFIX and DESTDIR)
+	@$(INSTALL) --uninstall
 
 record-readahead: deps ## Record the readahead of this machine's kernel again (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
