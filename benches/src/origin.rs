@@ -76,7 +76,7 @@ impl Origin {
 /// Reads the newest results of one kind in `folder`, and returns them with the path of their file.
 /// `part` is the end of the file's name before `.json`: empty for `make bench`, or for example `-xattr`.
 pub fn newest<R: DeserializeOwned>(folder: &Path, part: &str) -> Result<(PathBuf, R)> {
-    let kinds = ["-readahead", "-remote", "-tables", "-xattr"];
+    let kinds = ["-newcomer", "-readahead", "-remote", "-tables", "-xattr"];
     let is_of_kind = |name: &str| match part {
         "" => !kinds.iter().any(|kind| name.ends_with(kind)),
         part => name.ends_with(part),
