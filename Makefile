@@ -178,24 +178,26 @@ CARGO_CYCLONEDX := target/tools/bin/cargo-cyclonedx
 $(CARGO_CYCLONEDX):
 	$(CARGO) install --locked --debug --root target/tools cargo-cyclonedx@^0.5
 
-sbom: $(CARGO_CYCLONEDX) ## List the crates in each program in target/sbom (CycloneDX)
+sbom: $(CARGO_CYCLONEDX) ## List the crates in each program, and their licences, in target/sbom (CycloneDX)
 	packaging/sbom
 
 # The Python package, if there is a target that builds its wheel.
 PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
+BUILD_DEB := packaging/build-deb $(if $(PYTHON),$$(ls target/wheels/*.whl))
 deb: build sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
 	@scripts/install-packages debhelper unzip
-	packaging/build-deb $(if $(PYTHON),$$(ls target/wheels/*.whl))
+	$(BUILD_DEB)
 
 STATIC_TARGET := x86_64-unknown-linux-musl
 static: ## Build static programs into target/static (rustup)
 	rustup target add $(STATIC_TARGET)
-	@scripts/install-packages binutils ca-certificates musl-tools
+	@scripts/install-packages binutils ca-certificates musl-tools python3
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-lab-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-remote-cli
 	install -Dm755 -s -t target/static $(addprefix target/$(STATIC_TARGET)/release/,larder larder-lab larder-remote)
 	install -m644 -t target/static /etc/ssl/certs/ca-certificates.crt
+	CARGO=$(CARGO) packaging/third-party $(STATIC_TARGET) larder-cli larder-lab-cli larder-remote-cli >target/static/third-party-licences
 
 AARCH64_TARGET := aarch64-unknown-linux-gnu
 aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
@@ -207,12 +209,17 @@ aarch64: ## Build the commands for aarch64, and run larder in an emulator (rustu
 	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-remote-cli
 	packaging/test-emulated target/$(AARCH64_TARGET)/release
 
-PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3
-package-test: deb static ## Test make install, the Debian packages and the static programs in clean directories (as root)
+PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 buildah
+package-test: deb static ## Test make install, the Debian packages, the static programs and the container image (as root)
 	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)
 	packaging/test-install
+	@# The packages are reproducible.
+	sha256sum target/deb/*.deb >target/deb-sums
+	(umask 077; TZ=Asia/Tokyo $(BUILD_DEB))
+	sha256sum --check --quiet target/deb-sums
 	packaging/test-packages
 	packaging/test-static
+	packaging/test-image
 
 newcomer: deb static ## Time from the installation to the first file read, as root; keeps the raw results
 	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)

@@ -325,7 +325,12 @@ pub(super) fn set_idle_policy(thread: Pid, is_idle: bool) -> Result<(), Errno> {
     let thread = thread.as_raw_nonzero().get();
     // SAFETY: the call reads `priority` and changes no memory.
     let result = unsafe {
-        libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority)
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            thread,
+            policy,
+            &raw const priority,
+        )
     };
     if result == 0 {
         Ok(())
