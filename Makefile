@@ -183,7 +183,7 @@ sbom: $(CARGO_CYCLONEDX) ## List the crates in each program, and their licences,
 
 # The Python package, if there is a target that builds its wheel.
 PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
-BUILD_DEB := packaging/build-deb $(if $(PYTHON),$$(ls target/wheels/*.whl))
+BUILD_DEB := packaging/build-deb $(if $(PYTHON),"$$(ls -t target/wheels/*.whl | head -1)")
 deb: build sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
 	@scripts/install-packages debhelper unzip
 	$(BUILD_DEB)
