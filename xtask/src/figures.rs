@@ -230,7 +230,7 @@ fn newcomer(run: &Newcomer) -> String {
         let mut sorted = milliseconds.clone();
         sorted.sort_unstable();
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-        let _ = writeln!(text, "| {from} | {:.1} s |", f64::from(median) / 1000.0);
+        let _ = writeln!(text, "| {from} | {:.2} s |", f64::from(median) / 1000.0);
     }
     let runs = run.samples.first().map_or(0, |one| one.milliseconds.len());
     let origin = &run.origin;
@@ -346,7 +346,7 @@ mod tests {
             "processors": 2, "samples": [{"from": "`dpkg -i`", "milliseconds": [1300, 900, 1100]}]}"#;
         assert_eq!(
             newcomer(&serde_json::from_str(json).unwrap()),
-            "| from | to the first file read |\n|---|---|\n| `dpkg -i` | 1.1 s |\n\n\
+            "| from | to the first file read |\n|---|---|\n| `dpkg -i` | 1.10 s |\n\n\
              `make newcomer`: medians of 3 runs on 2 processors (P), Linux 6.18, 2026-11-29, commit abc. "
         );
     }
