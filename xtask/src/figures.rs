@@ -16,12 +16,14 @@
 //! | `hash-tables` | `make bench-tables` | all cases and the targets |
 //! | `readahead` | `make bench-readahead` | the whole report |
 //! | `readahead-targets` | `make bench-readahead` | the targets |
+//! | `newcomer` | `make newcomer` | the times from the installation to the first file read |
 //! | `python` | `make bench-python` | the table |
 //! | `missed` | the first four | every target that is missed |
 //! | `findings DOCUMENT` | `make reproduce` | the findings of a document with their verdicts |
 
 use anyhow::{Context, Result, bail, ensure};
 use larder_benches::measure::Measure;
+use larder_benches::origin::Origin;
 use larder_benches::verdict;
 use larder_benches::{hash_table, origin, python, readahead, report, results, xattr};
 use serde::Deserialize;
@@ -170,6 +172,10 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
             let (table, origin) = (python::report::table(&run), python::report::origin(&run));
             Ok(format!("{table}\n`make bench-python`: {origin} {raw}"))
         }
+        "newcomer" => {
+            let (raw, run) = source.read::<Newcomer>("-newcomer")?;
+            Ok(format!("{}{raw}", newcomer(&run)))
+        }
         "missed" => missed(&source),
         "findings" => {
             let document = names
@@ -217,6 +223,39 @@ impl Source<'_> {
 fn measure(name: &str) -> Result<Measure> {
     let found = Measure::ALL.into_iter().find(|one| one.name() == name);
     found.with_context(|| format!("unknown measure '{name}'"))
+}
+
+/// The results of `make newcomer`.
+#[derive(Deserialize)]
+struct Newcomer {
+    #[serde(flatten)]
+    origin: Origin,
+    samples: Vec<Installation>,
+}
+
+/// The times from one way of installation to the first file read.
+#[derive(Deserialize)]
+struct Installation {
+    from: String,
+    milliseconds: Vec<u32>,
+}
+
+/// Returns a table of the median times, and their origin.
+fn newcomer(run: &Newcomer) -> String {
+    let mut text = "| from | to the first file read |\n|---|---|\n".to_owned();
+    for Installation { from, milliseconds } in &run.samples {
+        let mut sorted = milliseconds.clone();
+        sorted.sort_unstable();
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        let _ = writeln!(text, "| {from} | {:.2} s |", f64::from(median) / 1000.0);
+    }
+    let runs = run.samples.first().map_or(0, |one| one.milliseconds.len());
+    let origin = &run.origin;
+    let _ = write!(
+        text,
+        "\n`make newcomer`: medians of {runs} runs on {origin}. "
+    );
+    text
 }
 
 /// The findings of a reproduced document.
@@ -318,6 +357,17 @@ mod tests {
                 "| a is faster | does not hold (simulated) | holds |",
                 "| b is not slower | holds | holds (not worse) |"
             ]
+        );
+    }
+
+    #[test]
+    fn newcomers_times_are_listed_by_their_medians() {
+        let json = r#"{"date": "2026-11-29T01:02:03Z", "commit": "abc", "kernel": "6.18", "processor": "P",
+            "processors": 2, "samples": [{"from": "`dpkg -i`", "milliseconds": [1300, 900, 1100]}]}"#;
+        assert_eq!(
+            newcomer(&serde_json::from_str(json).unwrap()),
+            "| from | to the first file read |\n|---|---|\n| `dpkg -i` | 1.10 s |\n\n\
+             `make newcomer`: medians of 3 runs on 2 processors (P), Linux 6.18, 2026-11-29, commit abc. "
         );
     }
 

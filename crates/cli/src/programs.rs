@@ -4,15 +4,17 @@ use larder_console::{Failure, Result};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Replaces this process by `program`, which is searched for in the directory of this program, and then in PATH. The
 /// first of `args` is the name by which the program is called. If the program is not found, the error message begins
 /// with `purpose`, which says what needs the program.
 pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Result<ExitCode> {
-    let beside = std::env::current_exe()?.with_file_name(program);
-    for path in [beside.as_os_str(), program.as_ref()] {
-        let mut command = Command::new(path);
+    // Without /proc, the path of this program is unknown.
+    let beside = std::env::current_exe().map(|path| path.with_file_name(program));
+    for path in beside.into_iter().chain([PathBuf::from(program)]) {
+        let mut command = Command::new(&path);
         if let Some((name, args)) = args.split_first() {
             command.arg0(name).args(args);
         }

@@ -122,6 +122,23 @@ fn certificate_must_be_of_a_trusted_authority_and_for_the_host() {
 }
 
 #[test]
+fn machine_without_certificates_trusts_no_server_with_tls_and_reads_from_others() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let (tls, _) = tls_server(&fixture);
+    let absent = fixture.path("absent");
+    let env = [("SSL_CERT_FILE", absent.to_str().unwrap())];
+    assert_reads(&mut cat(&fixture.url(), &env));
+    let port = tls.address().port();
+    let url = format!("https://localhost:{port}/disk.img?token={SECRET}");
+    let output = output(&mut cat(&url, &env));
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(messages.contains("invalid peer certificate"), "{messages}");
+}
+
+#[test]
 fn redirect_from_https_to_http_is_refused_at_once() {
     let Some(fixture) = Fixture::new() else {
         return;

@@ -71,41 +71,47 @@ impl HttpConnector for Connector {
         let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
         let allows_http = allows_http.as_deref() == Some("true");
         let follows_to_other_hosts = self.follows_to_other_hosts;
-        let redirects = Policy::custom(move |attempt| {
-            let previous = attempt.previous();
-            let is_same_host = previous
-                .last()
-                .is_some_and(|url| url.host_str() == attempt.url().host_str());
-            let scheme = attempt.url().scheme();
-            let is_allowed = scheme == "https" || allows_http && scheme == "http";
-            if previous.len() <= MAX_REDIRECTS
-                && is_allowed
-                && (is_same_host || follows_to_other_hosts)
-            {
-                attempt.follow()
-            } else {
-                attempt.stop()
-            }
-        });
-        let client = reqwest::Client::builder()
-            .referer(false)
-            .redirect(redirects)
-            .https_only(!allows_http)
-            .user_agent(USER_AGENT)
-            .default_headers(self.headers.clone())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(match self.completion {
-                Some(_) => UPLOAD_TIMEOUT,
-                None => STALL_TIMEOUT,
+        let redirects = || {
+            Policy::custom(move |attempt| {
+                let previous = attempt.previous();
+                let is_same_host = previous
+                    .last()
+                    .is_some_and(|url| url.host_str() == attempt.url().host_str());
+                let scheme = attempt.url().scheme();
+                let is_allowed = scheme == "https" || allows_http && scheme == "http";
+                if previous.len() <= MAX_REDIRECTS
+                    && is_allowed
+                    && (is_same_host || follows_to_other_hosts)
+                {
+                    attempt.follow()
+                } else {
+                    attempt.stop()
+                }
             })
-            .http1_only();
-        let client = if self.uses_proxies {
-            client
-        } else {
-            client.no_proxy()
         };
-        let client = client
+        let client = || {
+            let client = reqwest::Client::builder()
+                .referer(false)
+                .redirect(redirects())
+                .https_only(!allows_http)
+                .user_agent(USER_AGENT)
+                .default_headers(self.headers.clone())
+                .connect_timeout(CONNECT_TIMEOUT)
+                .read_timeout(match self.completion {
+                    Some(_) => UPLOAD_TIMEOUT,
+                    None => STALL_TIMEOUT,
+                })
+                .http1_only();
+            if self.uses_proxies {
+                client
+            } else {
+                client.no_proxy()
+            }
+        };
+        // If this machine has no certificates of authorities, no server with TLS is trusted, but others can be used.
+        let client = client()
             .build()
+            .or_else(|_| client().tls_certs_only([]).build())
             .map_err(|error| object_store::Error::Generic {
                 store: "HTTP",
                 source: Box::new(error),

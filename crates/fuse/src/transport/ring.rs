@@ -320,10 +320,17 @@ pub(super) fn set_idle_policy(thread: Pid, is_idle: bool) -> Result<(), Errno> {
     } else {
         libc::SCHED_OTHER
     };
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the call reads `parameters` and changes no memory.
+    // The kernel's `struct sched_param`. The C library musl has another one, and no sched_setscheduler(2).
+    let priority: libc::c_int = 0;
+    let thread = thread.as_raw_nonzero().get();
+    // SAFETY: the call reads `priority` and changes no memory.
     let result = unsafe {
-        libc::sched_setscheduler(thread.as_raw_nonzero().get(), policy, &raw const parameters)
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            thread,
+            policy,
+            &raw const priority,
+        )
     };
     if result == 0 {
         Ok(())

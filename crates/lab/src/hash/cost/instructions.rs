@@ -1,6 +1,8 @@
-//! Sizes of functions in bytes of instructions, from the symbols of the running program.
+//! Sizes of functions in bytes of instructions, from the unwind information of the running program, which strip(1)
+//! keeps.
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
+use object::{Object, ObjectSection, ObjectSegment, ReadCache};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::Range;
@@ -11,7 +13,7 @@ const PROGRAM: &str = "/proc/self/exe";
 /// The memory mappings of the process.
 const MAPPINGS: &str = "/proc/self/maps";
 
-/// The sizes of this program's functions; empty if the executable file has no symbols.
+/// The sizes of this program's functions; empty if the executable file has no unwind information.
 #[derive(Debug, Default)]
 pub(super) struct Instructions {
     /// Sizes of functions, in bytes, by their offsets in the executable file.
@@ -51,16 +53,23 @@ fn sizes() -> Option<HashMap<u64, u64>> {
         (segment.address()..end, segment.file_range().0)
     });
     let segments: Vec<(Range<u64>, u64)> = segments.collect();
-    let functions = file
-        .symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
-    let sizes = functions.filter_map(|symbol| {
-        let address = symbol.address();
+    let section = file.section_by_name(".eh_frame")?;
+    let frames = EhFrame::new(section.data().ok()?, NativeEndian);
+    let bases = BaseAddresses::default().set_eh_frame(section.address());
+    let mut entries = frames.entries(&bases);
+    let mut sizes = HashMap::new();
+    while let Some(entry) = entries.next().ok()? {
+        let CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let function = partial.parse(EhFrame::cie_from_offset).ok()?;
+        let address = function.initial_address();
         let mut segments = segments.iter();
-        let (segment, place) = segments.find(|(segment, _)| segment.contains(&address))?;
-        Some((address - segment.start + place, symbol.size()))
-    });
-    Some(sizes.collect())
+        if let Some((segment, place)) = segments.find(|(segment, _)| segment.contains(&address)) {
+            sizes.insert(address - segment.start + place, function.len());
+        }
+    }
+    Some(sizes)
 }
 
 /// Parses a line of [`MAPPINGS`]: `start-end permissions offset ...`, with hexadecimal numbers. Returns the

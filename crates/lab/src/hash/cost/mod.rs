@@ -46,7 +46,7 @@ pub struct Cost {
     /// Cost when called.
     pub stand_alone: Cycles,
     /// Size of the instructions of the called function in bytes, without the functions that it calls. `None`
-    /// if the executable file has no symbols.
+    /// if the executable file has no unwind information.
     pub instruction_bytes: Option<u64>,
 }
 
@@ -208,7 +208,7 @@ mod tests {
                 let right = figures.iter().all(|one| one.is_finite() && *one >= 0.0);
                 assert!(right, "{cost:?}");
             }
-            // The test's executable has symbols, and a multiplication takes at least three bytes.
+            // The test's executable has unwind information, and a multiplication takes at least three bytes.
             assert!(
                 cost.instruction_bytes.is_some_and(|bytes| bytes > 3),
                 "{cost:?}"

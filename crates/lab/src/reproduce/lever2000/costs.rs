@@ -33,7 +33,7 @@ pub struct FunctionCost {
     pub inlined: CycleFigures,
     /// Cost when called.
     pub stand_alone: CycleFigures,
-    /// Bytes of instructions of the called function; `None` if the executable has no symbols.
+    /// Bytes of instructions of the called function; `None` if it is unknown.
     pub instruction_bytes: Option<u64>,
 }
 
