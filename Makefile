@@ -15,6 +15,8 @@ PROGRAMS := $(LARDER) target/release/larder-lab target/release/larder-remote
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
+# Programs that check the man pages, and the shells that complete command lines.
+MANUAL_PACKAGES := mandoc zsh fish
 BENCH_PACKAGES := $(TEST_PACKAGES) squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
@@ -22,7 +24,7 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures book sizes real-use python-tools test-servers fuzz sanitize debug-symbols install install-fuse2fs record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,7 @@ demo: deps build ## Create an image of a directory tree, mount it, read it and p
 	LARDER=$(LARDER) scripts/demo
 
 test: deps python-tools test-servers ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
-	@scripts/install-packages $(TEST_PACKAGES)
+	@scripts/install-packages $(TEST_PACKAGES) $(MANUAL_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 -p larder-image --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
@@ -96,6 +98,10 @@ sizes: build ## Print the sizes of the stripped commands without and with client
 		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
 
+book: ## Build the guide and the other pages of docs/ as a site in target/book (mdBook)
+	@scripts/install-python target/tools/mdbook scripts/mdbook.txt
+	$(CARGO) run --quiet --locked -p xtask -- book target/tools/mdbook/bin/mdbook
+
 python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
 	@scripts/install-python target/tools/python scripts/python-tools.txt
 
@@ -149,7 +155,7 @@ install: build ## Install the commands, mount.larder, man pages and completions 
 	install -Dm755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
-	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man
 	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
 
 install-fuse2fs: install ## Install, also under the name fuse2fs (hides another fuse2fs if PREFIX is first in PATH)
