@@ -12,6 +12,8 @@ LARDER := target/release/larder
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
 TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
+# Programs that check the man pages, and the shells that complete command lines.
+MANUAL_PACKAGES := mandoc zsh fish
 BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
 
@@ -21,7 +23,7 @@ CARGO_DENY := target/tools/cargo-deny/bin/cargo-deny
 MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
 	opening overlays partitions set_id_bits top trace visible_changes writing)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +34,7 @@ build: ## Build the commands larder, larder-lab and larder-remote into target/re
 	$(CARGO) build --release --locked -p larder-lab-cli
 	$(CARGO) build --release --locked -p larder-remote-cli
 	rm -rf target/share
-	$(CARGO) run --release --locked -p xtask -- man target/share/man/man1
+	$(CARGO) run --release --locked -p xtask -- man target/share/man
 	$(CARGO) run --release --locked -p xtask -- completions target/share
 
 python: ## Build the wheel of the Python package into target/wheels
@@ -43,7 +45,7 @@ demo: deps build ## Create an image of a directory tree, mount it, read it and p
 	LARDER=$(LARDER) scripts/demo
 
 test: deps python-tools test-servers ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
-	@scripts/install-packages $(TEST_PACKAGES)
+	@scripts/install-packages $(TEST_PACKAGES) $(MANUAL_PACKAGES)
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 -p larder-image --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
@@ -119,6 +121,10 @@ sizes: build ## Print the sizes of the stripped commands, and fail if larder has
 		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
 	@test "$$(stat --format %s target/sizes/larder)" -le $(MAX_BYTES) || { echo "error: larder has more than 7 MiB" >&2; exit 1; }
+
+book: ## Build the guide and the other pages of docs/ as a site in target/book (mdBook)
+	@scripts/install-python target/tools/mdbook scripts/mdbook.txt
+	$(CARGO) run --quiet --locked -p xtask -- book target/tools/mdbook/bin/mdbook
 
 python-tools: ## Install pyarrow, DuckDB, Polars, Dask and others into target/tools, for the tests
 	@scripts/install-python target/tools/python scripts/python-tools.txt

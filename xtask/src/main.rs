@@ -1,10 +1,14 @@
 //! Generates files, records test data, and checks sources.
 //!
-//! Files that are installed with the programs, generated from the definitions of their command lines:
+//! Files that are installed with the programs:
 //!
-//! - `xtask man DIR`: manual pages: `larder.1`, `larder-mount.1` and so on;
+//! - `xtask man DIR`: manual pages, such as `man1/larder-mount.1`, in the folders below DIR (as in `/usr/share/man`);
 //! - `xtask completions DIR`: completions of bash, zsh and fish, in the folders below DIR (as in
 //!   `/usr/share`) in which the shells look for them.
+//!
+//! The documentation as a site:
+//!
+//! - `xtask book MDBOOK`: the book, with mdBook.
 //!
 //! Test data:
 //!
@@ -16,17 +20,15 @@
 //! - `xtask prose [PATH…]`: wording that the style rejects;
 //! - `xtask figures [--check]`: figures of the documentation, from the results of the benches.
 
+mod book;
 mod figures;
+mod manual;
 mod module_cycles;
 mod prose;
 mod record;
 
-use clap::builder::Resettable;
-use clap::{Command, Parser, Subcommand};
-use clap_complete::{Shell, generate};
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
-use std::fs::{self, File};
+use clap::{Parser, Subcommand};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,13 +43,18 @@ struct Cli {
 enum Task {
     /// Write manual pages
     Man {
-        /// Output directory, such as /usr/local/share/man/man1
+        /// Output directory, such as /usr/local/share/man
         dir: PathBuf,
     },
     /// Write shell completions
     Completions {
         /// Output directory, such as /usr/local/share
         dir: PathBuf,
+    },
+    /// Build the book
+    Book {
+        /// The program mdbook
+        mdbook: PathBuf,
     },
     /// Record the readahead of this machine's kernel, as root
     RecordReadahead {
@@ -79,13 +86,12 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
-        Task::Man { dir } => manual_pages(&dir),
+        Task::Man { dir } => manual::write(&dir),
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
         Task::ModuleCycles { folders } => module_cycles::check(&folders),
-        Task::Figures { check } => {
-            figures::update(check).map_err(|error| io::Error::other(format!("{error:#}")))
-        }
+        Task::Book { mdbook } => book::build(&mdbook).map_err(described),
+        Task::Figures { check } => figures::update(check).map_err(described),
         Task::Prose { summary, paths } => prose::check(&paths, summary),
     };
     match done {
@@ -97,93 +103,34 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the command line of larder, with that of larder-lab as its subcommand `lab`.
-fn command() -> Command {
-    larder_cli::command().mut_subcommand("lab", |_| {
-        larder_lab_cli::command().name("lab").version(None)
-    })
+/// Returns the error with its causes.
+fn described(error: anyhow::Error) -> io::Error {
+    io::Error::other(format!("{error:#}"))
 }
 
-fn manual_pages(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    let mut larder = command().disable_help_subcommand(true);
-    larder.build();
-    manual_page(&larder, dir)
-}
-
-/// Writes the pages of `command` and of its subcommands. The usage is as in `--help`, which names
-/// the options' values, and the text after the options is kept as it is.
-fn manual_page(command: &Command, dir: &Path) -> io::Result<()> {
-    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        manual_page(subcommand, dir)?;
-    }
-    let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").to_owned();
-    let shown = command.clone().override_usage(usage);
-    let page = Man::new(shown.after_help(Resettable::Reset));
-    let mut file = File::create(dir.join(page.get_filename()))?;
-    page.render(&mut file)?;
-    match command.get_after_help() {
-        Some(help) => notes(&help.to_string()).to_writer(&mut file),
-        None => Ok(()),
-    }
-}
-
-/// Formats a section of `text`. Indented lines are rows and are kept; the other lines are filled.
-fn notes(text: &str) -> Roff {
-    let mut roff = Roff::new();
-    roff.control("SH", ["NOTES"]);
-    for line in text.lines() {
-        if line.is_empty() {
-            roff.control("PP", []);
-        } else if line.starts_with(' ') {
-            roff.control("nf", []);
-            roff.text([roman(line)]);
-            roff.control("fi", []);
-        } else {
-            roff.text([roman(line)]);
-        }
-    }
-    roff
-}
+/// The completion scripts, and the paths at which the shells look for them.
+const COMPLETIONS: [(&str, &str); 3] = [
+    (
+        include_str!("../../crates/cli/completions/larder.bash"),
+        "bash-completion/completions/larder",
+    ),
+    (
+        include_str!("../../crates/cli/completions/_larder"),
+        "zsh/site-functions/_larder",
+    ),
+    (
+        include_str!("../../crates/cli/completions/larder.fish"),
+        "fish/vendor_completions.d/larder.fish",
+    ),
+];
 
 fn completions(dir: &Path) -> io::Result<()> {
-    for (shell, path) in [
-        (Shell::Bash, "bash-completion/completions/larder"),
-        (Shell::Zsh, "zsh/site-functions/_larder"),
-        (Shell::Fish, "fish/vendor_completions.d/larder.fish"),
-    ] {
+    for (script, path) in COMPLETIONS {
         let path = dir.join(path);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let mut file = File::create(path)?;
-        generate(shell, &mut command(), "larder", &mut file);
+        fs::write(path, script)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_of_manual_page_keep_rows_and_fill_paragraphs() {
-        let page = notes("Options:\n  ro     read only\n\nThe rest.").render();
-        assert!(
-            page.contains("\nOptions:\n.nf\n  ro     read only\n.fi\n.PP\nThe rest.\n"),
-            "{page}"
-        );
-    }
-
-    #[test]
-    fn completions_omit_hidden_commands() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let mut script = Vec::new();
-            generate(shell, &mut command(), "larder", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            assert!(script.contains("xattr-bench"), "{shell}");
-            assert!(!script.contains("worker"), "{shell}");
-        }
-    }
 }

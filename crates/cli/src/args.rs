@@ -10,7 +10,7 @@ mod top;
 
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use larder::PolicyName;
 use larder_console::{Cache, size};
 use larder_fuse::Transport;
@@ -290,6 +290,7 @@ pub(crate) struct MountArgs {
     /// Image file, block device or URL
     pub image: PathBuf,
     /// Directory to mount on
+    #[arg(value_hint = ValueHint::DirPath)]
     pub mountpoint: PathBuf,
     /// Mount options, separated by commas
     ///
@@ -415,6 +416,7 @@ Examples:
   larder umount --lazy /mnt/disk    detach a mount that is in use")]
 pub(crate) struct UmountArgs {
     /// Mount point
+    #[arg(value_hint = ValueHint::DirPath)]
     pub mountpoint: PathBuf,
     /// Detach a mount that is in use
     ///
@@ -690,6 +692,7 @@ larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric.
 --metrics does not.")]
 pub(crate) struct StatsArgs {
     /// Mount point
+    #[arg(value_hint = ValueHint::DirPath)]
     pub mountpoint: PathBuf,
     /// Print JSON
     #[arg(long)]

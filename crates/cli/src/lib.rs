@@ -14,6 +14,7 @@
 mod args;
 mod background;
 mod commands;
+mod complete;
 mod contents;
 mod failure;
 mod holder;
@@ -45,6 +46,12 @@ pub fn command() -> clap::Command {
     args::Cli::command()
 }
 
+/// Returns the definition of the command line of `mount.larder`, for its manual page.
+#[must_use]
+pub fn mount_helper_command() -> clap::Command {
+    mount_helper::HelperArgs::command()
+}
+
 pub use remote::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 
 /// Runs the command with `args`. The first argument is the program's name. Images at URLs are opened by the program
@@ -65,7 +72,12 @@ fn run_prepared(
     args: impl IntoIterator<Item = OsString>,
     images: Option<Box<dyn RemoteImages>>,
 ) -> ExitCode {
-    match remote::prepare(args.into_iter().collect(), images) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // A URL on the command line that is completed must not be opened.
+    if let Some(request) = larder_console::complete::request(&args) {
+        return complete::run(request);
+    }
+    match remote::prepare(args, images) {
         Ok(Prepared::Args(args)) => run_local(args),
         Ok(Prepared::Ended(ended)) => ended.unwrap_or_else(|failure| failure.print(1)),
         Err(failure) => failure.print(1),

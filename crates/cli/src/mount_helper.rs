@@ -21,7 +21,7 @@ const USAGE_FAILED: u8 = 1;
 /// Mount an image, with the arguments of mount(8); see larder mount --help
 #[derive(Debug, Parser)]
 #[command(name = NAME, version)]
-struct HelperArgs {
+pub(crate) struct HelperArgs {
     /// Image file, block device or URL
     image: PathBuf,
     /// Directory to mount on

@@ -62,7 +62,7 @@ const IGNORED: &[&str] = &[
 ];
 
 /// Options that require a value.
-const VALUED: &[&str] = &[
+pub(crate) const VALUED: &[&str] = &[
     "fsname",
     "subtype",
     "offset",
@@ -86,6 +86,37 @@ const VALUED: &[&str] = &[
     "profile",
     "profile_record",
     "sha256",
+];
+
+/// Options without a value that have an effect.
+pub(crate) const SWITCHES: &[&str] = &[
+    "ro",
+    "rw",
+    "sync",
+    "dirsync",
+    "async",
+    "fakeroot",
+    "allow_other",
+    "allow_root",
+    "nonempty",
+    "direct_io",
+    "writeback_cache",
+    "nowriteback_cache",
+    "direct_device",
+    "readahead_exact",
+    "noload",
+    "norecovery",
+    "no_mbcache",
+    "nombcache",
+    "suid",
+    "nosuid",
+    "dev",
+    "nodev",
+    "exec",
+    "noexec",
+    "anonymous",
+    "offline",
+    "allow_unversioned",
 ];
 
 /// The note for `nobarrier` and `barrier=0`. In the kernel, these options make syncs faster but less safe.

@@ -10,7 +10,7 @@
 //! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
 use crate::{holder, programs};
-use clap::Args;
+use clap::{Args, ValueHint};
 use larder_block::BlockDevice;
 use larder_console::{Failure, Result, size};
 use serde::Serialize;
@@ -67,6 +67,7 @@ does not store an object without a strong ETag."
     #[arg(
         long,
         value_name = "DIR",
+        value_hint = ValueHint::DirPath,
         help_heading = HEADING,
         help = "Directory of the disk cache [default: $XDG_CACHE_HOME/larder]",
         long_help = "\
@@ -321,7 +322,7 @@ fn is_url_file(arg: &OsStr) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
-fn is_url(arg: &OsStr) -> bool {
+pub(crate) fn is_url(arg: &OsStr) -> bool {
     arg.to_str()
         .is_some_and(|arg| SCHEMES.iter().any(|scheme| arg.starts_with(scheme)))
 }

@@ -1,11 +1,10 @@
 //! Runs the console blocks of the README and the guide.
 //!
-//! A line that starts with `$ ` is a command of an ordinary user, one that starts with `# ` is a
-//! command of root, and `> ` continues the previous command. All other lines are output, which is not
-//! compared. The commands of a page run in one directory, in order; each must succeed.
+//! The output is not compared. The commands of a page run in one directory, in order; each must succeed.
 
 mod support;
 
+use larder_testkit::console::sessions;
 use larder_testkit::requirement::is_root;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,48 +18,11 @@ use support::{
 /// The root of the repository.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Consecutive commands of one user.
-struct Session {
-    is_root: bool,
-    script: String,
-}
-
-/// Returns the commands of all console blocks in `page`.
-fn sessions(page: &str) -> Vec<Session> {
-    let mut sessions: Vec<Session> = Vec::new();
-    let mut in_block = false;
-    for line in page.lines() {
-        if line.starts_with("```") {
-            in_block = line == "```console";
-            continue;
-        }
-        if !in_block {
-            continue;
-        }
-        let (is_root, command) = match (line.strip_prefix("$ "), line.strip_prefix("# ")) {
-            (Some(command), _) => (false, command),
-            (_, Some(command)) => (true, command),
-            _ => {
-                if let (Some(rest), Some(last)) = (line.strip_prefix("> "), sessions.last_mut()) {
-                    last.script.push_str(rest);
-                    last.script.push('\n');
-                }
-                continue;
-            }
-        };
-        match sessions.last_mut() {
-            Some(last) if last.is_root == is_root => {
-                last.script.push_str(command);
-                last.script.push('\n');
-            }
-            _ => sessions.push(Session {
-                is_root,
-                script: format!("{command}\n"),
-            }),
-        }
-    }
-    sessions
-}
+/// The tests that run the commands of pages, which name the pages.
+const SOURCES: [&str; 2] = [
+    include_str!("guide.rs"),
+    include_str!("../../remote-cli/tests/servers/guide.rs"),
+];
 
 /// Copies the programs to a directory that every user can access.
 fn install_programs(directory: &Path) {
@@ -89,8 +51,7 @@ fn run_page(path: &str, test: &str) {
         }
         open_fuse_device();
     }
-    let page = fs::read_to_string(Path::new(REPOSITORY).join(path)).unwrap();
-    let sessions = sessions(&page);
+    let sessions = sessions(&read(path));
     assert!(!sessions.is_empty(), "{path} has no console block");
     let scratch = tempfile::Builder::new()
         .prefix("larder-guide-")
@@ -160,6 +121,69 @@ impl Drop for MountsBelow {
             drop(Mountpoint(mountpoint));
         }
     }
+}
+
+/// Returns the README and all pages in `docs`, relative to the repository.
+fn pages() -> Vec<String> {
+    let mut pages = vec!["README.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(Path::new(REPOSITORY).join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if Path::new(&path).extension().is_some_and(|end| end == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages
+}
+
+fn read(page: &str) -> String {
+    fs::read_to_string(Path::new(REPOSITORY).join(page)).unwrap()
+}
+
+#[test]
+fn every_page_with_commands_has_a_test() {
+    let pages = pages();
+    assert!(pages.len() > 20);
+    for page in pages {
+        let named = [format!("\"{page}\","), format!("\"{page}\";")];
+        let is_run = SOURCES
+            .iter()
+            .any(|source| named.iter().any(|name| source.contains(name)));
+        assert!(is_run || sessions(&read(&page)).is_empty(), "{page}");
+    }
+}
+
+/// Blocks of other languages show commands that need another machine, a server or hours. Their arguments are valid.
+#[test]
+fn commands_in_other_blocks_have_valid_arguments() {
+    let mut checked = 0;
+    for page in pages() {
+        let page_text = read(&page);
+        let blocks = page_text.split("\n```").skip(1).step_by(2);
+        for block in blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("text\n"))
+        {
+            for line in block.lines().filter(|line| line.contains("larder ")) {
+                let line = line.strip_prefix("sudo ").unwrap_or(line);
+                if !line.starts_with("larder ") || line.starts_with("larder profile 1") {
+                    continue;
+                }
+                let end = [" #", " |", " >"]
+                    .iter()
+                    .filter_map(|end| line.find(end))
+                    .min();
+                let words = line[..end.unwrap_or(line.len())].split_whitespace();
+                let parsed = larder_cli::command().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.unwrap_err());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "{checked}");
 }
 
 #[test]

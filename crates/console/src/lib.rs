@@ -1,5 +1,5 @@
-//! Functions shared by the programs `larder` and `larder-lab`. They parse sizes and counts, and print
-//! failures, names, times and JSON.
+//! Functions shared by the programs `larder` and `larder-lab`. They parse sizes and counts, print failures, names,
+//! times and JSON, and complete command lines.
 //!
 //! ```
 //! use larder_console::{name, size};
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+pub mod complete;
 pub mod count;
 mod failure;
 mod json;

@@ -30,7 +30,7 @@ pub fn escaped(name: &[u8]) -> String {
 
 /// Returns whether `c` is a control character, or a character that changes the direction of the text after
 /// it.
-fn is_unsafe_to_show(c: char) -> bool {
+pub(crate) fn is_unsafe_to_show(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -11,8 +11,10 @@ mod options;
 
 use clap::{CommandFactory, Parser};
 use commands::xattr_bench;
+use larder_console::complete::{self, Request};
 use larder_console::print_usage;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Returns the definition of the command line, for manual pages and completions.
@@ -29,8 +31,23 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return xattr_bench::work(job);
     }
+    if let Some(request) = complete::request(&args) {
+        return answer(request);
+    }
     match commands::Cli::try_parse_from(args) {
         Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.print(1)),
         Err(error) => print_usage(&error, 2),
     }
+}
+
+/// Answers a completion script. The words of the request are those of `larder lab`.
+fn answer(request: &[OsString]) -> ExitCode {
+    if let Some(request) = Request::parse(request)
+        && let [_, words @ ..] = request.words()
+    {
+        let answer = request.answer(command(), words, |_| None);
+        // If the shell no longer waits for the answer, nothing is to be done.
+        let _ = io::stdout().write_all(&answer);
+    }
+    ExitCode::SUCCESS
 }

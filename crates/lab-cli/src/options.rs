@@ -4,8 +4,8 @@ mod names;
 
 pub(crate) use names::{Names, NamesParser, deduplicated};
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 // This structure has no doc comment, because clap would show the comment instead of the help of a
@@ -22,7 +22,7 @@ pub(crate) struct ResultArgs {
     ///
     /// The report consists of Markdown, HTML, CSV, JSON and all plots. The command lists the files in
     /// DIR that it replaces.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 }
 

@@ -5,6 +5,7 @@
 
 pub mod attribute_sets;
 pub mod attribute_sizes;
+pub mod console;
 pub mod crash;
 pub mod device;
 pub mod e2fsprogs;

@@ -1,6 +1,6 @@
 //! The arguments and the help of `larder cache`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use larder_console::size;
 use std::path::PathBuf;
 
@@ -37,6 +37,7 @@ pub(crate) struct CacheDirArgs {
     #[arg(
         long,
         value_name = "DIR",
+        value_hint = ValueHint::DirPath,
         help = "Directory of the disk cache [default: $XDG_CACHE_HOME/larder]",
         long_help = "\
 Directory of the disk cache [default: $XDG_CACHE_HOME/larder]

@@ -1,6 +1,6 @@
 //! The arguments of `larder fuse2fs`.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,6 +37,7 @@ pub(crate) struct Fuse2fsArgs {
     /// Image file, block device or URL
     pub image: PathBuf,
     /// Directory to mount on
+    #[arg(value_hint = ValueHint::DirPath)]
     pub mountpoint: PathBuf,
     /// Mount options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]

@@ -1,6 +1,6 @@
 //! The arguments and the help of `larder top`.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use larder_console::{Cache, count};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +53,7 @@ Exit codes on a terminal:
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point
+    #[arg(value_hint = ValueHint::DirPath)]
     pub mountpoint: PathBuf,
     /// Seconds between refreshes: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]

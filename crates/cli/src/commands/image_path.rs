@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The path of an image, and a path inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ImagePath<'a> {
+pub(crate) struct ImagePath<'a> {
     /// The path of the image file.
     pub image: &'a Path,
     /// The path inside the image, which begins with a slash.
@@ -23,7 +23,7 @@ pub(super) struct ImagePath<'a> {
 
 impl<'a> ImagePath<'a> {
     /// Parses `IMAGE:/path`. The path begins after the first colon that is followed by a slash.
-    pub(super) fn parse(text: &'a OsStr) -> Option<Self> {
+    pub(crate) fn parse(text: &'a OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         let at = bytes.windows(2).position(|pair| pair == b":/")?;
         (at > 0).then(|| Self {

@@ -21,6 +21,8 @@ mod top;
 mod umount;
 mod unnamed;
 
+pub(crate) use image_path::ImagePath;
+
 use crate::args::Command;
 use crate::remote;
 use larder_console::{Result, logging};

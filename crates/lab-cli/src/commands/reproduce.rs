@@ -4,7 +4,7 @@ use super::progress::{progress, set_estimated, set_total};
 use super::results::write_report;
 use super::xattr_bench;
 use crate::options::parse_seed;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use indicatif::ProgressBar;
 use larder_console::{Failure, Result, print_note};
 use larder_instruments::mke2fs;
@@ -47,7 +47,7 @@ pub(crate) struct ReproduceArgs {
     /// Also write the report to DIR
     ///
     /// The command lists the files in DIR that it replaces.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
     /// Seed of the random numbers [default: year of DOCUMENT]
     #[arg(long, value_name = "N", value_parser = parse_seed)]

@@ -4,7 +4,7 @@ use super::interrupt::interrupt;
 use super::progress::progress;
 use super::results::{write, write_results};
 use crate::options::{ResultArgs, deduplicated, parse_seed};
-use clap::Args;
+use clap::{Args, ValueHint};
 use larder_console::{Failure, Result, count};
 use larder_lab::sdm::{self, Error, SdmConfig};
 use std::io;
@@ -34,7 +34,7 @@ tmpfs. Each user needs about 2 MB. All files are removed at the end, even after 
 JSON: directory, users, runs, seed, loads [{users, elapsed_s (seconds of each run)}]")]
 pub(crate) struct SdmArgs {
     /// Directory in which the users work
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Numbers of concurrent users, separated by commas
     ///

@@ -4,6 +4,7 @@
 //! Each test starts the servers that it needs, on free ports of loopback. A server ends with the test that started
 //! it, also if the test is killed.
 
+mod guide;
 mod image;
 #[path = "../larder/mod.rs"]
 mod larder;

@@ -117,7 +117,8 @@ impl S3 {
         self.signed("GET", name, &[])
     }
 
-    fn signed(&self, method: &str, name: &str, query: &[(&str, &str)]) -> String {
+    /// Returns a URL with which a request can be sent for an hour without credentials.
+    pub fn signed(&self, method: &str, name: &str, query: &[(&str, &str)]) -> String {
         let options = SignedUrlOptions::default().with_query(query.iter().copied());
         let path = ObjectPath::from(name);
         let hour = Duration::from_hours(1);

@@ -1,0 +1,32 @@
+//! Paths of files.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Returns the paths of all files below `folder`.
+pub(super) fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(below(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Returns `path` without `.` and `..`. If the path begins above its first folder, this beginning stays.
+pub(super) fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if normal.pop() => {}
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
