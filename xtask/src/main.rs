@@ -90,8 +90,8 @@ fn main() -> ExitCode {
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
         Task::ModuleCycles { folders } => module_cycles::check(&folders),
-        Task::Book { mdbook } => book::build(&mdbook).map_err(described),
-        Task::Figures { check } => figures::update(check).map_err(described),
+        Task::Book { mdbook } => book::build(&mdbook).map_err(|error| described(&error)),
+        Task::Figures { check } => figures::update(check).map_err(|error| described(&error)),
         Task::Prose { summary, paths } => prose::check(&paths, summary),
     };
     match done {
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
 }
 
 /// Returns the error with its causes.
-fn described(error: anyhow::Error) -> io::Error {
+fn described(error: &anyhow::Error) -> io::Error {
     io::Error::other(format!("{error:#}"))
 }
 

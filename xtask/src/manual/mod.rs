@@ -182,7 +182,7 @@ impl Help {
             }
             if paragraph.starts_with("Exit codes") {
                 let rows = paragraph.strip_prefix("Exit codes:\n");
-                parsed.exit_codes = rows.unwrap_or(paragraph).to_owned();
+                rows.unwrap_or(paragraph).clone_into(&mut parsed.exit_codes);
                 continue;
             }
             // The section ENVIRONMENT describes it.
