@@ -23,7 +23,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// Returns the inner device, if this device passes its requests to one. By default, calls that query or advise the
-    /// device (from [`timeout`](BlockDevice::timeout) to [`content_version`](BlockDevice::content_version)) are forwarded to
+    /// device (from [`timeout`](BlockDevice::timeout) to [`is_stored_in`](BlockDevice::is_stored_in)) are forwarded to
     /// it. Other calls are not forwarded. A device whose bytes are at other offsets than in the inner device must
     /// translate [`expedite`](BlockDevice::expedite), [`announce`](BlockDevice::announce) and
     /// [`pieces`](BlockDevice::pieces).
@@ -159,6 +159,13 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// cannot know. For example, it contains the time of modification of a file.
     fn content_version(&self) -> Option<String> {
         self.inner()?.content_version()
+    }
+
+    /// Returns whether the file of this host with the device number `device` and the inode number `ino` stores bytes of
+    /// the device.
+    fn is_stored_in(&self, device: u64, ino: u64) -> bool {
+        self.inner()
+            .is_some_and(|inner| inner.is_stored_in(device, ino))
     }
 
     /// Returns true if the device can be written to. If not, every write fails.

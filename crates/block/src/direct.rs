@@ -400,6 +400,10 @@ impl BlockDevice for DirectDevice {
         self.file.content_version()
     }
 
+    fn is_stored_in(&self, device: u64, ino: u64) -> bool {
+        self.file.is_stored_in(device, ino)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset_bytes)
     }

@@ -241,6 +241,11 @@ impl BlockDevice for FileDevice {
         })
     }
 
+    fn is_stored_in(&self, device: u64, ino: u64) -> bool {
+        rustix::fs::fstat(&self.calls.fd)
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (device, ino))
+    }
+
     fn is_writable(&self) -> bool {
         self.access == Access::Write
     }

@@ -55,10 +55,12 @@ pub enum Error {
     #[error("the path contains a NUL byte")]
     NulByte,
     /// The file at `path`, of the image or of the host, could not be copied. Errno: the errno of the cause.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}{source}", path.display(), prefix(what))]
     At {
         /// The path of the file.
         path: PathBuf,
+        /// What failed. Empty if the cause needs no explanation.
+        what: String,
         /// The cause.
         source: std::io::Error,
     },
@@ -136,6 +138,15 @@ impl Error {
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
         }
+    }
+}
+
+/// Returns the text before the cause of an error.
+pub(crate) fn prefix(what: &str) -> String {
+    if what.is_empty() {
+        String::new()
+    } else {
+        format!("{what}: ")
     }
 }
 

@@ -117,6 +117,11 @@ impl Volume {
         self.inodes.live.is_some()
     }
 
+    /// Returns whether the image is stored in the file of the host with this device and inode number.
+    pub(crate) fn is_stored_in(&self, device: u64, ino: u64) -> bool {
+        self.origin.image.is_stored_in(device, ino)
+    }
+
     pub(crate) fn fs(&self) -> &Filesystem {
         &self.inodes.fs
     }

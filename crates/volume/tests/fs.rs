@@ -1,48 +1,16 @@
-//! The layer of paths: handles, iterators, copies of trees, and errors. `fs_model.rs` compares all
-//! operations with `std::fs`.
+//! The layer of paths: handles, iterators and errors. `fs_model.rs` compares all operations with
+//! `std::fs`, and `copy.rs` tests copies of trees.
+
+mod opened;
 
 use larder::{Advice, Errno, Error, FileKind, FileOptions, Fs, Ino, NewFile, OpenOptions, Volume};
-use larder_testkit::{Requirement, e2fsprogs, skip};
+use larder_testkit::e2fsprogs;
+use opened::{Opened, opened, tools_are_missing};
 use std::fs;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread;
-use tempfile::TempDir;
-
-/// An image that is open for writing.
-struct Opened {
-    fs: Fs,
-    dir: TempDir,
-}
-
-impl Opened {
-    fn image(&self) -> PathBuf {
-        self.dir.path().join("disk.img")
-    }
-
-    /// Closes the image, and checks it.
-    fn check(self) {
-        let image = self.image();
-        self.fs.close().unwrap();
-        drop(self.fs);
-        e2fsprogs::check(&image).unwrap();
-    }
-}
-
-fn tools_are_missing() -> bool {
-    skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
-}
-
-fn opened() -> Opened {
-    let dir = tempfile::tempdir().unwrap();
-    let image = dir.path().join("disk.img");
-    e2fsprogs::make_image(&image, "-t ext4 -b 4096 -N 2048", "32M").unwrap();
-    let options = OpenOptions::new().read_write(true);
-    let fs = options.open(image).unwrap();
-    Opened { fs, dir }
-}
 
 #[test]
 fn file_is_readable_after_its_name_and_all_other_handles_are_dropped() {
@@ -391,122 +359,6 @@ fn volume_and_fs_show_the_same_files() {
     assert!(metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink());
     assert_eq!((metadata.ino, metadata.permissions), (ino, 0o640));
     drop(fs);
-    opened.check();
-}
-
-/// Makes a tree with each kind of file that needs no privileges.
-fn make_tree(root: &Path) {
-    fs::create_dir_all(root.join("sub/deeper")).unwrap();
-    fs::write(root.join("file"), "content").unwrap();
-    fs::hard_link(root.join("file"), root.join("sub/same")).unwrap();
-    std::os::unix::fs::symlink("../file", root.join("sub/link")).unwrap();
-    let sparse = fs::File::create(root.join("sub/deeper/sparse")).unwrap();
-    sparse.write_all_at(b"end", 3 << 20).unwrap();
-    sparse.set_len(4 << 20).unwrap();
-    fs::set_permissions(root.join("file"), fs::Permissions::from_mode(0o4750)).unwrap();
-    fs::set_permissions(root.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
-    let past = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000, 5);
-    let times = fs::FileTimes::new().set_accessed(past).set_modified(past);
-    sparse.set_times(times).unwrap();
-    fs::File::open(root.join("sub"))
-        .unwrap()
-        .set_times(times)
-        .unwrap();
-}
-
-/// Returns a description of each file below `root`, in order.
-fn described(root: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut left = vec![root.to_owned()];
-    while let Some(path) = left.pop() {
-        let metadata = fs::symlink_metadata(&path).unwrap();
-        let content = match metadata.file_type() {
-            kind if kind.is_dir() => {
-                let entries = fs::read_dir(&path).unwrap();
-                left.extend(entries.map(|entry| entry.unwrap().path()));
-                String::new()
-            }
-            kind if kind.is_symlink() => fs::read_link(&path).unwrap().display().to_string(),
-            _ => {
-                let content = fs::read(&path).unwrap();
-                let nonzero: Vec<_> = content.iter().filter(|byte| **byte != 0).collect();
-                format!("{} {nonzero:?}", content.len())
-            }
-        };
-        found.push(format!(
-            "{} {:o} {}:{} {} {:?} {content}",
-            path.strip_prefix(root).unwrap().display(),
-            metadata.mode(),
-            metadata.uid(),
-            metadata.gid(),
-            if metadata.is_dir() {
-                0
-            } else {
-                metadata.nlink()
-            },
-            metadata.modified().unwrap(),
-        ));
-    }
-    found.sort();
-    found
-}
-
-#[test]
-fn tree_that_is_copied_in_and_out_is_the_same() {
-    if tools_are_missing() {
-        return;
-    }
-    let opened = opened();
-    let (fs, dir) = (&opened.fs, opened.dir.path());
-    let (source, copy) = (dir.join("source"), dir.join("copy"));
-    make_tree(&source);
-    fs.copy_in(&source, "/tree").unwrap();
-    let sparse = fs.metadata("/tree/sub/deeper/sparse").unwrap();
-    assert_eq!(sparse.size_bytes, 4 << 20);
-    assert!(sparse.blocks_512 <= 64, "{sparse:?}");
-    assert_eq!(fs.metadata("/tree/file").unwrap().links, 2);
-
-    fs.copy_out("/tree", &copy).unwrap();
-    assert_eq!(described(&copy), described(&source));
-    // A second copy replaces each file.
-    fs.copy_in(&source, "/tree").unwrap();
-    fs.copy_out("/tree", &copy).unwrap();
-    assert_eq!(described(&copy), described(&source));
-
-    // Single files, and links themselves.
-    fs.copy_in(source.join("file"), "/one").unwrap();
-    assert_eq!(fs.read("/one").unwrap(), b"content");
-    fs.copy_out("/tree/sub/link", dir.join("link")).unwrap();
-    assert_eq!(
-        fs::read_link(dir.join("link")).unwrap(),
-        Path::new("../file")
-    );
-    opened.check();
-}
-
-#[test]
-fn copy_out_does_not_follow_links_below_the_destination() {
-    if tools_are_missing() {
-        return;
-    }
-    let opened = opened();
-    let (fs, dir) = (&opened.fs, opened.dir.path());
-    let (outside, target) = (dir.join("outside"), dir.join("target"));
-    fs::create_dir_all(&outside).unwrap();
-    fs::create_dir_all(&target).unwrap();
-    fs::write(outside.join("file"), "unchanged").unwrap();
-    std::os::unix::fs::symlink(&outside, target.join("dir")).unwrap();
-    std::os::unix::fs::symlink(outside.join("file"), target.join("file")).unwrap();
-    fs.create_dir_all("/with-dir/dir").unwrap();
-    fs.write("/with-dir/dir/new", "").unwrap();
-    let error = fs.copy_out("/with-dir", &target).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotADirectory);
-    fs.create_dir("/with-file").unwrap();
-    fs.write("/with-file/file", "new").unwrap();
-    fs.copy_out("/with-file", &target).unwrap();
-    assert_eq!(fs::read(target.join("file")).unwrap(), b"new");
-    assert_eq!(fs::read(outside.join("file")).unwrap(), b"unchanged");
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
     opened.check();
 }
 

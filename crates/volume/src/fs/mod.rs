@@ -19,8 +19,7 @@
 
 mod attributes;
 mod content;
-mod copy_in;
-mod copy_out;
+pub mod copy;
 mod file;
 mod listing;
 mod names;

@@ -277,8 +277,8 @@ pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
 
 /// Returns `source` with the path to which it applies.
 pub(super) fn at(path: &Path, source: io::Error) -> io::Error {
-    let path = path.to_owned();
-    io::Error::new(source.kind(), Error::At { path, source })
+    let (path, what) = (path.to_owned(), String::new());
+    io::Error::new(source.kind(), Error::At { path, what, source })
 }
 
 /// Splits a path before its last name. Returns the path of the directory, the name, and whether the

@@ -1,26 +1,17 @@
 //! The command `larder cp`: copies files out of an image to the host. The module [`inward`] copies files into
 //! an image.
 //!
-//! The image may be hostile: its names and links must not lead outside the destination, and loops in its
-//! directories must not make the copy endless.
+//! [`larder::fs::copy`] copies the files. The commands choose the destination of each source, report all errors,
+//! and continue after an error.
 //!
-//! Invariants:
-//! 1. Each file below the destination is created or opened relative to the descriptor of its directory, by a
-//!    single name, and no symbolic link is followed. The name is not empty, `.` or `..`, and contains no
-//!    slash.
-//! 2. Below the destination, an existing file is replaced by a complete copy and never written into. Files are
-//!    copied into an existing directory, but not through a symbolic link to a directory. The user chooses the
-//!    destination itself. If the destination is a device, a FIFO or a symbolic link to a file, and the source is
-//!    a regular file, its content is written to the destination, as cp(1) does.
-//! 3. No directory of the image is entered twice, so a loop does not make the copy endless.
+//! The image may be hostile, so nothing outside the destination is changed. The user chooses the destination
+//! itself. If it is a device, a FIFO or a symbolic link to a file, and the source is a regular file, its content is
+//! written to the destination, as cp(1) does.
 
-mod attributes;
-mod content;
 mod descriptors;
 mod inward;
-mod metadata;
+mod reporter;
 mod special;
-mod tree;
 mod tree_bytes;
 
 use super::image_path::ImagePath;
@@ -28,16 +19,17 @@ use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
 use crate::opening;
 use crate::progress;
-use indicatif::ProgressBar;
+use larder::fs::copy::CopyOut;
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
+use reporter::Reporter;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
-use tree::TreeCopy;
+use std::sync::Arc;
 use tree_bytes::tree_bytes;
 
 /// The path on the host to which one source is copied.
@@ -80,10 +72,10 @@ fn outward(
             hint: Some("use larder cat IMAGE PATH; for a file named -, give ./-".to_owned()),
         });
     }
-    let volume = opening::open_image(&ImageArgs {
+    let volume = Arc::new(opening::open_image(&ImageArgs {
         volume: args.volume.clone(),
         image: image.to_owned(),
-    })?;
+    })?);
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
@@ -100,31 +92,30 @@ fn outward(
             .filter_map(|source| volume.resolve_no_follow(source.as_bytes()).ok());
         trees.map(|ino| tree_bytes(&volume, ino)).sum()
     });
-    let mut has_failed = false;
+    let mut reporter = Reporter::new(progress);
     for source in sources {
         let source = source.as_bytes();
-        let copied = copy_one(&volume, source, destination, args.recursive, &progress);
-        match copied {
-            Ok(is_complete) => has_failed |= !is_complete,
+        match copy_one(&volume, source, destination, args.recursive, &mut reporter) {
+            Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => {
-                progress.suspend(|| failure.print(1));
-                has_failed = true;
+                reporter.progress.suspend(|| failure.print(1));
+                reporter.has_failed = true;
             }
         }
     }
-    progress.finish_and_clear();
-    Ok(ExitCode::from(u8::from(has_failed)))
+    reporter.progress.finish_and_clear();
+    Ok(ExitCode::from(u8::from(reporter.has_failed)))
 }
 
-/// Copies one source. Reports each file that could not be copied. Returns true if all files were copied.
+/// Copies one source. Reports each file that could not be copied.
 fn copy_one(
-    volume: &Volume,
+    volume: &Arc<Volume>,
     source: &[u8],
     destination: &Path,
     is_recursive: bool,
-    progress: &ProgressBar,
-) -> Result<bool> {
+    reporter: &mut Reporter,
+) -> Result<()> {
     let ino = resolve(volume, source, is_recursive)?;
     let metadata = volume
         .metadata(ino)
@@ -136,18 +127,18 @@ fn copy_one(
         ));
     }
     if let Some(output) = special::opened(&metadata, destination)? {
-        special::write(volume, &metadata, &output, progress)
-            .map_err(|failure| failure.at(source))?;
-        return Ok(true);
+        return special::write(volume, &metadata, &output, reporter)
+            .map_err(|failure| failure.at(source));
     }
     let target = target(source, destination)?;
     if metadata.kind == FileKind::Regular && destination.is_dir() {
         check_not_special(&target)?;
     }
-    let mut copy = TreeCopy::new(volume, target.parent.as_fd(), progress);
+    let path = Path::new(OsStr::from_bytes(source));
+    let mut copy = CopyOut::new(volume, target.parent.as_fd(), reporter);
     match target.name {
-        Some(name) => copy.copy(ino, name, source),
-        None if metadata.kind == FileKind::Directory => copy.copy_into(ino, source),
+        Some(name) => copy.copy(ino, name, path),
+        None if metadata.kind == FileKind::Directory => copy.copy_into(ino, path),
         None => {
             return Err(Failure::new(format!(
                 "destination {} is a directory",
@@ -155,7 +146,7 @@ fn copy_one(
             )));
         }
     }
-    Ok(!copy.has_failed())
+    Ok(())
 }
 
 /// Returns the inode of a source. As in cp(1), a symbolic link that is named on the command line is followed
@@ -227,7 +218,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd> {
 fn last_name(path: &[u8]) -> Option<&OsStr> {
     path.split(|&byte| byte == b'/')
         .rfind(|name| !name.is_empty())
-        .filter(|&name| tree::is_plain_name(name))
+        .filter(|&name| !matches!(name, b"." | b".."))
         .map(OsStr::from_bytes)
 }
 

@@ -4,12 +4,12 @@
 //! This applies only to a path that the user gave as the destination. A file below a destination directory is
 //! never written into, because the image may have determined its name.
 
-use super::content;
-use indicatif::ProgressBar;
-use larder::{FileKind, Metadata, Volume};
+use super::reporter::Reporter;
+use larder::fs::copy::{BUFFER_BYTES, Observer, write_content};
+use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -60,21 +60,50 @@ pub(super) fn write(
     volume: &Volume,
     source: &Metadata,
     output: &File,
-    progress: &ProgressBar,
+    reporter: &mut Reporter,
 ) -> Result<()> {
-    let mut buffer = vec![0; content::BUFFER_BYTES];
+    let mut buffer = vec![0; BUFFER_BYTES];
     let ino = source.ino;
     if output.metadata()?.is_file() {
-        content::copy(
+        write_content(
             volume,
             ino,
             source.size_bytes,
             output,
             &mut buffer,
-            progress,
+            reporter,
         )
+        .map_err(|error| Failure::new(error.to_string()))
     } else {
-        content::stream(volume, ino, output, &mut buffer, progress)
+        stream(volume, ino, output, &mut buffer, reporter)
+    }
+}
+
+/// Writes the content of the file `ino` to `output`, with zeros for holes, because a pipe or a device cannot
+/// have holes.
+fn stream(
+    volume: &Volume,
+    ino: Ino,
+    mut output: &File,
+    buffer: &mut [u8],
+    reporter: &mut Reporter,
+) -> Result<()> {
+    let mut offset_bytes = 0;
+    loop {
+        let len = volume
+            .read_at(ino, buffer, offset_bytes)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        output
+            .write_all(&buffer[..len])
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+                _ => Failure::new(format!("cannot write the copy: {error}")),
+            })?;
+        offset_bytes += len as u64;
+        reporter.copied(len as u64);
+        if len < buffer.len() {
+            return Ok(());
+        }
     }
 }
 

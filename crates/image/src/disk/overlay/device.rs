@@ -256,6 +256,11 @@ impl BlockDevice for Overlay {
         Some(&*self.layers.base)
     }
 
+    fn is_stored_in(&self, device: u64, ino: u64) -> bool {
+        let Layers { base, file, .. } = &*self.layers;
+        base.is_stored_in(device, ino) || file.is_stored_in(device, ino)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         self.layers.read_at(buf, offset_bytes)
     }

@@ -1,0 +1,73 @@
+//! Errors of copies.
+
+use crate::error::{Error, prefix};
+use std::io;
+use std::path::Path;
+
+/// The reason why a file, or a part of its metadata, was not copied.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{cause}", prefix(.what))]
+#[non_exhaustive]
+pub struct CopyError {
+    /// What failed, as in "cannot write the copy". Empty if the cause needs no explanation.
+    pub what: String,
+    /// The cause. If it is an error of the image, the inner error is an [`Error`](crate::Error).
+    #[source]
+    pub cause: io::Error,
+}
+
+impl CopyError {
+    pub(super) fn of(what: impl Into<String>, cause: impl Into<io::Error>) -> Self {
+        Self {
+            what: what.into(),
+            cause: cause.into(),
+        }
+    }
+
+    /// The image could not be read.
+    pub(super) fn image(cause: impl Into<io::Error>) -> Self {
+        Self::of("", cause)
+    }
+
+    /// A file of the host could not be read.
+    pub(super) fn source(cause: impl Into<io::Error>) -> Self {
+        Self::of("cannot read the source", cause)
+    }
+
+    /// The image, or a file of the host, could not be written.
+    pub(super) fn copy(cause: impl Into<io::Error>) -> Self {
+        Self::of("cannot write the copy", cause)
+    }
+
+    pub(super) fn refused(kind: io::ErrorKind, reason: &'static str) -> Self {
+        Self::of("", io::Error::new(kind, reason))
+    }
+
+    /// A file cannot replace a directory.
+    pub(super) fn replaces_directory() -> Self {
+        let reason = "cannot replace a directory with a file";
+        Self::refused(io::ErrorKind::IsADirectory, reason)
+    }
+
+    /// A directory cannot replace a file.
+    pub(super) fn replaces_file() -> Self {
+        let reason = "cannot create the directory: another file has its name";
+        Self::refused(io::ErrorKind::NotADirectory, reason)
+    }
+
+    /// The source or the copy is the file that stores the image.
+    pub(super) fn is_image() -> Self {
+        Self::refused(io::ErrorKind::InvalidInput, "is the image itself")
+    }
+
+    /// Returns the error with the path of the source.
+    pub(super) fn at(self, path: &Path) -> io::Error {
+        let kind = self.cause.kind();
+        let error = Error::At {
+            path: path.to_owned(),
+            what: self.what,
+            source: self.cause,
+        };
+        io::Error::new(kind, error)
+    }
+}
