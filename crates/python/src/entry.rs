@@ -1,7 +1,7 @@
 //! The entries of directories.
 
 use crate::error;
-use crate::fs::BaseFs;
+use crate::image::BaseFs;
 use larder::FileKind;
 use pyo3::prelude::*;
 use std::ffi::{OsStr, OsString};
@@ -89,7 +89,7 @@ impl DirEntry {
     #[pyo3(signature = (*, follow_symlinks = true))]
     fn stat<'py>(&self, py: Python<'py>, follow_symlinks: bool) -> PyResult<Bound<'py, PyAny>> {
         let path = self.path().into_pyobject(py)?;
-        self.fs.get().stat(&path, follow_symlinks)
+        self.fs.get().status(&path, follow_symlinks)
     }
 
     fn __fspath__(&self) -> OsString {

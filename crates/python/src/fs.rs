@@ -1,14 +1,14 @@
 //! An image as a tree of files: the methods of `larder.Fs` that need Rust.
 
 use crate::buffer::Source;
+use crate::content::content;
 use crate::entry::{DirEntry, Listed};
-use crate::error;
-use crate::file;
+use crate::image::{BaseFs, UMASK, open};
 use crate::opening::{Opening, Settings};
 use crate::path::to_path;
 use crate::process::Local;
-use crate::status::{stat_result, statvfs_result};
-use larder::{Errno, Fs, Metadata, SetTime, Timestamp};
+use crate::status::statvfs_result;
+use larder::{Errno, Fs, SetTime, Timestamp};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
@@ -18,18 +18,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The permission bits that new files do not get.
-const UMASK: u16 = 0o022;
 const NANOSECONDS: i128 = 1_000_000_000;
-
-/// The base of `larder.Fs`.
-#[pyclass(module = "larder._larder", subclass, frozen)]
-#[derive(Debug)]
-pub(crate) struct BaseFs {
-    opening: Opening,
-    /// The open image. `None` when it is closed.
-    state: Mutex<Option<Local<Fs>>>,
-}
 
 #[pymethods]
 impl BaseFs {
@@ -71,25 +60,17 @@ impl BaseFs {
 
     /// Returns the attributes of the file at `path`, like `os.stat`.
     #[pyo3(signature = (path, *, follow_symlinks = true))]
-    pub(crate) fn stat<'py>(
+    fn stat<'py>(
         &self,
         path: &Bound<'py, PyAny>,
         follow_symlinks: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (metadata, block_bytes) = self.run(path, |fs, path| {
-            let metadata = if follow_symlinks {
-                fs.metadata(path)
-            } else {
-                fs.symlink_metadata(path)
-            };
-            Ok((metadata?, fs.volume().statfs().block_size_bytes))
-        })?;
-        stat_result(path.py(), &metadata, block_bytes)
+        self.status(path, follow_symlinks)
     }
 
     /// Returns the attributes of the file at `path`. A symbolic link is not followed.
     fn lstat<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.stat(path, false)
+        self.status(path, false)
     }
 
     /// Returns the sizes and the free space of the file system, like `os.statvfs`.
@@ -158,8 +139,8 @@ impl BaseFs {
             let size_bytes = file.metadata()?.size_bytes;
             Ok((file, size_bytes))
         })?;
-        let content = file::content(path.py(), size_bytes, |buf| file.read_at(buf, 0));
-        content.map_err(|failed| failed.into_exception(path))
+        let bytes = content(path.py(), size_bytes, |buf| file.read_at(buf, 0));
+        bytes.map_err(|failed| failed.into_exception(path))
     }
 
     /// Writes `data` to the file at `path`, which is created, or emptied first. Returns the number of bytes.
@@ -335,91 +316,6 @@ impl BaseFs {
         let closed = py.detach(move || fs.close());
         closed.map_err(|error| self.failed(&error))
     }
-}
-
-impl BaseFs {
-    /// Returns the open image. In a child after fork(2), opens an image for reading again.
-    ///
-    /// # Errors
-    /// `ValueError` if the image is closed, `OSError` if it cannot be opened again.
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Fs> {
-        let closed = || PyValueError::new_err("I/O operation on closed image");
-        let current = self.state.lock().as_ref().map(|fs| fs.get().cloned());
-        match current {
-            None => return Err(closed()),
-            Some(Some(fs)) => return Ok(fs),
-            Some(None) => {}
-        }
-        if self.opening.is_read_write() {
-            let text = "the parent process has it open for writing, so this process cannot use it";
-            let image = self.opening.label();
-            return Err(error::of_image(Errno::BUSY, text.to_owned(), &image));
-        }
-        let fs = open(py, &self.opening)?;
-        match &mut *self.state.lock() {
-            None => Err(closed()),
-            Some(state) => {
-                // Another thread may have opened it meanwhile.
-                if state.get().is_none() {
-                    *state = Local::new(fs.clone());
-                }
-                Ok(fs)
-            }
-        }
-    }
-
-    /// Runs `operation` on the file at `path`, without the GIL.
-    pub(crate) fn run<T: Send>(
-        &self,
-        path: &Bound<'_, PyAny>,
-        operation: impl FnOnce(&Fs, &Path) -> io::Result<T> + Send,
-    ) -> PyResult<T> {
-        let fs = self.get(path.py())?;
-        let name = to_path(path)?;
-        let done = path.py().detach(|| operation(&fs, &name));
-        done.map_err(|error| error::of_file(&error, path))
-    }
-
-    /// Runs `operation` on two files, without the GIL.
-    fn run_two<T: Send>(
-        &self,
-        first: &Bound<'_, PyAny>,
-        second: &Bound<'_, PyAny>,
-        operation: impl FnOnce(&Fs, &Path, &Path) -> io::Result<T> + Send,
-    ) -> PyResult<T> {
-        let fs = self.get(first.py())?;
-        let (one, two) = (to_path(first)?, to_path(second)?);
-        let done = first.py().detach(|| operation(&fs, &one, &two));
-        done.map_err(|error| error::of_files(&error, first, second))
-    }
-
-    /// Returns the attributes of the file at `path`, or `None` if it does not exist.
-    fn found(&self, path: &Bound<'_, PyAny>, follow_symlinks: bool) -> PyResult<Option<Metadata>> {
-        self.run(path, |fs, path| {
-            let found = if follow_symlinks {
-                fs.metadata(path)
-            } else {
-                fs.symlink_metadata(path)
-            };
-            match found {
-                Ok(metadata) => Ok(Some(metadata)),
-                Err(error) => match error::errno_of(&error) {
-                    Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => Ok(None),
-                    _ => Err(error),
-                },
-            }
-        })
-    }
-
-    /// Returns the exception for `error` of the image.
-    fn failed(&self, error: &io::Error) -> PyErr {
-        let text = error.to_string();
-        error::of_image(error::errno_of(error), text, &self.opening.label())
-    }
-}
-
-fn open(py: Python<'_>, opening: &Opening) -> PyResult<Fs> {
-    Ok(opening.open(py)?.with_umask(UMASK))
 }
 
 fn make_dir(fs: &Fs, path: &Path, mode: u16) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The extension module of the Python package `larder`.
 //!
 //! Model: the classes here do what needs Rust. The package in `python/larder` adds to them what Python itself
-//! provides: buffered files, text, pickling, walks. `larder.Fs` is a subclass of [`BaseFs`](fs::BaseFs), and
+//! provides: buffered files, text, pickling, walks. `larder.Fs` is a subclass of [`BaseFs`](image::BaseFs), and
 //! `larder.File` calls a [`BaseFile`](file::BaseFile).
 //!
 //! # Threads
@@ -18,10 +18,12 @@
 //! all later versions.
 
 mod buffer;
+mod content;
 mod entry;
 mod error;
 mod file;
 mod fs;
+mod image;
 mod opening;
 mod path;
 mod process;
@@ -37,7 +39,7 @@ mod _larder {
     #[pymodule_export]
     use crate::file::BaseFile;
     #[pymodule_export]
-    use crate::fs::BaseFs;
+    use crate::image::BaseFs;
     #[pymodule_export]
     use crate::opening::is_url;
     use pyo3::prelude::*;
