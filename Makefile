@@ -49,9 +49,9 @@ test: deps python-tools test-servers ## Run all tests: units, models, comparison
 	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 -p larder-image --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
+	$(MAKE) python-test
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --no-fail-fast $(MOUNT_TESTS)
 	scripts/with-fuse-transport uring $(CARGO) test --locked --workspace --lib -- transport::
-	$(MAKE) python-test
 
 # The directory has the wheel of the last test only. It is built without optimisation, with checks of arithmetic.
 PYTHON_TEST_WHEELS := target/python-test

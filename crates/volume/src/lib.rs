@@ -3,7 +3,7 @@
 //!
 //! There are two layers:
 //!
-//! - [`Fs`] accesses files by path, and has the shape of [`std::fs`]. [`open`] opens an image for
+//! - [`Fs`] accesses files by path, and has the shape of [`std::fs`]. [`open`](open()) opens an image for
 //!   reading, and [`OpenOptions::open`] with options.
 //! - [`Volume`] accesses files by inode number, for programs such as file servers that keep track of
 //!   inodes themselves. [`Fs::volume`] returns the volume of an `Fs`, and [`Fs::new`] the `Fs` of a

@@ -11,7 +11,7 @@ use std::path::Path;
 pub struct CopyError {
     /// What failed, as in "cannot write the copy". Empty if the cause needs no explanation.
     pub what: String,
-    /// The cause. If it is an error of the image, the inner error is an [`Error`](crate::Error).
+    /// The cause. If it is an error of the image, the inner error is an [`Error`].
     #[source]
     pub cause: io::Error,
 }
