@@ -19,9 +19,13 @@ use support::{
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The tests that run the commands of pages, which name the pages.
-const SOURCES: [&str; 2] = [
+const SOURCES: [&str; 5] = [
     include_str!("guide.rs"),
     include_str!("../../remote-cli/tests/servers/guide.rs"),
+    // `make package-test` runs these.
+    include_str!("../../../packaging/test-install"),
+    include_str!("../../../packaging/test-packages"),
+    include_str!("../../../packaging/test-static"),
 ];
 
 /// Copies the programs to a directory that every user can access.
@@ -150,7 +154,11 @@ fn every_page_with_commands_has_a_test() {
     let pages = pages();
     assert!(pages.len() > 20);
     for page in pages {
-        let named = [format!("\"{page}\","), format!("\"{page}\";")];
+        let named = [
+            format!("\"{page}\","),
+            format!("\"{page}\";"),
+            format!("packaging/console-blocks {page} "),
+        ];
         let is_run = SOURCES
             .iter()
             .any(|source| named.iter().any(|name| source.contains(name)));

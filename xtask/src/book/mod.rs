@@ -39,3 +39,23 @@ pub fn build(mdbook: &Path) -> Result<()> {
     println!("{BOOK}/index.html");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_lists_every_page() {
+        let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"));
+        let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+        for path in files::below(docs).unwrap() {
+            let page = path.strip_prefix(docs).unwrap();
+            if page.extension().is_some_and(|extension| extension == "md")
+                && page != Path::new("SUMMARY.md")
+            {
+                let link = format!("({})", page.display());
+                assert!(summary.contains(&link), "{} is not listed", page.display());
+            }
+        }
+    }
+}
