@@ -1,5 +1,7 @@
 //! The result of a run, for any kind of measurement.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 
 /// The measurements of a run, and the reasons why some are missing.
@@ -21,4 +23,15 @@ impl<S> Default for Outcome<S> {
             failures: Vec::new(),
         }
     }
+}
+
+/// Returns the lines of a report on what was not measured, with the reasons.
+pub(crate) fn absent(skipped: &[String], failures: &[String]) -> String {
+    let mut text = String::new();
+    for (what, lines) in [("skipped", skipped), ("failed", failures)] {
+        for line in lines {
+            let _ = writeln!(text, "\n{what}: {line}");
+        }
+    }
+    text
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::measure::{self, Measure, Target, Unit};
+use crate::outcome::absent;
 use crate::peer::Peer;
 use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
@@ -37,11 +38,7 @@ pub fn page(results: &Results) -> String {
     if !verdicts.is_empty() {
         let _ = write!(text, "\n{}", verdict::table(&verdicts));
     }
-    for (what, lines) in [("skipped", &results.skipped), ("failed", &results.failures)] {
-        for line in lines {
-            let _ = writeln!(text, "\n{what}: {line}");
-        }
-    }
+    text.push_str(&absent(&results.skipped, &results.failures));
     text
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::outcome::absent;
 use crate::python::plan::{Side, Workload};
 use crate::python::results::Results;
 use crate::report::{counted, thousands};
@@ -10,14 +11,7 @@ use crate::report::{counted, thousands};
 #[must_use]
 pub fn page(results: &Results) -> String {
     let mut text = format!("{}\n\n{}", table(results), origin(results));
-    for (what, lines) in [
-        ("skipped", &results.outcome.skipped),
-        ("failed", &results.outcome.failures),
-    ] {
-        for line in lines {
-            let _ = writeln!(text, "\n{what}: {line}");
-        }
-    }
+    text.push_str(&absent(&results.outcome.skipped, &results.outcome.failures));
     text
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::outcome::absent;
 use crate::remote::measure::{Measure, Side};
 use crate::remote::network::Network;
 use crate::remote::results::Results;
@@ -18,22 +19,7 @@ pub fn page(results: &Results) -> String {
     }
     let _ = write!(text, "{}\n\n{}", origin(results), table(results));
     let _ = write!(text, "\n{}", verdict::table(&verdicts(results)));
-    text.push_str(&absent(results));
-    text
-}
-
-/// Returns what was not measured, with the reasons.
-#[must_use]
-pub fn absent(results: &Results) -> String {
-    let mut text = String::new();
-    for (what, lines) in [
-        ("skipped", &results.outcome.skipped),
-        ("failed", &results.outcome.failures),
-    ] {
-        for line in lines {
-            let _ = writeln!(text, "\n{what}: {line}");
-        }
-    }
+    text.push_str(&absent(&results.outcome.skipped, &results.outcome.failures));
     text
 }
 

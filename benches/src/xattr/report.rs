@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use larder_lab::xattr_bench::Case;
 
+use crate::outcome::absent;
 use crate::report::{counted, figure, judged};
 use crate::verdict::{self, Verdict};
 use crate::xattr::results::Results;
@@ -20,14 +21,7 @@ const MAX_RATIO_TO_OFF: f64 = 1.05;
 pub fn page(results: &Results) -> String {
     let mut text = format!("{}\n\n{}", origin(results), tables(results));
     let _ = write!(text, "\n{}", verdict::table(&verdicts(results)));
-    for (what, lines) in [
-        ("skipped", &results.outcome.skipped),
-        ("failed", &results.outcome.failures),
-    ] {
-        for line in lines {
-            let _ = writeln!(text, "\n{what}: {line}");
-        }
-    }
+    text.push_str(&absent(&results.outcome.skipped, &results.outcome.failures));
     text
 }
 
