@@ -19,7 +19,7 @@ use std::thread;
 /// Measures with the finished runs in the file at `path`; `None` without mke2fs.
 fn reproduce(path: &Path) -> Option<Lever2000> {
     let (mut state, found) = State::open(Size::quick(2000), path).unwrap();
-    let finished = state.finished_runs();
+    let finished = state.finished_rounds();
     let results = lever2000::reproduce(&mut state, |done, total| {
         assert!(done >= finished && done <= total, "{done} of {total}");
     });

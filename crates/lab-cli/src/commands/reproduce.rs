@@ -247,7 +247,7 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     let mut state = resumable(args, size, LEVER2000_STATE, minutes)
         .map_err(|error| lever2000_failed(&lever2000::Error::State(error)))?;
     let bar = progress(0);
-    let mut is_resumed = state.finished_runs() > 0;
+    let mut is_resumed = state.finished_rounds() > 0;
     let results = lever2000::reproduce(&mut state, |done, total| {
         set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
         bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));

@@ -31,6 +31,7 @@
 
 mod error;
 mod operation;
+mod part;
 pub(crate) mod recorder;
 mod replay;
 mod script;
@@ -39,6 +40,7 @@ mod tests;
 
 pub use error::Error;
 pub use operation::{OpenMode, Operation};
+pub use part::Part;
 pub(crate) use replay::NEW;
-pub use replay::{UserHomes, create_shared_files};
+pub use replay::{User, UserHomes, create_shared_files};
 pub use script::{Before, Done, Name, Operations, SizedFile};

@@ -6,7 +6,7 @@
 //! up in its table only after a miss in the dentry cache, as in the kernel
 //! ([`InodeLookups`](larder_cache::tables::InodeLookups)).
 
-use super::{Done, Error, Name, OpenMode, Operation, Operations, SizedFile};
+use super::{Done, Error, Name, OpenMode, Operation, Operations, Part, SizedFile};
 use crate::workload::chance::generator;
 use larder::{DirEntry, FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
 use rand::RngCore;
@@ -145,7 +145,19 @@ impl User<'_> {
     /// # Errors
     /// Returns [`Error::Differs`] if an operation does not return the recorded result.
     pub fn replay(mut self, volume: &Volume) -> Result<(), Error> {
-        for (number, Done(operation, recorded)) in (1..).zip(&self.operations.done) {
+        self.replay_part(volume, Part::WHOLE)?;
+        self.close(volume)
+    }
+
+    /// Executes a part of the operations, as [`User::replay`] does. Files that are still open at the end of the
+    /// part remain open.
+    ///
+    /// # Errors
+    /// Returns [`Error::Differs`] if an operation does not return the recorded result.
+    pub fn replay_part(&mut self, volume: &Volume, part: Part) -> Result<(), Error> {
+        let range = part.of(self.operations.done.len());
+        let operations = (1..).zip(&self.operations.done);
+        for (number, Done(operation, recorded)) in operations.take(range.end).skip(range.start) {
             let returned = match self.perform(volume, operation) {
                 Some(Ok(returned)) => returned,
                 Some(Err(error)) => -i64::from(error.errno().raw_os_error()),
@@ -161,6 +173,14 @@ impl User<'_> {
                 });
             }
         }
+        Ok(())
+    }
+
+    /// Closes all files that are still open.
+    ///
+    /// # Errors
+    /// Returns the errors of the volume.
+    pub fn close(self, volume: &Volume) -> Result<(), Error> {
         for (_, opened) in self.open {
             volume.release(opened.ino, 1)?;
         }

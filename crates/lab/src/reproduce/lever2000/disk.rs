@@ -5,7 +5,8 @@
 //! Section 6 leaves open "why shrinking the dentry cache more aggressively can help performance", and proposes to
 //! compare these costs. A volume with empty caches looks up the names of files in random order. Then it looks up
 //! absent names in the same directories, and then it reads the first page of each file, again in random order. The
-//! reads of the device by each operation are logged. A simulated device ([`larder_instruments::simulated`]) performs
+//! reads of the device by each operation are logged. The reads of the lookups, without repetitions and in random order,
+//! are the misses in the buffer cache. A simulated device ([`larder_instruments::simulated`]) performs
 //! these reads in virtual time, one after the other, as one process would wait for them. The figures are thus times
 //! of the device alone; [`super::misses`] measures the time of the processor.
 //!
@@ -93,7 +94,7 @@ pub struct DiskCosts {
     pub per_seed_ms: Vec<[f64; 3]>,
     /// A dentry miss, if no block was cached before the first lookup.
     pub dentry_miss_ms: Interval,
-    /// A read of a block by such a dentry miss: a miss in the buffer cache.
+    /// A read of one of the blocks that the dentry misses read: a miss in the buffer cache.
     pub buffer_miss_ms: Interval,
     /// A read of a page that is not in the page cache.
     pub page_fault_ms: Interval,
@@ -113,6 +114,8 @@ struct Accesses {
     dentries: Reads,
     /// Lookups of absent names in cached directories.
     cached: Reads,
+    /// A read of each block that the lookups of names read.
+    buffers: Reads,
     /// Reads of the first page of each file.
     pages: Reads,
 }
@@ -206,10 +209,15 @@ impl Accesses {
             file.read_at(&mut [0; 4096], 0)?;
             pages.push(device.take_log());
         }
+        let mut buffers: Vec<ReadRecord> = dentries.iter().flatten().copied().collect();
+        buffers.sort_by_key(|read| (read.offset_bytes, read.len_bytes));
+        buffers.dedup();
+        buffers.shuffle(&mut random);
         Ok(Self {
             seed,
             dentries,
             cached,
+            buffers: buffers.into_iter().map(|read| vec![read]).collect(),
             pages,
         })
     }
@@ -219,14 +227,10 @@ impl DiskCosts {
     fn simulated(model: &'static DeviceModel, placement: Placement, accesses: &[Accesses]) -> Self {
         let per_seed_ms = accesses.iter().map(|accesses| {
             let mut disk = Disk::new(model, placement, accesses.seed);
-            let dentries_ms = disk.perform(&accesses.dentries).as_secs_f64() * 1e3;
-            let pages_ms = disk.perform(&accesses.pages).as_secs_f64() * 1e3;
-            let per = |total_ms, count: u64| ratio(total_ms, as_f64(count));
-            [
-                per(dentries_ms, count(&accesses.dentries)),
-                per(dentries_ms, reads(&accesses.dentries)),
-                per(pages_ms, count(&accesses.pages)),
-            ]
+            [&accesses.dentries, &accesses.buffers, &accesses.pages].map(|operations| {
+                let total_ms = disk.perform(operations).as_secs_f64() * 1e3;
+                ratio(total_ms, as_f64(count(operations)))
+            })
         });
         Self::of(model.name, placement, per_seed_ms.collect())
     }

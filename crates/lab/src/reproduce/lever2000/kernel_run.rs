@@ -1,10 +1,10 @@
-//! A run of one kernel, as it is measured and stored.
+//! The share of one kernel in a round, as it is measured and stored.
 
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::{Deserialize, Serialize};
 
-/// A run of one kernel: the sum of its passes.
+/// The share of one kernel in a round: the sum of its passes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KernelRun {
     /// Number of scripts of all passes.
@@ -16,11 +16,11 @@ pub(super) struct KernelRun {
     pub caches: Vec<CacheRun>,
 }
 
-/// One cache in a run of a kernel.
+/// One cache in a kernel's share of a round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CacheRun {
     pub counts: Counts,
-    /// The chains in the last pass of the last run; `None` in other runs.
+    /// The chains in the last pass of the last round; `None` in other rounds.
     pub chains: Option<Chains>,
 }
 

@@ -64,7 +64,7 @@ pub struct Machine {
     pub memory_mib: u32,
     /// Number of [programs](super::programs) of 256 KiB.
     pub programs: u32,
-    /// Whether each user lists its [spool](super::spool) after its script. The buffers of 128 users take 146 MiB.
+    /// Whether each user lists its [spool](super::spool). The buffers of 128 users take 146 MiB.
     pub has_spool: bool,
     /// Whether the users together examine a [tree](super::tree) of 40,960 files.
     pub has_tree: bool,

@@ -1,21 +1,24 @@
 //! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is represented by a volume with the kernel's hash tables. A run consists of as many *passes* as are needed
-//! to reach the minimum duration of a run. A pass creates new homes for the users, starts all users at the same time, and measures time and counts
-//! until the last user is done. After its script, each user runs [programs](super::programs), lists its
-//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table. All kernels of a
-//! table execute the same number of passes.
+//! A kernel is represented by a volume with the kernel's hash tables. In a *pass*, each user has a new home and executes
+//! its script there, together with all other users. In addition, it runs [programs](super::programs), lists its
+//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table.
 //!
-//! A *round* executes one run on each kernel. The kernels take short turns within the round, because the speed of a
-//! shared machine changes within seconds: so all kernels of a round meet the same speeds, and their runs can be
-//! compared in pairs. Each turn of the round begins with the next kernel, so that no kernel is always the first or the
-//! last. The processors' caches then contain the memory of another kernel when a turn begins; this is the same for all
-//! kernels, whose predecessor is nearly always the same.
+//! All kernels of a table execute their passes at the same time, in turns: a pass is divided into parts, and in a turn,
+//! all users of one kernel execute one part. A turn takes a few hundredths of a second, because the speed of a shared
+//! machine changes within tenths of a second. So all kernels meet the same speeds. Each turn of the first kernel begins
+//! one kernel later than the one before, so that no kernel is always the first or the last. When a turn begins, the
+//! processors' caches contain the memory of another kernel; this is the same for all kernels, which nearly always have
+//! the same predecessor. Time and counts are measured only within turns.
+//!
+//! A *round* consists of as many passes as are planned, the same number for all kernels, and a *run* of
+//! [`Size::run_rounds`] rounds. The rounds of two kernels are compared in pairs.
 //!
 //! Each round has new volumes, on new views of the same image. A pass that is not measured fills their caches.
 //! Otherwise, names of removed homes would collect in the dentry caches, and each round would walk longer chains and
-//! have less memory for pages than the round before.
+//! have less memory for pages than the round before. New volumes also have other addresses in memory, which affect
+//! their speed.
 //!
 //! Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can resume.
 //!
@@ -27,26 +30,28 @@ use super::image::Image;
 use super::kernel_run::{CacheRun, Chains, KernelRun};
 use super::kernels::{Kernel, Machine, PublishedTable};
 use super::plan::Plan;
-use super::runs::Runs;
+use super::runs::{RoundTimes, Runs};
 use super::size::Size;
 use super::state::{FinishedRound, State};
 use crate::concurrent::run_concurrently;
-use crate::operations::UserHomes;
+use crate::operations::{Part, User, UserHomes};
 use crate::run_report::quotient;
-use larder::{CacheKind, Volume};
+use larder::{CacheKind, Stats, Volume};
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The minimum duration of a turn of the fastest kernel, in seconds. In shorter turns, the processors' caches would
 /// mostly be filled again.
-const TURN_S: f64 = 0.25;
+const TURN_S: f64 = 0.02;
 
-/// The planned processor time of a run, as a multiple of its minimum. The difference is a margin for passes that are
+/// The planned processor time of a round, as a multiple of its minimum. The difference is a margin for passes that are
 /// faster than those that determined the plan.
 const MARGIN: f64 = 1.05;
 
-/// The share of a run that is executed on each volume to correct the plan, and how often. Until the caches are full,
+/// The share of a round that is executed on each volume to correct the plan, and how often. Until the caches are full,
 /// passes become slower.
 const WARMING_SHARE: f64 = 0.3;
 const WARMINGS: u32 = 2;
@@ -149,7 +154,7 @@ const BUFFERS_AFTER: u64 = 2_700;
 /// The kind of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// The last pass of all runs, which examines the chains.
+    /// The last pass of all rounds, which examines the chains.
     Last,
     Other,
 }
@@ -162,16 +167,16 @@ impl Image {
         table: &PublishedTable,
         size: &Size,
         state: &mut State,
-        run_done: &mut dyn FnMut(),
+        round_done: &mut dyn FnMut(),
     ) -> Result<Vec<Row>, Error> {
         let mut rows: Vec<Row> = table.kernels.iter().map(Row::new).collect();
         for &users in table.loads {
             let users = size.users(users);
-            self.load(table, users, size, state, run_done)?;
+            self.load(table, users, size, state, round_done)?;
             for (at, row) in rows.iter_mut().enumerate() {
                 let rounds = state.rounds(table.number, users);
-                let runs = rounds.filter_map(|round| round.runs.get(at));
-                row.loads.push(Load::of(table, users, runs));
+                let rounds = rounds.filter_map(|round| round.runs.get(at));
+                row.loads.push(Load::of(table, users, size, rounds));
             }
         }
         Ok(rows)
@@ -184,13 +189,13 @@ impl Image {
         users: u32,
         size: &Size,
         state: &mut State,
-        run_done: &mut dyn FnMut(),
+        round_done: &mut dyn FnMut(),
     ) -> Result<(), Error> {
-        let rounds = size.runs(table);
+        let rounds = size.rounds(table);
         let mut finished = state.rounds(table.number, users);
         let plan = finished.next().map(|round| round.plan);
         let stored = usize::from(plan.is_some()) + finished.count();
-        if stored >= rounds as usize {
+        if stored >= rounds {
             return Ok(());
         }
         let memory_bytes = size.memory_bytes(table.machine);
@@ -203,20 +208,21 @@ impl Image {
                 .then(|| BUFFERS_AFTER / u64::from(size.divisor)),
         };
         let volumes = || -> Result<Vec<Volume>, Error> {
-            let volumes = (table.kernels.iter()).map(|kernel| {
-                let volume = self.open(kernel, memory_bytes)?;
-                load.pass(&volume, Pass::Other)?;
-                Ok(volume)
-            });
-            volumes.collect()
+            let volumes = table
+                .kernels
+                .iter()
+                .map(|kernel| self.open(kernel, memory_bytes));
+            let volumes: Vec<Volume> = volumes.collect::<Result<_, _>>()?;
+            load.pass(&volumes, 1, 0, Pass::Other)?;
+            Ok(volumes)
         };
         let plan = match plan {
             Some(plan) => plan,
             None => load.plan(&volumes()?, size)?,
         };
-        for number in stored + 1..=rounds as usize {
-            let is_last = number == rounds as usize;
-            let runs = load.round(&volumes()?, plan, is_last, run_done)?;
+        for number in stored + 1..=rounds {
+            let runs = load.round(&volumes()?, plan, number == rounds)?;
+            runs.iter().for_each(|_| round_done());
             let finished = FinishedRound {
                 table: table.number,
                 users,
@@ -241,118 +247,190 @@ struct Workload<'i> {
 }
 
 impl Workload<'_> {
-    /// Returns a plan with which a run of the fastest kernel takes its minimum processor time. Times rounds on all
+    /// Returns a plan with which a round of the fastest kernel takes its minimum processor time. Times rounds on all
     /// volumes, because passes take longer when the kernels displace each other's memory from the processors' caches.
     fn plan(&self, volumes: &[Volume], size: &Size) -> Result<Plan, Error> {
         let mut plan = Plan {
-            turns: 1,
-            turn_passes: 1,
+            passes: 1,
+            parts: 1,
         };
         if size.run_s == 0 {
             return Ok(plan);
         }
         let mut fastest = self.fastest(volumes, plan)?;
-        while fastest.elapsed_s < TURN_S {
-            plan.turn_passes *= 2;
-            fastest = self.fastest(volumes, plan)?;
-        }
-        let planned_s = MARGIN * f64::from(size.run_s);
-        let turns =
-            |plan: Plan, run: &KernelRun| planned_s * f64::from(plan.turns) / run.processor_s;
+        plan.parts = whole((fastest.elapsed_s / TURN_S).floor());
+        let planned_s = MARGIN * f64::from(size.run_s) / f64::from(size.run_rounds);
+        let passes =
+            |plan: Plan, round: &KernelRun| planned_s * f64::from(plan.passes) / round.processor_s;
         for _ in 0..WARMINGS {
-            plan.turns = whole(WARMING_SHARE * turns(plan, &fastest));
+            plan.passes = whole(WARMING_SHARE * passes(plan, &fastest));
             fastest = self.fastest(volumes, plan)?;
         }
-        plan.turns = whole(turns(plan, &fastest));
+        plan.passes = whole(passes(plan, &fastest));
         Ok(plan)
     }
 
-    /// Executes a round, and returns the run with the least processor time.
+    /// Executes a round, and returns the share of the kernel with the least processor time.
     fn fastest(&self, volumes: &[Volume], plan: Plan) -> Result<KernelRun, Error> {
-        let runs = self.round(volumes, plan, false, &mut || ())?;
+        let runs = self.round(volumes, plan, false)?;
         let fastest = runs
             .into_iter()
             .min_by(|a, b| a.processor_s.total_cmp(&b.processor_s));
         Ok(fastest.expect("each table has kernels"))
     }
 
-    /// Executes one run on each volume. `is_last` is true for the last round of the load.
+    /// Executes a round on all volumes, and returns the share of each. `is_last` is true for the last round of the
+    /// load.
     fn round(
         &self,
         volumes: &[Volume],
         plan: Plan,
         is_last: bool,
-        run_done: &mut dyn FnMut(),
     ) -> Result<Vec<KernelRun>, Error> {
         let mut runs: Vec<Option<KernelRun>> = volumes.iter().map(|_| None).collect();
-        for turn in 1..=plan.turns {
-            let is_last_turn = turn == plan.turns;
-            let mut order: Vec<_> = volumes.iter().zip(&mut runs).collect();
-            order.rotate_left(turn as usize % volumes.len());
-            for (volume, run) in order {
-                for number in 1..=plan.turn_passes {
-                    let is_last_pass = is_last && is_last_turn && number == plan.turn_passes;
-                    let kind = if is_last_pass {
-                        Pass::Last
-                    } else {
-                        Pass::Other
-                    };
-                    let pass = self.pass(volume, kind)?;
-                    match run {
-                        None => *run = Some(pass),
-                        Some(run) => run.add(pass),
-                    }
-                }
-                if is_last_turn {
-                    run_done();
+        for number in 1..=plan.passes {
+            let kind = if is_last && number == plan.passes {
+                Pass::Last
+            } else {
+                Pass::Other
+            };
+            let passes = self.pass(volumes, plan.parts, number * plan.parts, kind)?;
+            for (run, pass) in runs.iter_mut().zip(passes) {
+                match run {
+                    None => *run = Some(pass),
+                    Some(run) => run.add(pass),
                 }
             }
         }
         Ok(runs.into_iter().flatten().collect())
     }
 
-    /// Executes one pass.
-    fn pass(&self, volume: &Volume, kind: Pass) -> Result<KernelRun, Error> {
-        let image = self.image;
-        let homes = UserHomes::new(volume, &image.operations, self.users, image.seed)?;
+    /// Executes a pass on each volume, in turns. In the first turn, the volume with the number `first_turn`, modulo
+    /// the number of volumes, is the first one.
+    fn pass(
+        &self,
+        volumes: &[Volume],
+        parts: u32,
+        first_turn: u32,
+        kind: Pass,
+    ) -> Result<Vec<KernelRun>, Error> {
+        let homes = volumes.iter().map(|volume| self.homes(volume));
+        let homes: Vec<UserHomes> = homes.collect::<Result<_, _>>()?;
+        let mut running: Vec<RunningPass> = volumes
+            .iter()
+            .zip(&homes)
+            .map(|(volume, homes)| RunningPass::new(self, volume, homes))
+            .collect();
+        for (turn, part) in (first_turn as usize..).zip(Part::all(parts)) {
+            let mut order: Vec<_> = running.iter_mut().collect();
+            order.rotate_left(turn % volumes.len());
+            for pass in order {
+                pass.execute(part)?;
+            }
+        }
+        let runs = running.into_iter().map(|pass| pass.end(kind));
+        let mut runs: Vec<KernelRun> = runs.collect::<Result<_, _>>()?;
+        for ((volume, homes), run) in volumes.iter().zip(homes).zip(&mut runs) {
+            homes.remove(volume)?;
+            if kind == Pass::Last {
+                self.examine_after(volume, run)?;
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Creates the homes of all users.
+    fn homes<'h>(&'h self, volume: &Volume) -> Result<UserHomes<'h>, Error> {
+        let homes = UserHomes::new(volume, &self.image.operations, self.users, self.image.seed)?;
         volume.sync()?;
-        let before = volume.counts();
-        let (spent, ends) = run_concurrently(self.users, |user| {
-            let replayer = homes.user(user);
+        Ok(homes)
+    }
+
+    /// Adds the chains after the homes were removed and, in Table 3, most buffers were displaced.
+    fn examine_after(&self, volume: &Volume, run: &mut KernelRun) -> Result<(), Error> {
+        if let Some(buffers) = self.buffers_after {
+            self.image.programs.displace_buffers(volume, buffers)?;
+        }
+        for (cache, kind) in run.caches.iter_mut().zip(CacheKind::ALL) {
+            if let Some(chains) = &mut cache.chains {
+                chains.after = volume.histogram(kind);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pass on one volume, of which some parts have been executed.
+struct RunningPass<'w> {
+    workload: &'w Workload<'w>,
+    volume: &'w Volume,
+    users: Vec<Mutex<User<'w>>>,
+    /// The counts before the first part.
+    before: Stats,
+    elapsed: Duration,
+    processor: Duration,
+}
+
+impl<'w> RunningPass<'w> {
+    fn new(workload: &'w Workload<'w>, volume: &'w Volume, homes: &'w UserHomes<'w>) -> Self {
+        let users = (0..workload.users).map(|user| Mutex::new(homes.user(user)));
+        Self {
+            workload,
+            volume,
+            users: users.collect(),
+            before: volume.counts(),
+            elapsed: Duration::ZERO,
+            processor: Duration::ZERO,
+        }
+    }
+
+    /// Executes a part of the work of all users, at the same time.
+    fn execute(&mut self, part: Part) -> Result<(), Error> {
+        let (workload, volume, users) = (self.workload, self.volume, &self.users);
+        let (image, machine, count) = (workload.image, workload.machine, workload.users);
+        let (spent, ends) = run_concurrently(count, |number| {
+            let user = &users[number as usize];
             move || -> Result<(), Error> {
-                replayer.replay(volume)?;
-                image.programs.run(volume, user, self.programs)?;
-                if self.machine.has_spool {
-                    image.spool.list(volume, user)?;
+                let mut user = user.lock().unwrap_or_else(PoisonError::into_inner);
+                user.replay_part(volume, part)?;
+                image
+                    .programs
+                    .run(volume, number, workload.programs, part)?;
+                if machine.has_spool {
+                    image.spool.list(volume, number, part)?;
                 }
-                if self.machine.has_tree {
-                    image.tree.examine(volume, user, self.users)?;
+                if machine.has_tree {
+                    image.tree.examine(volume, number, count, part)?;
                 }
                 Ok(())
             }
         });
-        let stats = volume.counts();
-        ends.into_iter().collect::<Result<(), _>>()?;
-        let reports = || CacheKind::ALL.map(|cache| volume.histogram(cache));
-        let full = (kind == Pass::Last).then(reports);
-        homes.remove(volume)?;
-        if let (Pass::Last, Some(buffers)) = (kind, self.buffers_after) {
-            image.programs.displace_buffers(volume, buffers)?;
+        self.elapsed += spent.wall;
+        self.processor += spent.processor;
+        ends.into_iter().collect()
+    }
+
+    /// Closes the files of all users, and returns the results of the pass. In the last pass, the chains after the
+    /// pass are those at its end, until they are examined again.
+    fn end(self, kind: Pass) -> Result<KernelRun, Error> {
+        let volume = self.volume;
+        for user in self.users {
+            let user = user.into_inner().unwrap_or_else(PoisonError::into_inner);
+            user.close(volume)?;
         }
-        let mut caches = CacheKind::ALL.map(|cache| CacheRun {
-            counts: stats.cache(cache).searches() - before.cache(cache).searches(),
-            chains: None,
+        let counts = volume.counts();
+        let caches = CacheKind::ALL.map(|cache| CacheRun {
+            counts: counts.cache(cache).searches() - self.before.cache(cache).searches(),
+            chains: (kind == Pass::Last).then(|| Chains {
+                full: volume.histogram(cache),
+                after: volume.histogram(cache),
+            }),
         });
-        if let Some(full) = full {
-            for ((cache, full), after) in caches.iter_mut().zip(full).zip(reports()) {
-                cache.chains = Some(Chains { full, after });
-            }
-        }
         Ok(KernelRun {
-            scripts: self.users.into(),
-            elapsed_s: spent.wall.as_secs_f64(),
-            processor_s: spent.processor.as_secs_f64(),
-            device_reads: stats.device.reads - before.device.reads,
+            scripts: self.workload.users.into(),
+            elapsed_s: self.elapsed.as_secs_f64(),
+            processor_s: self.processor.as_secs_f64(),
+            device_reads: counts.device.reads - self.before.device.reads,
             caches: caches.into(),
         })
     }
@@ -370,28 +448,29 @@ impl Row {
 }
 
 impl Load {
-    /// Returns the results of a kernel's runs.
+    /// Returns the results of a kernel's rounds.
     fn of<'r>(
         table: &PublishedTable,
         users: u32,
-        runs: impl Iterator<Item = &'r KernelRun> + Clone,
+        size: &Size,
+        rounds: impl Iterator<Item = &'r KernelRun> + Clone,
     ) -> Self {
         let caches = (0..CacheKind::ALL.len()).filter_map(|at| {
-            let of_runs = runs.clone().filter_map(|run| run.caches.get(at));
-            let last = of_runs.clone().last()?.chains.as_ref()?;
-            let counts = of_runs.fold(Counts::default(), |sum, cache| sum + cache.counts);
+            let of_rounds = rounds.clone().filter_map(|round| round.caches.get(at));
+            let last = of_rounds.clone().last()?.chains.as_ref()?;
+            let counts = of_rounds.fold(Counts::default(), |sum, cache| sum + cache.counts);
             Some(CacheFigures::of(last, counts))
         });
+        let times = rounds.clone().map(|round| RoundTimes {
+            scripts: round.scripts,
+            elapsed_s: round.elapsed_s,
+            processor_s: round.processor_s,
+        });
+        let times: Vec<_> = times.collect();
         Self {
             caches: caches.collect(),
-            device_reads: runs.clone().map(|run| run.device_reads).sum(),
-            runs: Runs {
-                users,
-                scripts: runs.clone().next().map_or(0, |run| run.scripts),
-                elapsed_s: runs.clone().map(|run| run.elapsed_s).collect(),
-                processor_s: runs.map(|run| run.processor_s).collect(),
-                average: table.average,
-            },
+            device_reads: rounds.map(|round| round.device_reads).sum(),
+            runs: Runs::of(users, table.average, size.run_rounds as usize, &times),
         }
     }
 }

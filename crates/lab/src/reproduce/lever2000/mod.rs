@@ -43,7 +43,7 @@ pub use state::State;
 use swap::SwapKeys;
 
 /// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called with the
-/// number of finished runs and the total number of runs.
+/// number of finished rounds and the total number of rounds.
 ///
 /// # Errors
 /// Returns an error if a volume cannot be created, if a script's result differs from the recorded one, or if
@@ -53,8 +53,8 @@ pub fn reproduce(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Lever2000, Error> {
     let size = *state.size();
-    let total = size.total_runs();
-    let mut done = state.finished_runs();
+    let total = size.total_rounds();
+    let mut done = state.finished_rounds();
     progress(done, total);
     let mut one_done = || {
         done += 1;

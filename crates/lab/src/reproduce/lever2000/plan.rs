@@ -1,12 +1,12 @@
-//! How many passes the rounds of a load have.
+//! How the rounds of a load are divided.
 
 use serde::{Deserialize, Serialize};
 
 /// The plan of the rounds of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Number of turns of each kernel in a round.
-    pub(super) turns: u32,
-    /// Number of passes of a turn.
-    pub(super) turn_passes: u32,
+    /// Number of passes of a round, at least 1.
+    pub(super) passes: u32,
+    /// Number of parts of a pass, at least 1. In a turn, a kernel executes one part.
+    pub(super) parts: u32,
 }

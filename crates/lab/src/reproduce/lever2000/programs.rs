@@ -3,24 +3,24 @@
 //! # Model
 //! The document's machines filled their page caches: all files that were used since the start of the machine stayed
 //! in memory while there was room. The files of the scripts are only a part of them. Here each user starts
-//! [`COMMANDS`] commands after its script. A command reads a whole program of [`PAGES`] pages. The users together
+//! [`COMMANDS`] commands in addition to its script. A command reads a whole program of [`PAGES`] pages. The users together
 //! read all programs, so that all pages stay in use.
 
-use crate::operations::NEW;
+use crate::operations::{NEW, Part};
 use larder::{Ino, Result, Volume};
 
 /// Number of pages of a program.
 pub(super) const PAGES: u32 = 64;
 
 /// Number of commands of a script; a script of [`crate::sdm`] starts about 100 processes.
-const COMMANDS: u32 = 64;
+const COMMANDS: usize = 64;
 
 /// Number of programs in a directory.
 const PER_DIRECTORY: u32 = 64;
 
 /// The step from the program of a command to the program of the next command. The step is prime, and greater than
 /// the number of programs in a directory.
-const STEP: u32 = 67;
+const STEP: usize = 67;
 
 /// Number of bytes of a read.
 const READ_BYTES: usize = 1 << 16;
@@ -52,14 +52,15 @@ impl Programs {
         Ok(Self(programs))
     }
 
-    /// Executes the commands of `user`. Each command reads one of the first `count` programs.
-    pub(super) fn run(&self, volume: &Volume, user: u32, count: u32) -> Result<()> {
+    /// Executes a part of the commands of `user`. Each command reads one of the first `count` programs.
+    pub(super) fn run(&self, volume: &Volume, user: u32, count: u32, part: Part) -> Result<()> {
         let programs = self.0.get(..count as usize).unwrap_or(&self.0);
-        let first = user * COMMANDS;
-        let numbers = (first..first + COMMANDS).map(|command| command * STEP % count.max(1));
+        let commands = user as usize * COMMANDS..;
+        let numbers = commands.map(|command| command * STEP % programs.len().max(1));
+        let range = part.of(COMMANDS);
         let mut buffer = vec![0; READ_BYTES];
-        for number in numbers {
-            if let Some(program) = programs.get(number as usize) {
+        for number in numbers.take(range.end).skip(range.start) {
+            if let Some(program) = programs.get(number) {
                 read(volume, *program, &mut buffer)?;
             }
         }

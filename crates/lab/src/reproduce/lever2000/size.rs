@@ -10,6 +10,8 @@ pub struct Size {
     pub runs: Option<u32>,
     /// Minimum processor time of a run in seconds. The scripts are repeated until the run has taken that long.
     pub run_s: u32,
+    /// Number of rounds of a run. Each round has new volumes.
+    pub run_rounds: u32,
     /// Divisor of the numbers of concurrent scripts and of the memory.
     pub divisor: u32,
     /// Seed of the content of all files.
@@ -24,6 +26,7 @@ impl Size {
         Self {
             runs: None,
             run_s: 10,
+            run_rounds: 3,
             divisor: 1,
             seed,
         }
@@ -35,6 +38,7 @@ impl Size {
         Self {
             runs: Some(2),
             run_s: 0,
+            run_rounds: 1,
             divisor: 16,
             seed,
         }
@@ -68,12 +72,17 @@ impl Size {
         self.runs.unwrap_or(table.runs)
     }
 
-    /// Returns the number of runs of all kernels under all loads.
-    pub(super) fn total_runs(&self) -> usize {
-        let runs = TABLES
+    /// Returns the number of rounds of each kernel of `table` under each load.
+    pub(super) fn rounds(&self, table: &PublishedTable) -> usize {
+        (self.runs(table) * self.run_rounds) as usize
+    }
+
+    /// Returns the number of rounds of all kernels under all loads. A round of eight kernels counts as eight.
+    pub(super) fn total_rounds(&self) -> usize {
+        let rounds = TABLES
             .iter()
-            .map(|table| table.kernels.len() * table.loads.len() * self.runs(table) as usize);
-        runs.sum()
+            .map(|table| table.kernels.len() * table.loads.len() * self.rounds(table));
+        rounds.sum()
     }
 }
 
@@ -85,7 +94,7 @@ mod tests {
     #[test]
     fn full_size_has_enough_rounds_of_each_table_for_an_interval() {
         for table in &TABLES {
-            let rounds = Size::full(1).runs(table) as usize * table.loads.len();
+            let rounds = Size::full(1).rounds(table) * table.loads.len();
             let ratio = Interval::of_paired_ratio(&vec![(1.0, 1.0); rounds]);
             assert!(ratio.low.is_some(), "table {}", table.number);
         }

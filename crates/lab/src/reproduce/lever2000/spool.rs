@@ -7,7 +7,7 @@
 //! distributed over the groups of the image. Listing the directories of all users looks up about as many
 //! blocks as the document's cache contained.
 
-use crate::operations::NEW;
+use crate::operations::{NEW, Part};
 use larder::{Ino, Result, Volume};
 use std::ops::ControlFlow;
 
@@ -40,10 +40,10 @@ impl Spool {
         Ok(Self((0..users).map(of_user).collect::<Result<_>>()?))
     }
 
-    /// Lists the directories of `user`.
-    pub(super) fn list(&self, volume: &Volume, user: u32) -> Result<()> {
-        let directories = self.0.get(user as usize).into_iter().flatten();
-        for directory in directories {
+    /// Lists a part of the directories of `user`.
+    pub(super) fn list(&self, volume: &Volume, user: u32, part: Part) -> Result<()> {
+        let directories = self.0.get(user as usize).map_or(&[][..], Vec::as_slice);
+        for directory in &directories[part.of(directories.len())] {
             volume.read_dir(*directory, 0, &mut |_| ControlFlow::Continue(()))?;
         }
         Ok(())

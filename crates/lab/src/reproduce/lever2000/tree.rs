@@ -6,7 +6,7 @@
 //! scripts are too few for this. Therefore users also read the attributes of the files of a tree, as make or ls -l
 //! do. Each file is examined once in a pass.
 
-use crate::operations::NEW;
+use crate::operations::{NEW, Part};
 use larder::{Ino, Result, Volume};
 
 /// Number of directories.
@@ -36,9 +36,11 @@ impl Tree {
         ))
     }
 
-    /// Reads the attributes of the files in the directories of `user`, one of `users`.
-    pub(super) fn examine(&self, volume: &Volume, user: u32, users: u32) -> Result<()> {
-        for directory in self.0.iter().skip(user as usize).step_by(users as usize) {
+    /// Reads the attributes of the files in a part of the directories of `user`, one of `users`.
+    pub(super) fn examine(&self, volume: &Volume, user: u32, users: u32, part: Part) -> Result<()> {
+        let directories = self.0.iter().skip(user as usize).step_by(users as usize);
+        let range = part.of(directories.len());
+        for directory in directories.take(range.end).skip(range.start) {
             for file in 0..FILES {
                 let ino = volume.lookup(*directory, name_of(file).as_bytes())?;
                 volume.metadata(ino)?;

@@ -2,7 +2,6 @@
 
 use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, KernelRow, Throughput, throughputs};
-use crate::reproduce::lever2000::findings::steady;
 use crate::reproduce::lever2000::kernels::PublishedTable;
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::runs::Runs;
@@ -37,7 +36,7 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
                 published(all),
                 published(rest),
                 load.runs.all().to_string(),
-                steady(load).to_string(),
+                text_or(load.runs.without_first(), "-"),
                 format!("{:.1}", load.runs.best()),
                 Figures::of(&load.runs.processor_throughputs()).to_string(),
             ];

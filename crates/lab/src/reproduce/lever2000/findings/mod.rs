@@ -17,7 +17,7 @@ mod rule;
 mod tests;
 mod throughput;
 
-pub(super) use throughput::{Scatter, median_half_width_pct, steady};
+pub(super) use throughput::{Scatter, median_half_width_pct};
 
 use super::results::Lever2000;
 use crate::reproduce::finding::{Judged, Verdict};

@@ -1,6 +1,6 @@
 //! Changed results, for tests of the findings.
 //!
-//! In each table, the reference is the kernel of the first row. Durations of runs are changed round by round, so
+//! In each table, the reference is the kernel of the first row. Durations are changed round by round, so
 //! that the noise that all kernels have in common remains. Histograms are not halved. If nothing differs, each
 //! histogram equals the histogram of the reference. If effects are inverted, the histograms with xor and the
 //! histograms with a mixing function are exchanged.
@@ -12,6 +12,7 @@ use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
 use crate::reproduce::lever2000::recorded::RecordedKeys;
 use crate::reproduce::lever2000::results::Lever2000;
+use crate::reproduce::lever2000::runs::RoundTimes;
 use crate::run_report::{as_f64, quotient};
 use crate::statistics::Figures;
 use larder_cache::hash::Function;
@@ -80,15 +81,18 @@ fn histograms<'r>(rows: &'r [Row], row: &'r Row, mutation: Mutation) -> Option<&
 }
 
 fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change) -> Load {
-    let mut changed = load.clone();
-    let runs = changed
-        .runs
-        .elapsed_s
-        .iter_mut()
-        .zip(&reference.runs.elapsed_s);
-    for (elapsed_s, of_reference) in runs {
-        *elapsed_s = change(*of_reference, *elapsed_s);
-    }
+    let rounds = load.runs.rounds();
+    let rounds = rounds.zip(&reference.runs.round_elapsed_s);
+    let rounds: Vec<RoundTimes> = rounds
+        .map(|(round, of_reference)| RoundTimes {
+            elapsed_s: change(*of_reference, round.elapsed_s),
+            ..round
+        })
+        .collect();
+    let mut changed = Load {
+        runs: load.runs.with_rounds(&rounds),
+        ..load.clone()
+    };
     for figures in &mut changed.caches {
         let cache = figures.cache;
         let histograms = histograms.cache(cache);

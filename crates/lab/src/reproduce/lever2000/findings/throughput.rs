@@ -7,7 +7,7 @@ use crate::reproduce::lever2000::runs::Runs;
 use crate::statistics::{Figures, Interval, median};
 
 /// Returns the figures without the first run, or of all runs if the first run is the only one.
-pub(in crate::reproduce::lever2000) fn steady(load: &Load) -> Figures {
+fn steady(load: &Load) -> Figures {
     load.runs.without_first().unwrap_or_else(|| load.runs.all())
 }
 
@@ -87,17 +87,21 @@ impl Comparison {
 
 /// Compares throughputs over all loads of a table. The text also compares the throughputs by processor time.
 pub(super) fn throughputs(results: &Lever2000, comparisons: &[Comparison]) -> Option<Observed> {
-    let observed = Observed::from(effects(results, comparisons, Runs::throughputs)?);
+    let observed = Observed::from(effects(results, comparisons, Runs::round_throughputs)?);
     Some(observed.with_figures(&by_processor_time(results, comparisons)?))
 }
 
 /// Compares throughputs by processor time, as text.
 pub(super) fn by_processor_time(results: &Lever2000, comparisons: &[Comparison]) -> Option<String> {
-    let observed = Observed::from(effects(results, comparisons, Runs::processor_throughputs)?);
+    let observed = Observed::from(effects(
+        results,
+        comparisons,
+        Runs::round_processor_throughputs,
+    )?);
     Some(format!("by processor time: {}", observed.figures))
 }
 
-/// Compares throughputs over all loads of a table. The runs of both kernels in one round are a pair.
+/// Compares throughputs over all loads of a table. The shares of both kernels in one round are a pair.
 fn effects(
     results: &Lever2000,
     comparisons: &[Comparison],
@@ -122,8 +126,8 @@ fn ratio<'r>(
     Interval::of_paired_ratio(&pairs.collect::<Vec<_>>())
 }
 
-/// Returns the median half-width of the intervals of the throughputs of all kernels, in percent. The throughputs are
-/// relative to the first kernel of their table. Returns `None` if there are too few runs.
+/// Returns the median half-width of the intervals of the throughputs of all kernels, in percent of the throughput.
+/// The throughputs are relative to the first kernel of their table. Returns `None` if there are too few rounds.
 pub(in crate::reproduce::lever2000) fn median_half_width_pct(
     results: &Lever2000,
     throughputs: fn(&Runs) -> Vec<f64>,
@@ -137,7 +141,9 @@ pub(in crate::reproduce::lever2000) fn median_half_width_pct(
         });
         pairs.map(move |loads| ratio(loads.map(|(one, other)| [one, other]), throughputs))
     });
-    let half_widths: Option<Vec<f64>> = ratios.map(Interval::half_width).collect();
+    let half_widths: Option<Vec<f64>> = ratios
+        .map(|ratio| Some(ratio.half_width()? / ratio.value))
+        .collect();
     Some(100.0 * median(&half_widths?))
 }
 
