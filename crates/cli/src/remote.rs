@@ -101,7 +101,7 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     ///
     /// larder mount writes FILE when the image is unmounted. Other commands write FILE when they
     /// succeed. An existing file is replaced. During the recording, larder does not read ahead. Reads
-    /// are therefore slower, but almost all parts in the profile are needed.
+    /// are therefore slower, but the profile contains few parts that were not needed.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile_record: Option<PathBuf>,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
