@@ -566,8 +566,9 @@ pub(crate) struct CpArgs {
 /// Show label, UUID, features, sizes and journal state, and the partitions
 ///
 /// If the image has partitions, larder lists them. If exactly one of them has an ext file system, and the
-/// image as a whole has none, larder then shows this file system. If the image has another format, larder
-/// names it. larder reads the disks in qcow2, VMDK and seekable zstd images.
+/// image as a whole has none, larder then shows this file system. If the image has neither an ext file
+/// system nor partitions, larder names its format, for example XFS. If the image is a qcow2, VMDK or
+/// seekable zstd image, larder shows what the disk in it contains.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -584,9 +585,9 @@ of a truncated image), superblock_repair (what is damaged in the primary
 superblock, and which backup was read instead; null if the primary superblock
 is intact), journal {state; if recovered, also transactions, blocks and
 fast_commits}. Values of state: none, clean, external (clean, on another
-device), recovered (needs recovery; shown as after a replay in memory), ignored
-(needs recovery, but --noload is given). If the image is mounted read-only:
-mounts [{mountpoint, transport (if known)}].
+device), recovered (needs recovery; larder replays it in memory, and shows the
+result), ignored (needs recovery, but --noload is given). If the image is
+mounted read-only: mounts [{mountpoint, transport (if known)}].
 
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
@@ -594,10 +595,11 @@ another format, or null if it is unknown)}]. If larder also shows the file
 system in one of them, partition is the number of this partition. Otherwise,
 kind is partitions, and the other keys of a file system are absent.
 
-If the image has another format, kind is the name of this format, and the other
-keys of a file system are absent. If the image is a disk image that larder
-reads: disk {format (qcow2, vmdk or zstd), size_bytes, unit_bytes (of a cluster,
-a grain or the largest frame)}.")]
+If larder shows neither a file system nor partitions, kind is the name of the
+format, and the other keys of a file system are absent. If the image is a disk
+image that larder reads: disk {format (qcow2, vmdk or zstd), size_bytes,
+unit_bytes (the size of a qcow2 cluster, a VMDK grain or the largest zstd
+frame)}.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

@@ -106,7 +106,7 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     pub profile_record: Option<PathBuf>,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
-    /// Give this option instead of IMAGE. Other users of the machine can see the arguments of a
+    /// Give this option instead of the URL. Other users of the machine can see the arguments of a
     /// command, but not the URL in FILE.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub url_file: Option<PathBuf>,
