@@ -194,7 +194,7 @@ pub trait RemoteImages: Debug + Send + Sync {
         output: &Path,
     ) -> std::result::Result<(), RemoteFailure>;
 
-    /// Uploads `content` to `url`, where no object may exist. `progress` is called with the number of bytes of each part.
+    /// Uploads `content` to `url`, as a new object. `progress` is called with the number of bytes of each part.
     ///
     /// # Errors
     /// The object exists, the server refuses it, or the content cannot be read.
