@@ -152,12 +152,11 @@ cannot be used together.
         journal, and later to its place in the image
         [default: ordered]
   errors=continue|remount-ro|abort|panic
-        action when corruption is detected during a change, or later
-        while its content is written back. continue: only this
-        operation fails; remount-ro and abort: the operation fails,
-        the mount becomes read-only, and uncommitted changes are
-        lost; panic: same as abort [default: as set in the
-        superblock]
+        action when corruption is detected during a change or during
+        write-back. continue: only this operation fails; remount-ro
+        and abort: the operation fails, the mount becomes read-only,
+        and uncommitted changes are lost; panic: same as abort
+        [default: as set in the superblock]
   mbcache=old|lru|list-lru|referenced|clock|off
         implementation of the cache of shared attribute blocks: files
         with equal extended attributes share one block
@@ -249,9 +248,9 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     as in the kernel: only lookups without a valid stored
-               reference to the inode, for example after a miss in the
-               dentry cache
+    misses     as in the kernel, whose dentries refer to inodes: only
+               lookups without a valid reference, for example after a
+               miss in the dentry cache
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -328,9 +327,10 @@ pub(crate) struct MountArgs {
     pub direct_device: bool,
     /// Maximum number of threads that wait for the image's storage [default: 16; 128 for a URL]
     ///
-    /// Each request that waits for the storage occupies one thread. On a read-write mount, a few more
-    /// threads can wait. N is at most 256. Threads start on demand and exit when idle. With 1, a single
-    /// thread receives and answers all requests of a read-only mount, unless --transport is uring.
+    /// Each request that waits for the storage occupies one thread. On a read-write mount, a few requests
+    /// are exempt from the limit, such as some large writes. N is at most 256. Threads start on demand and
+    /// exit when idle. With 1, a single thread receives and answers all requests of a read-only mount,
+    /// unless --transport is uring.
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     #[arg(
@@ -342,8 +342,9 @@ pub(crate) struct MountArgs {
 How the kernel passes requests to larder [default: auto]
 
 uring: through io_uring. Compared with dev, walks of directory trees are faster, and reads of large \
-files are slower. Without the capability CAP_SYS_NICE, which root usually has, reading and creating \
-many files, as tar does, is also slower. uring needs Linux 6.14 or later, and root must enable it:
+files are slower. Without the capability CAP_SYS_NICE, programs that read or create many files, such as \
+tar, are also slower. Root usually has this capability. uring needs Linux 6.14 or later, and root must \
+enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
 auto: through io_uring if it is available, --threads is not 1, and the server has CAP_SYS_NICE; \
@@ -510,14 +511,12 @@ pub(crate) struct CatArgs {
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
 /// A copy out of an image omits extended attributes that you may not set or that the destination does
-/// not support. If the extended attributes cannot be read, the file is copied without them, with a
-/// warning. If any other metadata (including another extended attribute) cannot be set, there is an
-/// error, but the file is copied.
+/// not support. If metadata cannot be copied for another reason, there is an error, but the file is
+/// copied with all other metadata.
 ///
-/// A copy into an image omits extended attributes that you may not read. If any other metadata
-/// (including another extended attribute) cannot be copied, there is an error, and the file is not
-/// copied. If this happens for a directory that already exists in the image, its content is still
-/// copied.
+/// A copy into an image omits extended attributes that you may not read or that ext4 does not support.
+/// If metadata cannot be copied for another reason, there is an error, and the file is not copied. If
+/// this happens for a directory that already exists in the image, its content is still copied.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
@@ -567,8 +566,9 @@ pub(crate) struct CpArgs {
 /// Show label, UUID, features, sizes and journal state, and the partitions
 ///
 /// If the image has partitions, larder lists them. If exactly one of them has an ext file system, and the
-/// image as a whole has none, larder then shows this file system. If the image has another format, larder
-/// names it. larder reads the disks in qcow2, VMDK and seekable zstd images.
+/// image as a whole has none, larder then shows this file system. If the image has neither an ext file
+/// system nor partitions, larder names its format, for example XFS. If the image is a qcow2, VMDK or
+/// seekable zstd image, larder shows what the disk in it contains.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -585,9 +585,9 @@ of a truncated image), superblock_repair (what is damaged in the primary
 superblock, and which backup was read instead; null if the primary superblock
 is intact), journal {state; if recovered, also transactions, blocks and
 fast_commits}. Values of state: none, clean, external (clean, on another
-device), recovered (needs recovery; shown as after a replay in memory), ignored
-(needs recovery, but --noload is given). If the image is mounted read-only:
-mounts [{mountpoint, transport (if known)}].
+device), recovered (needs recovery; larder replays it in memory, and shows the
+result), ignored (needs recovery, but --noload is given). If the image is
+mounted read-only: mounts [{mountpoint, transport (if known)}].
 
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
@@ -595,10 +595,11 @@ another format, or null if it is unknown)}]. If larder also shows the file
 system in one of them, partition is the number of this partition. Otherwise,
 kind is partitions, and the other keys of a file system are absent.
 
-If the image has another format, kind is the name of this format, and the other
-keys of a file system are absent. If the image is a disk image that larder
-reads: disk {format (qcow2, vmdk or zstd), size_bytes, unit_bytes (of a cluster,
-a grain or the largest frame)}.")]
+If larder shows neither a file system nor partitions, kind is the name of the
+format, and the other keys of a file system are absent. If the image is a disk
+image that larder reads: disk {format (qcow2, vmdk or zstd), size_bytes,
+unit_bytes (the size of a qcow2 cluster, a VMDK grain or the largest zstd
+frame)}.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

@@ -101,12 +101,12 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     ///
     /// larder mount writes FILE when the image is unmounted. Other commands write FILE when they
     /// succeed. An existing file is replaced. During the recording, larder does not read ahead. Reads
-    /// are therefore slower, but almost all parts in the profile are needed.
+    /// are therefore slower, but the profile contains few parts that were not needed.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile_record: Option<PathBuf>,
     /// Read the URL of the image from FILE, or from standard input if FILE is -
     ///
-    /// Give this option instead of IMAGE. Other users of the machine can see the arguments of a
+    /// Give this option instead of the URL. Other users of the machine can see the arguments of a
     /// command, but not the URL in FILE.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub url_file: Option<PathBuf>,
@@ -194,7 +194,7 @@ pub trait RemoteImages: Debug + Send + Sync {
         output: &Path,
     ) -> std::result::Result<(), RemoteFailure>;
 
-    /// Uploads `content` to `url`, where no object may exist. `progress` is called with the number of bytes of each part.
+    /// Uploads `content` to `url`, as a new object. `progress` is called with the number of bytes of each part.
     ///
     /// # Errors
     /// The object exists, the server refuses it, or the content cannot be read.

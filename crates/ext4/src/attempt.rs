@@ -142,8 +142,9 @@ pub(crate) fn take_missing() -> Missing {
     STATE.with_borrow_mut(|state| std::mem::take(&mut state.missing))
 }
 
-/// A guard that suspends an attempt, so that this thread may wait for the device. It is used after a failure
-/// that ends writing, to record the failure in the image. The attempt continues when the guard is dropped.
+/// A guard that suspends an attempt, so that this thread may wait for the device. It is used when a failure
+/// stops all writing, so that the failure can be recorded in the image. The attempt continues when the guard
+/// is dropped.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     was_active: bool,
@@ -212,7 +213,7 @@ impl MemoryOnly {
         IS_MEMORY_ONLY.get()
     }
 
-    /// Returns whether this thread is in a memory-only part and has missed a block in it, or would have
+    /// Returns whether this thread is in a memory-only part in which it has missed a block or would have
     /// waited.
     #[must_use]
     pub fn has_missed() -> bool {

@@ -167,10 +167,12 @@ impl Operations {
     /// Sets the attributes that stat(2) returns.
     ///
     /// If chown(2) is called with neither an owner nor a group, the kernel sends a request with no
-    /// attribute or with only the change time. If the caller is the owner of the file, such a request must
-    /// remove set-id bits. The kernel sends the same request in two other cases, in which the bits must not
-    /// be removed. In the first, the caller is another user, to whom ext4 would deny the call. In the
-    /// second, root is about to write to the file.
+    /// attribute or with only the change time. Such a request removes set-id bits only if the caller is the
+    /// owner of the file, and is not root. The bits must be kept in two other cases, in which the kernel
+    /// sends the same request:
+    ///
+    /// - A user who does not own the file calls chown(2). ext4 would deny this call.
+    /// - Root is about to write to the file.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -207,7 +209,7 @@ impl Operations {
         }
         self.with_inode("write", node, |volume, ino| {
             if unprivileged.is_none() && self.direct_io {
-                // Without direct I/O, the kernel itself removes capabilities before a write of root.
+                // With direct I/O, the kernel does not remove capabilities before root writes.
                 volume.remove_privileges(ino, ChangedBy::Privileged)?;
             }
             match count {

@@ -1,14 +1,17 @@
 //! Partition tables in the master boot record.
 //!
 //! # Model
-//! The first sector has four entries: the primary partitions, 1 to 4. One of them can be extended. It then contains a
-//! chain of sectors with tables of their own. One entry of each is a logical partition, and another one is the place of
-//! the next table. The logical partitions are numbered from 5. As in the kernel, an entry is a partition if it has
-//! sectors, whatever its type is.
+//! The first sector contains a table with four entries, which describe the primary partitions 1 to 4. A primary
+//! partition can be extended: it then contains logical partitions, which are numbered from 5. Each logical partition is
+//! described by a table in a sector of its own. The tables form a chain: another entry in each table has the location
+//! of the next table.
+//!
+//! As in the kernel, an entry is unused if its number of sectors is 0, regardless of its type. Unlike in the kernel,
+//! extended partitions themselves are not listed.
 //!
 //! # Sectors
-//! The entries count sectors of the disk. Their size is not in the table. Whatever it is, a table is in the first
-//! [`RECORD_LEN`] bytes of its sector.
+//! Locations and sizes in a table are in units of sectors. The table does not contain the sector size. With any sector
+//! size, a table is in the first [`RECORD_LEN`] bytes of its sector.
 
 use crate::table::{LINUX_RAID, MAX_PARTITIONS, Partition, PartitionTable, TableKind};
 use larder_block::{BlockDevice, Result};
@@ -45,8 +48,8 @@ impl Entry {
     }
 }
 
-/// Returns the table of `device`, which has sectors of `sector_bytes`, or `None` if it has no valid table. `start` has the
-/// first bytes of the device.
+/// Returns the table of `device`, which has sectors of `sector_bytes`, or `None` if it has no valid table. `start`
+/// contains the first bytes of the device.
 pub(crate) fn read(
     device: &dyn BlockDevice,
     start: &[u8],
@@ -55,7 +58,7 @@ pub(crate) fn read(
     let Some(entries) = start.get(..RECORD_LEN).and_then(entries_of) else {
         return Ok(None);
     };
-    // Code of a boot loader can be at the place of the table.
+    // If a status is invalid, the bytes are not a table, but for example code of a boot loader.
     if entries
         .iter()
         .any(|entry| !STATUSES.contains(&entry.status))
@@ -94,7 +97,8 @@ struct Disk<'d> {
 }
 
 impl Disk<'_> {
-    /// Adds the logical partitions of the extended partition of `extended`. The next logical partition has `number`.
+    /// Adds the logical partitions in the extended partition that `extended` describes. Numbers them from `number`, and
+    /// increments `number` for each.
     fn read_logical(
         &self,
         extended: &Entry,
@@ -114,7 +118,8 @@ impl Disk<'_> {
             let Some(entries) = entries_of(&record) else {
                 break;
             };
-            // Usual tables have one logical partition, and then the place of the next table.
+            // Usually, the first entry describes a logical partition, and the second has the location of the next
+            // table. Logical partitions in the other two entries are ignored.
             for logical in &entries[..2] {
                 if !logical.is_extended()
                     && logical.sectors.get() > 0
@@ -133,8 +138,8 @@ impl Disk<'_> {
         Ok(())
     }
 
-    /// Returns the partition of `entry`, whose first sector is counted from sector `origin`. Returns `None` if the entry
-    /// is unused or begins outside the device.
+    /// Returns the partition of `entry`, whose first sector is counted from sector `origin`. Returns `None` if the
+    /// entry is unused or begins outside the device.
     fn partition(&self, number: u32, entry: &Entry, origin: u64) -> Option<Partition> {
         let (first, sectors) = (entry.first_sector.get(), entry.sectors.get());
         if sectors == 0 {

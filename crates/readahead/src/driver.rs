@@ -28,12 +28,11 @@
 //!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
-//!    one reader requests the next window. This step applies to a hit and to a page in flight. It
-//!    also applies to a page that the reader's own miss has inserted. The marker is on the first page
-//!    of a window's asynchronous part. `ondemand` can count a whole window as this part, for example
-//!    if the window is not larger than the rest of the request, although the reader waits for its
-//!    pages. The first page, which the reader missed, then carries the marker. For a page in flight,
-//!    the driver checks the marker twice: before the wait, so that the next window is read during the
+//!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
+//!    page that the reader itself reads after a miss. The missed page carries the marker if it is the
+//!    first asynchronous page of its window. For example, in `ondemand`, all pages of a window can be
+//!    asynchronous if the request fills the window. After a miss, or if the page is in flight, the
+//!    driver checks the marker twice: before the wait, so that the next window is read during the
 //!    wait, and after the wait.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
@@ -42,27 +41,28 @@
 //!
 //! # One window
 //! The policy returns at most two windows, each within the file. A window has at most
-//! [`FileState::max_pages`] pages, unless it is exactly the rest of the request, or
-//! [`FileState::set_io_pages`] permits more. If several streams share a cache, an implementation of
-//! [`CachedFile`] can lower `max_pages` in [`CachedFile::with_state`]. For each window,
-//! [`CachedFile::start`] starts the reads of its missing pages, or of some of them, and returns the
-//! number of these pages. The driver passes that number, which can be 0, to [`Policy::window_read`].
+//! [`FileState::max_pages`] pages. There are two exceptions: a window of exactly the pages from the
+//! current page to the end of the request can have any size, and [`FileState::set_io_pages`] can
+//! permit larger windows. If several streams share a cache, an implementation of [`CachedFile`] can
+//! lower `max_pages` in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] starts the
+//! reads of all or some of the missing pages, and returns the number of pages whose reads it started.
+//! The driver passes that number, which can be 0, to [`Policy::window_read`].
 //!
 //! [`start_pages`] starts the reads for a range of pages. It skips pages that are resident or in
-//! flight, and submits each contiguous run of other pages as soon as the run ends. It sets the
-//! marker on [`Window::marker`] only if it inserted that page: a page that was already present
-//! belongs to the window for which it was inserted. If memory runs out, the rest of the range is
-//! skipped.
+//! flight, and submits each contiguous run of other pages as soon as the run ends. The page
+//! [`Window::marker`] gets the marker only if `start_pages` inserts this page: a page that was
+//! already present belongs to the window for which it was inserted. If memory runs out, the rest of
+//! the range is skipped.
 //!
 //! # What the implementation of `CachedFile` decides
 //! The implementation decides which pages the reader reads itself, and which are queued for other
 //! threads. In the simulator, the reader queues all pages, and then waits for the page that it needs.
-//! In a volume, the reader itself reads the missing page and the pages that follow it, up to the next
-//! cached page, the end of the window, or a maximum number of pages. If the request extends into the
-//! second window, the reader continues into it, up to the end of the request; the next cached page and
-//! the maximum number of pages still limit what it reads. It queues the other pages of the windows.
-//! There is one exception: if a window for a miss has no asynchronous part, the pages after those that
-//! the reader reads are left for the next miss.
+//!
+//! In a volume, the reader itself reads the missing page and the pages that follow it in the window. If
+//! the policy has returned a second window, the reader also reads the pages of the request in that
+//! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
+//! other missing pages of the windows, unless the policy has returned a window without an asynchronous
+//! part for the miss: the remaining pages of such a window are read after later misses.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -72,8 +72,8 @@ use std::ops::Range;
 pub struct Request {
     /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
-    /// Whether the requested bytes end inside a page, not at the end of a page. Bytes after the end of
-    /// the file are not counted, so the end may be inside the last page of the file.
+    /// Whether the requested bytes end inside a page, not at the end of a page. For this flag,
+    /// a request that extends past the end of the file ends at the end of the file.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,
@@ -110,8 +110,9 @@ pub struct Found<P> {
 /// The result of [`CachedFile::claim`], for a page that was not present at the lookup.
 #[derive(Debug)]
 pub enum Claim<P> {
-    /// Nothing has to be read: the page was inserted after the lookup, or the implementation returns
-    /// a result without a page, for example because the cache is full.
+    /// Nothing has to be read: the page was inserted after the lookup, or the page cannot be read, for
+    /// example because the cache is full. In the latter case, the value of [`CachedFile::Page`] reports
+    /// that there is no page.
     Ready(Found<P>),
     /// Another thread is reading the page.
     InFlight {

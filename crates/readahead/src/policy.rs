@@ -11,8 +11,9 @@ use crate::{FileState, Read, Residency, Window, Windows};
 ///
 /// # Requirements
 /// A policy returns at most two windows, each within the file. A window must not have more than
-/// [`FileState::max_pages`] pages, unless it is exactly the rest of the request, or
-/// [`FileState::set_io_pages`] permits more. A policy must not do I/O, read a clock or allocate.
+/// [`FileState::max_pages`] pages. There are two exceptions: a window of exactly the pages from
+/// `read.index` to the end of the request can have any size, and [`FileState::set_io_pages`] can permit
+/// larger windows. A policy must not do I/O, read a clock or allocate.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the name that selects this policy.
     fn name(&self) -> PolicyName;

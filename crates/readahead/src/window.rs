@@ -30,8 +30,9 @@ impl fmt::Display for PageIndex {
 /// # Invariants
 /// 1. `size` is at least 1, and `async_size` is at most `size`.
 /// 2. A window that a [`Policy`](crate::Policy) returns ends within the file. It has at most
-///    [`max_pages`](crate::FileState::max_pages) pages, unless it is exactly the rest of the request,
-///    or [`set_io_pages`](crate::FileState::set_io_pages) permits more.
+///    [`max_pages`](crate::FileState::max_pages) pages. There are two exceptions: a window of exactly the
+///    pages from the current page to the end of the request can have any size, and
+///    [`set_io_pages`](crate::FileState::set_io_pages) can permit larger windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First page of the window.

@@ -26,7 +26,8 @@ pub enum Deletion<'c> {
     InUse(Held<'c>),
 }
 
-/// A cache that finds contents that can be shared. The [module](super) describes what callers may rely on.
+/// A cache that finds stored contents by their hash, so that files can share them. The [module](super) states
+/// what callers may rely on.
 pub trait MbCache: Shrinker {
     /// Returns the variant of this cache.
     fn variant(&self) -> Variant;
@@ -110,7 +111,7 @@ impl Held<'_> {
         self.cache.set_reusable(self.index, reusable);
     }
 
-    /// Parks the calling thread until no other thread holds the entry, except threads in this method.
+    /// Parks the calling thread until every thread that holds the entry is in this method.
     pub fn wait_unused(&self) {
         self.cache.wait_unused(self.index);
     }

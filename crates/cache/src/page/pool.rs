@@ -1,7 +1,7 @@
 //! The pool of frames: the memory that the page cache and the buffer cache share.
 //!
-//! Frame `i` is part `i` of one memory mapping, and slot `i` of one arena describes it. So a slot need
-//! not store a frame number. A frame contains a page of a file, or buffers. Pages and buffers have
+//! The frames are equal parts of one memory mapping. Slot `i` of one arena describes frame `i`, so a slot
+//! need not store a frame number. A frame contains a page of a file, or buffers. Pages and buffers have
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and one clock hand evicts pages and buffers in the same way.
 //!
@@ -244,7 +244,7 @@ impl Frames {
         self.note_removal(state);
     }
 
-    /// Counts a page that was read ahead and is removed before its first use. `before` is the state of the
+    /// Counts the removed page as wasted if it was read ahead and not used. `before` is the state of the
     /// page before its removal.
     pub(super) fn note_removal(&self, before: State) {
         if before.has(State::READAHEAD) {

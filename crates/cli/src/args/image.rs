@@ -28,8 +28,8 @@ pub(crate) struct VolumeArgs {
     pub noload: bool,
     /// Keep all changes in FILE, and leave the image as it is
     ///
-    /// FILE is a local file in the format qcow2, an overlay. A command that can write creates it if it does not exist.
-    /// It belongs to this image: if the image changes, the overlay can no longer be used.
+    /// FILE is a local qcow2 file, called an overlay. A command that can write creates it if it does not exist. The
+    /// overlay belongs to this image: if the image changes, the overlay can no longer be used.
     #[arg(long, value_name = "FILE")]
     pub overlay: Option<PathBuf>,
     #[command(flatten)]

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 /// An overlay is a file with the changes of an image. larder mount --overlay, and the other commands
 /// with this option, write to it instead of the image.
 ///
-/// The image is opened only if you name it: the name of the image in the overlay is not used.
+/// The overlay records the name of its image, but larder opens only the image that you give to diff or
+/// commit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -77,7 +78,9 @@ pub(crate) struct OverlayCommitArgs {
     pub changes: PathBuf,
     #[command(flatten)]
     pub source: ImageArgs,
-    /// Upload the image with the changes to URL, where no object may exist (s3://)
+    /// Upload a copy with the changes to URL
+    ///
+    /// URL must begin with s3://. If the object already exists, the command fails.
     #[arg(long, value_name = "URL")]
     pub to: Option<PathBuf>,
 }

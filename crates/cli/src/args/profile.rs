@@ -29,7 +29,8 @@ pub(crate) enum ProfileCommand {
 /// Write a pack: the parts of an image that a profile lists, with their content
 ///
 /// A mount with --profile fetches a pack with one request. The pack belongs to one version of the
-/// image. Its content replaces that of the image, so protect the pack as you protect the image.
+/// image. larder uses the content of the pack instead of that of the image, so protect the pack as you
+/// protect the image.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("profile", |arg| arg.hide(true)),
@@ -41,7 +42,7 @@ pub(crate) struct ProfilePackArgs {
     /// Profile, or another pack: a file or a URL
     #[arg(value_name = "PROFILE")]
     pub listed: PathBuf,
-    /// URL of the image; or --url-file FILE in this place
+    /// URL of the image, or --url-file FILE at this position
     #[arg(value_name = "URL")]
     pub image: PathBuf,
     /// File to write; an existing file is replaced

@@ -8,15 +8,21 @@
 //! 2. The goal's group: the first run at or after the goal that is long enough, or else the first
 //!    such run before the goal. Many small allocations with the same goal (the files of a
 //!    directory) are therefore packed.
-//! 3. The first run that is long enough in the goal's flexible group, then in the [`GROUPS_NEAR`]
-//!    groups from the goal's group on, and then in all groups. The search of all groups starts at
-//!    the group where the last such search succeeded, and wraps at the end of the file system.
-//! 4. The longest run seen. This step follows after [`SEARCHES_MAX`] unsuccessful searches of
-//!    groups, or after [`GROUPS_COMPARED`] summaries, or when no group is left.
-//! 5. Any free cluster. If no cluster is free, the clusters that are preallocated for files are
-//!    released, and the search starts again after the current discard has ended.
+//! 3. The first run that is long enough. The search examines the goal's flexible group, then
+//!    [`GROUPS_NEAR`] groups, of which the goal's group is the first, and then all groups. The search
+//!    of all groups starts at the group where the last such search succeeded, and wraps at the end of
+//!    the file system. This step ends early after [`SEARCHES_MAX`] unsuccessful searches of groups.
+//!    It also ends after [`GROUPS_COMPARED`] examined groups, unless they have no free cluster.
+//! 4. The longest run in one of the examined groups: the group with the largest upper bound on the
+//!    length of its runs, according to its summary or descriptor.
+//! 5. The longest run in the first group that has a free cluster.
 //!
-//! A large allocation is aligned to a large power of two, if the free run is long enough.
+//! If no cluster is free, the clusters that are preallocated for files are released. If `fstrim`
+//! is discarding a free run, the search waits until that run is free again. Then all steps are
+//! repeated.
+//!
+//! In steps 2 and 3, an allocation of a multiple of [`ALIGNED_FROM`] clusters is aligned to a power of
+//! two, if the free run is long enough.
 //!
 //! # Cost
 //! A search of a group whose map is loaded takes a microsecond. A group whose descriptor has too
@@ -29,13 +35,15 @@ use crate::{Filesystem, GroupNo, attempt};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// The number of groups, from the goal's group on, that are searched before all others.
+/// The number of groups that are examined after the goal's flexible group, and before the search of all
+/// groups. The first of them is the goal's group.
 const GROUPS_NEAR: usize = 256;
 
 /// The number of groups that are searched without success before a shorter run is accepted.
 const SEARCHES_MAX: u32 = 64;
 
-/// The number of groups whose summaries are compared before a shorter run is accepted.
+/// The number of groups that are examined before a shorter run is accepted. To examine a group is to
+/// read its summary or descriptor, and to search the group only if its longest run may be long enough.
 const GROUPS_COMPARED: usize = 4096;
 
 /// The smallest power of two, in clusters, that runs are aligned to.
@@ -98,8 +106,8 @@ impl Filesystem {
         let mut searches = 0;
         for (step, group) in near.chain(self.groups_from(last)).enumerate() {
             if attempt::gives_way() {
-                // The missing blocks are those of the group that was just searched. They are read
-                // first, before the blocks of less suitable groups are requested.
+                // Blocks of the previous group are not in memory. The search stops here, so that these
+                // blocks are read before it requests those of less suitable groups.
                 return None;
             }
             let len = self.longest_in(group);

@@ -59,8 +59,9 @@ impl Overlay {
     }
 
     /// Applies the logged changes of `ino` to `raw`, the inode as it is in the inode table. Returns
-    /// whether `ino` has logged changes. If so, the checksum in `raw` is now wrong, and `raw` need
-    /// not have been a valid inode before the call.
+    /// whether `ino` has logged changes. If it has, the checksum in `raw` no longer matches.
+    ///
+    /// If fast commits created the inode, `raw` can contain arbitrary bytes before the call.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
         let logged = self.inodes.get(&ino);
         if let Some(logged) = logged {

@@ -139,9 +139,9 @@ impl Offer {
         want(WRITING, options.read_write);
         // Asynchronous direct I/O is not accepted on a writable mount. The kernel invalidates cached pages
         // when the system call of a direct write returns, but not when an asynchronous write completes later.
-        // Pages that are read between these events would remain cached with old content. The server cannot
-        // invalidate the pages before it replies: an invalidation waits for reads in progress, and these may
-        // wait for direct writes that are queued before them.
+        // Pages that are read between these events would remain cached with old content. If the server
+        // invalidated the pages before it replies, there could be a deadlock: an invalidation waits for reads in
+        // progress, and a read in progress can wait for a direct write that is queued before it.
         want(capability::ASYNC_DIO, !options.read_write);
         // With this capability, the kernel would check permissions even if the mount options disable the check.
         want(capability::POSIX_ACL, !options.fakeroot);

@@ -38,10 +38,10 @@ p90_ns, p99_ns, p999_ns, max_ns}, device_reads, device_read_bytes, mean_device_r
 device_writes, device_written_bytes, hit_rate, page_lookups, page_hits, page_misses (the reader had
 to wait), page_misses_in_flight (the misses of pages that were already being read),
 lookups_after_miss (second lookups of missing pages, after the policy ran), readahead_calls
-(decisions of the policy), insert_lookups (lookups to find the pages of a window that must be read),
+(decisions of the policy), insert_lookups (lookups to find which pages of a window must be read),
 policy_lookups (made by the policy itself), pages_ahead, pages_used, pages_wasted (evicted before
-use), samples [{at_s, throughput_bytes_s, mean_read_bytes, streams}] (one for each simulated
-second)}]")]
+use), samples [{at_s, throughput_bytes_s, mean_read_bytes, streams (active readers)}] (one for each
+simulated second)}]")]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 /// Recommend tables and an eviction rule for the caches of a mount
 ///
-/// For each cache, the command first selects a table, and then compares it with the current table: the
-/// table that a mount with --cache-size set to the value of --memory uses by default. The selection uses
-/// the first half of the trace. The comparison uses the second half.
+/// For each cache, the command first selects a table, and then compares it with the current table. The
+/// current table is the default of a mount whose --cache-size equals --memory. The selection uses the
+/// first half of the trace. The comparison uses the second half.
 ///
 /// To select a table, the command measures the time of a lookup with every hash function and several
 /// table sizes. A table is tied with the fastest table if their times differ by no more than the noise.
@@ -64,7 +64,7 @@ JSON:
                           (mean number in a lookup), chance_links (the mean that is expected if keys
                           were distributed at random), lookup_ns (time of a lookup), mad_ns (the
                           median absolute deviation of lookup_ns)}
-    today                 the current table, which is the default, with the same keys as best
+    today                 the current table, which is the default, with the same fields as best
     lookups               number of lookups in the second half
     gain_links            decrease in links, relative to the current table (0.25: 25% fewer):
                           {value, low, high}, where low and high are the 95% confidence interval

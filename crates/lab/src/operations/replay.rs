@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! The working directory of each user is the user's home. A path is walked name by name through the dentry
-//! cache, as in the kernel: from the home, or from the root for shared files. By default, an inode is looked
-//! up in its table only after a miss in the dentry cache, as in the kernel
-//! ([`InodeLookups`](larder_cache::tables::InodeLookups)).
+//! cache, as in the kernel: from the home, or from the root for shared files. By default, a lookup of an inode
+//! uses the hash table of inodes only after a miss in the dentry cache, as in the kernel, or if the inode cache
+//! has no valid reference to the inode ([`InodeLookups`](larder_cache::tables::InodeLookups)).
 
 use super::{Done, Error, Name, OpenMode, Operation, Operations, Part, SizedFile};
 use crate::workload::chance::generator;
@@ -297,10 +297,10 @@ impl User<'_> {
     }
 }
 
-/// Returns the result of an operation that returns only success.
+/// Converts the result of an operation whose recorded result is 0 on success.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "operations on open files also return an option"
+    reason = "`perform` returns an option, which is `None` if a file is not open"
 )]
 fn done<T>(result: larder::Result<T>) -> Option<larder::Result<i64>> {
     Some(result.map(|_| 0))

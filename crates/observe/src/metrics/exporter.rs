@@ -225,8 +225,8 @@ impl Client {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Reads or writes once, and treats an error as the end of the connection. Returns false if the
-    /// connection has ended.
+    /// Reads or writes once. Returns false if the client has closed the connection, or if the read or
+    /// write has failed.
     fn advance(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> bool {
         self.step(metrics).unwrap_or_else(|error| {
             let kind = error.kind();

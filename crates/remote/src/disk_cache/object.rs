@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The number of units that an object does not store after it was refused an allowance, before it requests
-/// the next: 16 MiB.
+/// The number of units that are not stored after an allowance was refused: 16 MiB. Then the object requests an
+/// allowance again.
 const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
 
-/// One version of an object, of which some units are cached. While this exists, the file is not evicted.
+/// One version of an object, of which some units are cached. While this exists, the cache file is not evicted.
 ///
 /// Threads can share it, and processes can open the same object.
 #[derive(Debug)]
@@ -192,8 +192,8 @@ impl CachedObject {
         self.damaged_units.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the last unit was not stored because the cache had no room, and nothing could be
-    /// evicted.
+    /// Returns true if the most recent call of [`CachedObject::write_unit`] stored nothing because the cache had
+    /// no room, and nothing could be evicted.
     #[must_use]
     pub fn is_out_of_room(&self) -> bool {
         self.room.lock().refused_units > 0

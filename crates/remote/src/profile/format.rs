@@ -1,4 +1,4 @@
-//! The format of a profile: a text.
+//! The text format of profiles.
 //!
 //! ```text
 //! larder profile 1
@@ -10,11 +10,11 @@
 //! end 99aa06d3014798d86001c324468d497f
 //! ```
 //!
-//! - `image` is the URL without its secrets. It only informs the reader of the text.
+//! - `image` is the URL without its secrets. It is only for people who read the file.
 //! - `size` is the size of the object in bytes. `etag` is its strong `ETag`, up to the end of the line. If the
 //!   object has none, the line `modified SECONDS` has the time of its last modification, since 1970.
 //! - `read OFFSET LENGTH` is a range of bytes that was read. The lines have the order of the first use.
-//! - `end` is the XXH3 checksum with 128 bits of all lines before it.
+//! - `end` is the XXH3 checksum (128 bits) of all lines before it.
 
 use super::error::{Error, Result};
 use super::limits::{MAX_ETAG_BYTES, MAX_OBJECT_BYTES, MAX_UNITS, unit_count};
@@ -27,7 +27,7 @@ use twox_hash::XxHash3_128;
 /// The first line.
 pub(super) const MAGIC: &str = "larder profile 1\n";
 
-/// The maximum length of a profile in bytes. A line for each of [`MAX_UNITS`] units fits.
+/// The maximum length of a profile in bytes. This is enough for [`MAX_UNITS`] `read` lines.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// The units of an object that were read, in the order of their first use.
@@ -39,8 +39,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Creates a profile of the object at `image`, a URL without secrets. A unit that occurs again in `units` is
-    /// ignored there. Units after the first [`MAX_UNITS`], and those that are not in the object, are left out.
+    /// Creates a profile of the object at `image`, a URL without secrets. Ignores repeated units, and units that are
+    /// not in the object. Keeps at most the first [`MAX_UNITS`] of the others.
     #[must_use]
     pub fn new(image: &str, version: Version, units: impl IntoIterator<Item = u64>) -> Self {
         let count = unit_count(version.size_bytes);
@@ -143,7 +143,7 @@ impl Profile {
     }
 }
 
-/// Checks that what was recorded from the version `recorded` can be used with `current`.
+/// Checks that `recorded`, the version in a profile or a pack, is equal to `current`, the version of an object.
 pub(super) fn check_version(recorded: &Version, current: &Version) -> Result<()> {
     if recorded.to_text() == current.to_text() {
         return Ok(());
@@ -165,7 +165,7 @@ fn described(version: &Version) -> String {
     }
 }
 
-/// Returns whether `etag` can be a line of a profile.
+/// Returns whether `etag` can be stored in a profile or a pack.
 pub(super) fn is_valid_etag(etag: &str) -> bool {
     !etag.is_empty() && etag.len() <= MAX_ETAG_BYTES && !etag.contains(char::is_control)
 }
@@ -226,7 +226,7 @@ fn units<'l>(lines: impl Iterator<Item = &'l str>, size_bytes: u64) -> Result<Ve
     Ok(units)
 }
 
-/// Parses `OFFSET LENGTH`, which must not be empty.
+/// Parses `OFFSET LENGTH`. `LENGTH` must not be 0.
 fn range(text: &str) -> Option<Range<u64>> {
     let (start, len) = text.split_once(' ')?;
     let (start, len) = (number(start)?, number(len)?);
@@ -234,7 +234,7 @@ fn range(text: &str) -> Option<Range<u64>> {
     (len > 0).then_some(start..end)
 }
 
-/// Returns the runs of units that follow each other in `units`.
+/// Groups adjacent entries of `units` into runs of consecutive numbers.
 fn runs(units: &[u64]) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for &unit in units {

@@ -1,7 +1,7 @@
 //! Operations that create, change and remove names.
 //!
 //! Model: `do_mkdirat`, `do_unlinkat`, `do_rmdir`, `do_renameat2`, `do_linkat` and `do_symlinkat`.
-//! They treat a path that ends in `.`, `..` or a slash each in their own way.
+//! Each of them has its own rules for a path that ends in `.`, `..` or a slash.
 
 use super::listing::{DirEntry, ReadDir, entered_twice};
 use super::path::{Fs, Last, Pinned, Place, path_bytes};
@@ -202,7 +202,8 @@ impl Fs {
         Ok(PathBuf::from(OsString::from_vec(target)))
     }
 
-    /// Returns the place for a new name that is not a directory.
+    /// Returns the place for the name of a new file that is not a directory. Returns an error if the name
+    /// exists.
     fn new_name<'p>(&self, path: &'p Path) -> io::Result<Place<'p>> {
         let place = self.place(path_bytes(path)?, |_| Errno::EXIST)?;
         if self.present(&place)?.is_some() {

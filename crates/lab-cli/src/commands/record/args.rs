@@ -8,7 +8,7 @@ use larder_lab::trace::procfs::KeyTable;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Record accesses to the kernel's caches, or which processes, users or memory areas exist
+/// Record the kernel's cache accesses, or the existing processes, users or memory areas
 ///
 /// With --kernel, the command requires root. It uses the tracepoints of the page cache, readahead, block devices
 /// and ext4 in a separate tracing instance, which does not affect other tracing and is removed at the end. The
@@ -27,8 +27,8 @@ use std::path::PathBuf;
 Tables of --keys:
   processes  the IDs of processes and threads
   users      the user IDs of processes, and those of the accounts in /etc/passwd
-  areas      the memory areas of processes: the ID of the process and the first page; requires
-             root for the processes of other users
+  areas      the memory areas of processes, each with the process ID and the first page of the
+             area; requires root for the processes of other users
 
 Examples:
   larder lab record --kernel --seconds 60
@@ -86,7 +86,7 @@ pub(crate) struct RecordArgs {
     /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Command to run; with --kernel, only it and its child processes are recorded
+    /// Command to run; with --kernel, only it and its descendants are recorded
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

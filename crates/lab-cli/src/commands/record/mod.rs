@@ -1,5 +1,5 @@
-//! The command `larder lab record`: records in a trace the accesses to the kernel's caches, or which processes, users
-//! or memory areas exist.
+//! The command `larder lab record`: writes a trace of the kernel's cache accesses, or of the existing processes, users
+//! or memory areas.
 
 mod args;
 mod failure;

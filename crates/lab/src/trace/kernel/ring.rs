@@ -19,7 +19,8 @@ pub(super) struct PageLayout {
 /// pages.
 const MOST_PAGE_BYTES: usize = 1 << 28;
 
-/// The bits of `commit` that contain the length. Higher bits indicate losses, which `stats` counts.
+/// The bits of `commit` that contain the length. Higher bits, which indicate lost events, are ignored: the
+/// tracefs file `stats` counts lost events.
 const LENGTH: u64 = (1 << 20) - 1;
 const DELTA_BITS: u32 = 27;
 
