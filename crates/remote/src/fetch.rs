@@ -21,7 +21,6 @@ use crate::object::{Object, Version};
 use crate::urgency::Urgency;
 use crate::{Error, Result};
 use bytes::Bytes;
-use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::pin::pin;
@@ -176,13 +175,9 @@ impl Fetcher {
 
     /// Waits for the permits of a read.
     async fn permits(&self, urgency: &Urgency) -> Permits<'_> {
-        let open = "the semaphores are never closed";
-        let raised = pin!(urgency.raised());
-        let background = match select(raised, pin!(self.background.acquire())).await {
-            Either::Left(_) => None,
-            Either::Right((permit, _)) => Some(permit.expect(open)),
-        };
-        (background, self.requests.acquire().await.expect(open))
+        let background = urgency.permit_unless_raised(&self.background).await;
+        let request = self.requests.acquire().await;
+        (background, request.expect("the semaphore is never closed"))
     }
 
     /// Reads `rest` with as many attempts as needed.

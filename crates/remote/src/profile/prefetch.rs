@@ -16,12 +16,10 @@ use crate::claims::Claims;
 use crate::units::Units;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::future::select;
 use futures_util::stream;
 use larder_block::Priority;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -72,8 +70,7 @@ async fn fetch_all(units: Arc<Units>, runs: Vec<(Range<u64>, Claims)>) {
     let permits = Semaphore::new(REQUESTS);
     let fetches = stream::iter(runs).for_each_concurrent(None, async |(run, claims)| {
         let urgency = Arc::clone(claims.urgency());
-        let (raised, turn) = (pin!(urgency.raised()), pin!(permits.acquire()));
-        let _permit = select(raised, turn).await;
+        let _permit = urgency.permit_unless_raised(&permits).await;
         // A task of its own, so that several threads copy the bytes.
         drop(tokio::spawn(fetch(Arc::clone(&units), run, claims)).await);
     });
