@@ -30,10 +30,10 @@
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
 //!    page that the reader itself reads after a miss. The missed page carries the marker if it is the
-//!    first asynchronous page of its window. For example, in `ondemand`, all pages of a window can be
-//!    asynchronous if the request fills the window. After a miss, or if the page is in flight, the
-//!    driver checks the marker twice: before the wait, so that the next window is read during the
-//!    wait, and after the wait.
+//!    first asynchronous page of its window. For example, if a sequential request fills a window
+//!    that `ondemand` starts at the missed page, all pages of this window are asynchronous. After a
+//!    miss, or if the page is in flight, the driver checks the marker twice: before the wait, so that
+//!    the next window is read during the wait, and after the wait.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
 //!
@@ -61,8 +61,8 @@
 //! In a volume, the reader itself reads the missing page and the pages that follow it in the window. If
 //! the policy has returned a second window, the reader also reads the pages of the request in that
 //! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
-//! other missing pages of the windows, unless the policy has returned a window without an asynchronous
-//! part for the miss: the remaining pages of such a window are read after later misses.
+//! other missing pages of the windows. The exception is a window without an asynchronous part that the
+//! policy has returned for a miss: the remaining pages of this window are read after later misses.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;

@@ -160,8 +160,8 @@ impl Overlay {
     }
 
     /// Records that the inode `ino` was logged. `raw` holds the first bytes of the inode. The link
-    /// count in `raw` includes all earlier changes of subdirectories, so the recorded number of
-    /// subdirectories is removed.
+    /// count in `raw` already includes all earlier changes of subdirectories, so the entry of `ino`
+    /// in `subdirectories` is removed.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());
         self.subdirectories.remove(&ino);
