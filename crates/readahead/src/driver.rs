@@ -30,9 +30,9 @@
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
 //!    page that the reader itself reads after a miss. The missed page carries the marker if it is the
-//!    first asynchronous page of its window. For example, if a sequential request fills a window
-//!    that `ondemand` starts at the missed page, all pages of this window are asynchronous. After a
-//!    miss, or if the page is in flight, the driver checks the marker twice: before the wait, so that
+//!    first asynchronous page of its window. For example, `ondemand` can start a window at the missed
+//!    page of a sequential request. If the rest of the request is at least as long as this window,
+//!    all pages of the window are asynchronous. After a miss, or if the page is in flight, the driver checks the marker twice: before the wait, so that
 //!    the next window is read during the wait, and after the wait.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
@@ -201,13 +201,15 @@ pub trait CachedFile {
     fn record_decision(&mut self, _read: &Read, _windows: Windows) {}
 
     /// Starts the reads of a window that the policy returned for `read`, usually with
-    /// [`start_pages`]. Returns the number of pages whose reads this call started.
+    /// [`start_pages`]. Returns the number of pages that are read because of this call.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Starts the reads of pages that [`CachedFile::start`] has kept for the reader itself. If the
-    /// policy [wants every page](Policy::wants_every_page), the driver calls this before each lookup,
-    /// after the windows for [`Trigger::Access`] are started. An implementation that has kept pages
-    /// of these windows must start to read them in this call.
+    /// Starts the reads of pages that [`CachedFile::start`] has inserted into the cache without
+    /// starting their reads, because the reader is to read them itself. If the policy
+    /// [wants every page](Policy::wants_every_page), the driver calls this before each lookup, after
+    /// the windows for [`Trigger::Access`] are started. An implementation must then start all such
+    /// reads. Otherwise the reader could find one of these pages in flight, and wait for a read that
+    /// never starts.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]
