@@ -248,10 +248,10 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     only lookups that find no valid reference to the inode,
-               for example after a miss in the dentry cache. In the
-               kernel, dentries hold these references. In larder, they
-               are in an array, indexed by inode number.
+    misses     only lookups of inodes to which larder has no valid
+               reference. The references are in an array, indexed by
+               inode number. A miss in the dentry cache removes the
+               reference. In the kernel, dentries hold the references.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]

@@ -2,8 +2,9 @@
 //! precedence over the contents of the image.
 //!
 //! A fast commit logs changes to inodes and names (for example, "the name `a` in directory 2 refers
-//! to inode 12") instead of blocks, so it cannot be replayed by redirecting blocks. The overlay
-//! stores the changes by inode and by directory, and readers query it:
+//! to inode 12"). Other commits log copies of blocks. In a read-only mount, these blocks are read
+//! from the journal instead of from the file system. A fast commit has no such copies. The overlay
+//! stores its changes by inode and by directory, and readers query it:
 //!
 //! - after reading an on-disk inode: [`Overlay::patch_inode`];
 //! - before mapping a file's blocks: [`Overlay::range`];
