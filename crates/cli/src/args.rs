@@ -248,9 +248,10 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     as in the kernel, whose dentries refer to inodes: only
-               lookups without a valid reference, for example after a
-               miss in the dentry cache
+    misses     only lookups of inodes to which larder has no valid
+               reference. The references are in an array, indexed by
+               inode number. A miss in the dentry cache removes the
+               reference. In the kernel, dentries hold the references.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]

@@ -8,8 +8,8 @@ use larder_image::{
 };
 use std::path::Path;
 
-/// Returns the failure for `image`, which has these `contents`, and not the requested partition. `disk` is what the image
-/// is, if it is a disk image of another format.
+/// Returns the failure for `image`, which has these `contents`, and not the requested partition. If the image is a disk
+/// image of another format, `disk` describes it.
 pub(crate) fn not_found(
     image: &Path,
     disk: Option<DiskInfo>,
@@ -33,8 +33,8 @@ pub(crate) fn not_found(
     }
 }
 
-/// Returns the failure for `image`, which has these `contents`, and not one ext file system. If there are partitions,
-/// several or none of them have an ext file system. `disk` is what the image is, if it is a disk image of another format.
+/// Returns the failure for `image`, which has these `contents`: no usable ext file system, or more than one. If the
+/// image is a disk image of another format, `disk` describes it.
 pub(crate) fn not_ext(image: &Path, disk: Option<DiskInfo>, contents: &Contents) -> Failure {
     let path = image.display();
     match contents {

@@ -373,7 +373,7 @@ impl Disk {
 
 /// Finds the file system of `source`, whose image has these `contents`, unless the user has given its place. Opens it by
 /// `open`, whose argument is `options` with the place of the file system. If a partition was found that the user has not
-/// requested, reports it. `disk` is what the image is, if it is a disk image of another format.
+/// requested, reports it. If the image is a disk image of another format, `disk` describes it.
 fn open_found(
     source: Source<'_>,
     options: &OpenOptions,

@@ -337,9 +337,9 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
-/// Removes `--url-file FILE` from the arguments, and inserts the URL in the file as the first argument of the
-/// subcommand, or in the same place if the first argument of the subcommand is not the image. Returns the URL if FILE is `-`, which means standard
-/// input.
+/// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. The URL becomes the first argument of the
+/// subcommand. If the first argument of the subcommand is not the image, the URL takes the place of the option. Returns
+/// the URL if FILE is `-`, which means standard input.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);

@@ -178,8 +178,8 @@ impl Drop for Suspended {
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
 /// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: stopping a handle, which adds its
 /// changes to the transaction, and modifying cached content. After such a change, the operation may wait.
-/// After a miss, the operation cannot make such a change, because `begin_change` fails: an open handle is
-/// undone instead of stopped.
+/// After a miss, the operation cannot make such a change: the open handle is dropped, which undoes its
+/// changes, and `begin_change` fails before cached content is modified.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

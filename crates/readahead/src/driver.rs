@@ -29,11 +29,12 @@
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
-//!    page that the reader itself reads after a miss. The missed page carries the marker if it is the
-//!    first asynchronous page of its window. For example, in `ondemand`, all pages of a window can be
-//!    asynchronous if the request fills the window. After a miss, or if the page is in flight, the
-//!    driver checks the marker twice: before the wait, so that the next window is read during the
-//!    wait, and after the wait.
+//!    page that the reader itself reads after a miss. The missed page carries the marker if the
+//!    asynchronous part of its window ([`Window::async_size`]) begins at this page. For example,
+//!    `ondemand` can start a window at the missed page of a sequential request. If the rest of the
+//!    request is at least as long as this window, the whole window is the asynchronous part, so the
+//!    missed page carries the marker. After a miss, or if the page is in flight, the driver checks the
+//!    marker twice: before the wait, so that the next window is read during the wait, and after it.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
 //!
@@ -61,8 +62,9 @@
 //! In a volume, the reader itself reads the missing page and the pages that follow it in the window. If
 //! the policy has returned a second window, the reader also reads the pages of the request in that
 //! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
-//! other missing pages of the windows, unless the policy has returned a window without an asynchronous
-//! part for the miss: the remaining pages of such a window are read after later misses.
+//! other missing pages of the windows. There is one exception: if the policy returns, for a miss, a
+//! window without an asynchronous part, the reader does not queue the pages of this window that it
+//! does not read itself. They are read after later misses.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -72,8 +74,8 @@ use std::ops::Range;
 pub struct Request {
     /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
-    /// Whether the requested bytes end inside a page, not at the end of a page. For this flag,
-    /// a request that extends past the end of the file ends at the end of the file.
+    /// Whether the requested bytes end inside a page, not at the end of a page. If the
+    /// request extends past the end of the file: whether the file ends inside a page.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,
@@ -201,13 +203,15 @@ pub trait CachedFile {
     fn record_decision(&mut self, _read: &Read, _windows: Windows) {}
 
     /// Starts the reads of a window that the policy returned for `read`, usually with
-    /// [`start_pages`]. Returns the number of pages whose reads this call started.
+    /// [`start_pages`]. Returns the number of pages that are read because of this call.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Starts the reads of pages that [`CachedFile::start`] has kept for the reader itself. If the
-    /// policy [wants every page](Policy::wants_every_page), the driver calls this before each lookup,
-    /// after the windows for [`Trigger::Access`] are started. An implementation that has kept pages
-    /// of these windows must start to read them in this call.
+    /// Starts the reads of pages that [`CachedFile::start`] has inserted into the cache without
+    /// starting their reads, because the reader is to read them itself. If the policy
+    /// [wants every page](Policy::wants_every_page), the driver calls this before each lookup, after
+    /// the windows for [`Trigger::Access`] are started. An implementation must then start all such
+    /// reads. Otherwise the reader could find one of these pages in flight, and wait for a read that
+    /// never starts.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]

@@ -111,7 +111,8 @@ impl Held<'_> {
         self.cache.set_reusable(self.index, reusable);
     }
 
-    /// Parks the calling thread until every thread that holds the entry is in this method.
+    /// Parks the calling thread until no other thread holds the entry. Threads that wait in this method hold the
+    /// entry, too, but do not count.
     pub fn wait_unused(&self) {
         self.cache.wait_unused(self.index);
     }

@@ -28,8 +28,9 @@ pub(crate) struct VolumeArgs {
     pub noload: bool,
     /// Keep all changes in FILE, and leave the image as it is
     ///
-    /// FILE is a local qcow2 file, called an overlay. A command that can write creates it if it does not exist. The
-    /// overlay belongs to this image: if the image changes, the overlay can no longer be used.
+    /// FILE is a local qcow2 file, called an overlay. If FILE does not exist, it is created by a read-write mount or
+    /// by a command that changes files, such as larder put. The overlay belongs to this image: if the image changes,
+    /// the overlay can no longer be used.
     #[arg(long, value_name = "FILE")]
     pub overlay: Option<PathBuf>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! The command `larder info`: shows the label, features, sizes and journal state of an image. Lists the partitions of an
-//! image that has any, shows the format of a disk image, and names other formats.
+//! The command `larder info`: shows the label, features, sizes and journal state of an image. Lists the partitions of
+//! an image that has any, shows the format of a disk image, and names other formats.
 
 use crate::args::InfoArgs;
 use crate::opening::{Content, open_any};
@@ -45,8 +45,8 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the `contents` of `image`, which are not one ext file system. `disk` is what the image is, if it is a disk image of
-/// another format.
+/// Shows the `contents` of an `image` that has no usable ext file system, or more than one. If the image is a disk image of
+/// another format, `disk` describes it.
 fn show_contents(
     image: &Path,
     disk: Option<DiskInfo>,
@@ -84,7 +84,7 @@ fn show_contents(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what a disk image is.
+/// Prints the description of a disk image.
 fn print_disk(disk: Option<DiskInfo>) -> Result<()> {
     if let Some(disk) = disk {
         let mut out = io::stdout().lock();

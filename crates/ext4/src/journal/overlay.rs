@@ -2,8 +2,9 @@
 //! precedence over the contents of the image.
 //!
 //! A fast commit logs changes to inodes and names (for example, "the name `a` in directory 2 refers
-//! to inode 12") instead of blocks, so it cannot be replayed by redirecting blocks. The overlay
-//! stores the changes by inode and by directory, and readers query it:
+//! to inode 12"). Other commits log copies of blocks. In a read-only mount, these blocks are read
+//! from the journal instead of from the file system. A fast commit has no such copies. The overlay
+//! stores its changes by inode and by directory, and readers query it:
 //!
 //! - after reading an on-disk inode: [`Overlay::patch_inode`];
 //! - before mapping a file's blocks: [`Overlay::range`];
@@ -160,8 +161,8 @@ impl Overlay {
     }
 
     /// Records that the inode `ino` was logged. `raw` holds the first bytes of the inode. The link
-    /// count in `raw` includes all earlier changes of subdirectories, so the recorded number of
-    /// subdirectories is removed.
+    /// count in `raw` already includes all earlier changes of subdirectories, so the entry of `ino`
+    /// in `subdirectories` is removed.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());
         self.subdirectories.remove(&ino);
