@@ -250,8 +250,10 @@ larder+page=rbtree.
                            [default: misses]
     misses     only lookups of inodes to which larder has no valid
                reference. The references are in an array, indexed by
-               inode number. A miss in the dentry cache removes the
-               reference. In the kernel, dentries hold the references.
+               inode number. They take the place of those that dentries
+               of the kernel hold: if a name is not in the dentry cache,
+               the reference to its inode is removed, so the next
+               lookup of this inode uses the hash table.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]

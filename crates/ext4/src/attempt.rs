@@ -178,8 +178,9 @@ impl Drop for Suspended {
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
 /// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: stopping a handle, which adds its
 /// changes to the transaction, and modifying cached content. After such a change, the operation may wait.
-/// After a miss, the operation cannot make such a change: the open handle is dropped, which undoes its
-/// changes, and `begin_change` fails before cached content is modified.
+/// After a miss, the operation can make neither change. `Filesystem::change` drops the handle instead of returning
+/// it, which undoes the changes of the handle. Code that modifies cached content first calls `begin_change`, which
+/// fails.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {

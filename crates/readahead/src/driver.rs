@@ -32,8 +32,9 @@
 //!    page that the reader itself reads after a miss. The missed page carries the marker if the
 //!    asynchronous part of its window ([`Window::async_size`]) begins at this page. For example,
 //!    `ondemand` can start a window at the missed page of a sequential request. If the rest of the
-//!    request is at least as long as this window, the whole window is the asynchronous part, so the
-//!    missed page carries the marker. After a miss, or if the page is in flight, the driver checks the
+//!    request is at least as long as this window, no page of the window follows the request. Then
+//!    `ondemand` makes the whole window the asynchronous part, so the missed page carries the marker.
+//!    After a miss, or if the page is in flight, the driver checks the
 //!    marker twice: before the wait, so that the next window is read during the wait, and after it.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
@@ -62,9 +63,9 @@
 //! In a volume, the reader itself reads the missing page and the pages that follow it in the window. If
 //! the policy has returned a second window, the reader also reads the pages of the request in that
 //! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
-//! other missing pages of the windows. There is one exception: if the policy returns, for a miss, a
-//! window without an asynchronous part, the reader does not queue the pages of this window that it
-//! does not read itself. They are read after later misses.
+//! other missing pages of the windows. There is one exception: if the policy is consulted about a miss
+//! and returns a window without an asynchronous part, no pages of this window are queued. Those that
+//! the reader does not read itself are read after later misses.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -206,8 +207,8 @@ pub trait CachedFile {
     /// [`start_pages`]. Returns the number of pages that are read because of this call.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Starts the reads of pages that [`CachedFile::start`] has inserted into the cache without
-    /// starting their reads, because the reader is to read them itself. If the policy
+    /// Starts the reads that [`CachedFile::start`] has left to the reader: it has inserted these pages
+    /// into the cache, but has not started their reads. If the policy
     /// [wants every page](Policy::wants_every_page), the driver calls this before each lookup, after
     /// the windows for [`Trigger::Access`] are started. An implementation must then start all such
     /// reads. Otherwise the reader could find one of these pages in flight, and wait for a read that
