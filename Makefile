@@ -148,7 +148,7 @@ SANITIZERS ?= address thread
 SANITIZE_FLAGS := --cfg rustix_use_libc
 # The unit tests, and the multithreaded tests. One command, so that no library is built twice.
 SANITIZED := -p larder-block -p larder-cache -p larder -p larder-fuse --lib $(addprefix --test ,requests \
-	buffers pages tape attribute_threads flusher in_flight silent_device stress write_threads)
+	buffers pages tape append attribute_threads flusher in_flight silent_device stress write_threads)
 # The sanitizers' own memory is resident too.
 SANITIZE_SKIP := --skip resident
 sanitize: deps ## Run unit tests and multithreaded tests of four crates under the address and thread sanitizers (nightly toolchain)

@@ -3,7 +3,7 @@
 
 use crate::mode;
 use larder::tables::TreeDepths;
-use larder::{FileKind, HistogramReport, Metadata, Timestamp};
+use larder::{FileKind, HistogramReport, Metadata, MountTransport, Timestamp};
 use larder_image::{DiskInfo, PartitionTable};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -166,9 +166,9 @@ pub(crate) struct OtherFormat {
 #[derive(Debug, Serialize)]
 pub(crate) struct Mounted {
     pub(crate) mountpoint: String,
-    /// How the kernel passes requests: `io_uring` or `/dev/fuse`. `None` if the server cannot be queried.
+    /// How the kernel passes requests. `None` if the server cannot be queried.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) transport: Option<String>,
+    pub(crate) transport: Option<MountTransport>,
 }
 
 /// A point in time.

@@ -108,6 +108,9 @@ pub enum Error {
     /// The inode has no attribute of that name. Errno: `ENODATA`.
     #[error("inode {0}: no such extended attribute")]
     NoAttribute(Ino),
+    /// The name of an extended attribute is empty or longer than 255 bytes. Errno: `ERANGE`.
+    #[error("inode {0}: the name of an extended attribute must have 1 to 255 bytes")]
+    AttributeName(Ino),
     /// An attribute does not fit into the space for attributes, or its value is too long. Errno: `ENOSPC`.
     #[error("inode {0}: no space for the extended attribute")]
     AttributeTooLarge(Ino),

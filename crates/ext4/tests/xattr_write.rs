@@ -214,13 +214,18 @@ fn create_and_replace_modes_are_honored() {
     let created = attempt(b"user.a", XattrMode::Create);
     assert!(matches!(created, Err(Error::Exists(_))));
     attempt(b"user.a", XattrMode::Replace).expect("replaced");
-    for name in [&b"system.data"[..], b"nothing.a", b"user.", b"system.other"] {
+    for name in [&b"system.data"[..], b"nothing.a", b"user", b"system.other"] {
         let set = attempt(name, XattrMode::Any);
         assert!(matches!(set, Err(Error::NotSupported(..))), "{set:?}");
     }
-    let long = [b"user.".as_slice(), &[b'n'; 256]].concat();
-    let set = attempt(&long, XattrMode::Any);
+    let set = attempt(b"user.", XattrMode::Any);
     assert!(matches!(set, Err(Error::Invalid(..))), "{set:?}");
+    let long = [b"user.".as_slice(), &[b'n'; 251]].concat();
+    for name in [&b""[..], &long] {
+        let set = attempt(name, XattrMode::Any);
+        assert!(matches!(set, Err(Error::AttributeName(_))), "{set:?}");
+    }
+    attempt(&long[..255], XattrMode::Any).expect("the longest name");
 }
 
 /// The hashes that the kernel stores for entries and for the block equal Larder's.

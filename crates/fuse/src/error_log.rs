@@ -59,6 +59,8 @@ fn is_ordinary(errno: Errno) -> bool {
             | Errno::EXIST
             | Errno::NOTEMPTY
             | Errno::NODATA
+            | Errno::OPNOTSUPP
+            | Errno::RANGE
             | Errno::PERM
             | Errno::NOSPC
             | Errno::NAMETOOLONG

@@ -6,6 +6,33 @@
 //!
 //! This crate does not depend on FUSE: a mount is identified by its device number and its owner. Its mount
 //! point is used only in messages.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let image = dir.path().join("disk.img");
+//! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+//! use larder_observe::{Metrics, exposition};
+//! use std::net::SocketAddr;
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! let fs = larder::open(&image)?;
+//! assert!(!fs.exists("/etc")?);
+//! let stats = fs.volume().stats();
+//! let text = exposition(&stats, "/mnt", &[]);
+//! let lookups = "larder_cache_lookups_total{cache=\"dentry\"}";
+//! assert!(text.contains(&format!("{lookups} {}\n", stats.dentry.lookups)));
+//!
+//! // Serve the same metrics at http://127.0.0.1:PORT/metrics until `exporter` is dropped.
+//! let metrics = Metrics::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+//! println!("http://{}/metrics", metrics.address());
+//! let volume = Arc::downgrade(fs.volume());
+//! let exporter = metrics.serve(Path::new("/mnt"), move || Some(volume.upgrade()?.counts()))?;
+//! # drop(exporter);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

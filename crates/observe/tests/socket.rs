@@ -1,6 +1,6 @@
 //! The server's end of the statistics socket.
 
-use larder::{CacheKind, HistogramReport};
+use larder::{CacheKind, HistogramReport, MountTransport, Stats};
 use larder_observe::{Answer, Listener, Question};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -125,4 +125,22 @@ fn stale_socket_is_replaced() {
     let listener = listener(&path);
     assert!(UnixStream::connect(&path).is_ok());
     listener.stop(&Answer::Closed(None));
+}
+
+#[test]
+fn transport_in_json_is_its_name() {
+    for (transport, name) in [
+        (MountTransport::IoUring, "io_uring"),
+        (MountTransport::Device, "/dev/fuse"),
+    ] {
+        let mut stats = Stats::default();
+        let without = serde_json::to_string(&stats).unwrap();
+        stats.transport = Some(transport);
+        let json = serde_json::to_string(&stats).unwrap();
+        let field = format!(",\"transport\":\"{name}\"");
+        assert_eq!(json.replace(&field, ""), without);
+        let parsed: Stats = serde_json::from_str(&json).unwrap();
+        assert_eq!(parsed.transport, Some(transport));
+        assert_eq!(transport.to_string(), name);
+    }
 }

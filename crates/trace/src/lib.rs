@@ -19,6 +19,32 @@
 //! # Cost
 //! The writer keeps one row group of 512 Ki rows in memory, as rows and as encoded pages. This takes about 50
 //! MB for a trace of any length, plus one kilobyte for each row group that was written.
+//!
+//! # Example
+//! A trace of the caches of a volume:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let image = dir.path().join("disk.img");
+//! # let trace = dir.path().join("trace.parquet");
+//! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
+//! use larder_trace::{Overflow, TraceRecorder};
+//!
+//! let recorder = TraceRecorder::start(&trace, "disk.img", Overflow::Lose)?;
+//! let fs = larder::OpenOptions::new()
+//!     .tape(Some(recorder.tape()))
+//!     .open(&image)?;
+//! assert!(!fs.exists("/etc")?);
+//! drop(fs);
+//! let recorded = recorder.finish()?;
+//! println!("{} events, {} lost", recorded.events, recorded.lost);
+//! # let reader = larder_lab::trace::TraceReader::open(&trace, larder_lab::trace::Tolerance::Whole)?;
+//! # assert_eq!(reader.rows(), recorded.events);
+//! # assert!(recorded.events > 0);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

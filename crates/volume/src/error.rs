@@ -199,6 +199,7 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::NameTooLong(_) | Ext4::TargetTooLong(_) => Errno::NAMETOOLONG,
         Ext4::FileTooLarge(_) => Errno::FBIG,
         Ext4::NoAttribute(_) => Errno::NODATA,
+        Ext4::AttributeName(_) => Errno::RANGE,
         Ext4::NotSupported(..) | Ext4::DeviceCannot(_) => Errno::OPNOTSUPP,
         Ext4::StaleInode(_) => Errno::STALE,
         // The errno of a device error would be misleading. For example, `ENOENT` from a network

@@ -107,7 +107,8 @@ pub use metadata::{DirEntry, FsKind, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use rustix::io::Errno;
 pub use stats::{
-    AttributeStats, DeviceStats, ReadaheadStats, Stats, TreeReadaheadStats, WritingStats,
+    AttributeStats, DeviceStats, MountTransport, ReadaheadStats, Stats, TreeReadaheadStats,
+    WritingStats,
 };
 pub use volume::Volume;
 pub use write::{

@@ -7,6 +7,7 @@ use larder_cache::tables::Tables;
 use larder_cache::tape::{CacheKind, RecordingStats};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The settings and statistics of readahead.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -98,6 +99,34 @@ pub struct AttributeStats {
     pub saved_bytes: u64,
 }
 
+/// How the kernel passes the requests of a mount to its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountTransport {
+    /// Through rings of `io_uring`.
+    #[serde(rename = "io_uring")]
+    IoUring,
+    /// Through /dev/fuse.
+    #[serde(rename = "/dev/fuse")]
+    Device,
+}
+
+impl MountTransport {
+    /// Returns the name, which is also that in JSON: `io_uring` or `/dev/fuse`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::Device => "/dev/fuse",
+        }
+    }
+}
+
+impl fmt::Display for MountTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// All statistics of a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -134,9 +163,9 @@ pub struct Stats {
     /// The statistics of the recording of cache events, if it is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingStats>,
-    /// How the kernel passes requests, if the volume is mounted: `io_uring` or `/dev/fuse`.
+    /// How the kernel passes requests, if the volume is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transport: Option<String>,
+    pub transport: Option<MountTransport>,
     /// If the volume is mounted: whether the kernel collects written data in its page cache, and
     /// sends the data to the server later.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::mmp::MmpKeeper;
 use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
 use crate::tree_ahead::TreeReadahead;
-use crate::write::Writer;
+use crate::write::{Writer, check_access_list};
 use crate::write_back::flusher::Flusher;
 use crate::{
     Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
@@ -434,9 +434,12 @@ impl Volume {
     /// attribute. `name` includes the prefix, as in `user.tag`.
     ///
     /// # Errors
-    /// An error of the image.
+    /// `EOPNOTSUPP` if no file of this type can have the attribute, for example because its prefix
+    /// is unknown; `EINVAL` if the name consists of the prefix alone; `ERANGE` if it is empty or
+    /// longer than 255 bytes; or an error of the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inodes.with_inode(ino, |inode| {
+            check_access_list(inode, name)?;
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
     }

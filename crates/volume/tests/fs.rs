@@ -3,7 +3,10 @@
 
 mod opened;
 
-use larder::{Advice, Errno, Error, FileKind, FileOptions, Fs, Ino, NewFile, OpenOptions, Volume};
+use larder::{
+    Advice, Errno, Error, FileKind, FileOptions, Fs, Ino, Metadata, NewFile, OpenOptions, SetTime,
+    Timestamp, Volume,
+};
 use larder_testkit::e2fsprogs;
 use opened::{Opened, opened, tools_are_missing};
 use std::fs;
@@ -219,6 +222,45 @@ fn position_moves_by_reads_writes_and_seeks() {
     file.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"89\0\0\0\0\0\0\0\0\0\0");
     drop(file);
+    opened.check();
+}
+
+#[test]
+fn attributes_and_times_of_a_link_are_not_those_of_its_target() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.write("/file", "").unwrap();
+    fs.symlink("file", "/link").unwrap();
+    let time = |seconds| {
+        let time = Timestamp {
+            seconds,
+            nanoseconds: 5,
+        };
+        Some(SetTime::To(time))
+    };
+    fs.set_times("/link", time(1), time(2)).unwrap();
+    fs.set_times_nofollow("/link", time(3), time(4)).unwrap();
+    fs.set_xattr("/link", "trusted.a", "target").unwrap();
+    fs.set_xattr_nofollow("/link", "trusted.a", "link").unwrap();
+    fs.set_xattr_nofollow("/link", "trusted.b", "").unwrap();
+    let seconds = |metadata: Metadata| (metadata.accessed.seconds, metadata.modified.seconds);
+    assert_eq!(seconds(fs.metadata("/link").unwrap()), (1, 2));
+    assert_eq!(seconds(fs.symlink_metadata("/link").unwrap()), (3, 4));
+    assert_eq!(fs.xattr("/link", "trusted.a").unwrap().unwrap(), b"target");
+    let of_link = fs.xattr_nofollow("/link", "trusted.a").unwrap();
+    assert_eq!(of_link.unwrap(), b"link");
+    assert_eq!(fs.xattrs("/link").unwrap(), ["trusted.a"]);
+    let mut names = fs.xattrs_nofollow("/link").unwrap();
+    names.sort();
+    assert_eq!(names, ["trusted.a", "trusted.b"]);
+    fs.remove_xattr_nofollow("/link", "trusted.a").unwrap();
+    assert_eq!(fs.xattrs("/link").unwrap(), ["trusted.a"]);
+    assert_eq!(fs.xattrs_nofollow("/link").unwrap(), ["trusted.b"]);
+    let refused = fs.set_xattr_nofollow("/link", "user.a", "").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     opened.check();
 }
 

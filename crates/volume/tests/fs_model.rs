@@ -2,17 +2,18 @@
 //! the same image: the results, the kinds of errors, and all files at the end. Then e2fsck checks the
 //! image.
 
-use larder::{FileKind, FileOptions, Fs, OpenOptions, SetTime, Timestamp};
+use larder::{Errno, FileKind, FileOptions, Fs, OpenOptions, SetTime, Timestamp};
 use larder_testkit::{
     Access, Comparison, DirectorySource, Fields, LoopMount, Requirement, VolumeSource, compare,
     e2fsprogs, proptest_config, skip,
 };
 use proptest::prelude::*;
-use rustix::fs::{Mode, XattrFlags};
-use std::ffi::OsString;
+use rustix::fs::{AtFlags, Mode, XattrFlags};
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{
     DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };
@@ -66,6 +67,17 @@ const TARGETS: &[&str] = &[
 
 const MODES: &[u16] = &[0o644, 0o600, 0o4755, 0o2755, 0o1777, 0];
 
+/// The names of extended attributes.
+const NAMES: &[&str] = &[
+    "user.a",
+    "user.b",
+    "trusted.c",
+    "security.d",
+    "gnu.e",
+    "system.f",
+    "unknown.g",
+];
+
 /// The number of open files.
 const FILES: usize = 3;
 
@@ -112,10 +124,11 @@ trait Side {
     fn read_link(&self, path: &str) -> io::Result<PathBuf>;
     fn set_permissions(&self, path: &str, permissions: u16) -> io::Result<()>;
     fn chown(&self, path: &str, id: u32, follow: bool) -> io::Result<()>;
-    fn set_modified(&self, path: &str, seconds: u64) -> io::Result<()>;
-    fn xattr(&self, path: &str, name: &str) -> io::Result<Option<Vec<u8>>>;
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8]) -> io::Result<()>;
-    fn remove_xattr(&self, path: &str, name: &str) -> io::Result<()>;
+    fn set_modified(&self, path: &str, seconds: u64, follow: bool) -> io::Result<()>;
+    fn xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<Option<Vec<u8>>>;
+    fn xattrs(&self, path: &str, follow: bool) -> io::Result<Vec<OsString>>;
+    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()>;
+    fn remove_xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<()>;
 }
 
 /// `std::fs` on a mount.
@@ -291,7 +304,7 @@ impl Side for Kernel {
         }
     }
 
-    fn set_modified(&self, path: &str, seconds: u64) -> io::Result<()> {
+    fn set_modified(&self, path: &str, seconds: u64, follow: bool) -> io::Result<()> {
         let time = rustix::fs::Timespec {
             tv_sec: seconds.try_into().unwrap(),
             tv_nsec: 0,
@@ -300,7 +313,11 @@ impl Side for Kernel {
             last_access: time,
             last_modification: time,
         };
-        let flags = rustix::fs::AtFlags::empty();
+        let flags = if follow {
+            AtFlags::empty()
+        } else {
+            AtFlags::SYMLINK_NOFOLLOW
+        };
         Ok(rustix::fs::utimensat(
             rustix::fs::CWD,
             self.path(path),
@@ -309,22 +326,54 @@ impl Side for Kernel {
         )?)
     }
 
-    fn xattr(&self, path: &str, name: &str) -> io::Result<Option<Vec<u8>>> {
+    fn xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; 4096];
-        match rustix::fs::getxattr(self.path(path), name, value.as_mut_slice()) {
+        let path = self.path(path);
+        let got = if follow {
+            rustix::fs::getxattr(path, name, value.as_mut_slice())
+        } else {
+            rustix::fs::lgetxattr(path, name, value.as_mut_slice())
+        };
+        match got {
             Ok(len) => Ok(Some(value[..len].to_vec())),
-            Err(larder::Errno::NODATA) => Ok(None),
+            Err(Errno::NODATA) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8]) -> io::Result<()> {
-        let flags = XattrFlags::empty();
-        Ok(rustix::fs::setxattr(self.path(path), name, value, flags)?)
+    fn xattrs(&self, path: &str, follow: bool) -> io::Result<Vec<OsString>> {
+        let mut names = vec![0; 4096];
+        let path = self.path(path);
+        let len = if follow {
+            rustix::fs::listxattr(path, names.as_mut_slice())?
+        } else {
+            rustix::fs::llistxattr(path, names.as_mut_slice())?
+        };
+        let names = names[..len].split(|&byte| byte == 0);
+        Ok(names
+            .filter(|name| !name.is_empty())
+            .map(|name| OsStr::from_bytes(name).to_owned())
+            .collect())
     }
 
-    fn remove_xattr(&self, path: &str, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::removexattr(self.path(path), name)?)
+    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()> {
+        let (path, flags) = (self.path(path), XattrFlags::empty());
+        let set = if follow {
+            rustix::fs::setxattr(path, name, value, flags)
+        } else {
+            rustix::fs::lsetxattr(path, name, value, flags)
+        };
+        Ok(set?)
+    }
+
+    fn remove_xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<()> {
+        let path = self.path(path);
+        let removed = if follow {
+            rustix::fs::removexattr(path, name)
+        } else {
+            rustix::fs::lremovexattr(path, name)
+        };
+        Ok(removed?)
     }
 }
 
@@ -459,25 +508,51 @@ impl Side for Fs {
         }
     }
 
-    fn set_modified(&self, path: &str, seconds: u64) -> io::Result<()> {
+    fn set_modified(&self, path: &str, seconds: u64, follow: bool) -> io::Result<()> {
         let time = UNIX_EPOCH + Duration::from_secs(seconds);
         let stamp = Timestamp::from(time);
-        self.set_times(path, Some(SetTime::from(stamp)), Some(time.into()))
+        let (accessed, modified) = (Some(SetTime::from(stamp)), Some(time.into()));
+        if follow {
+            self.set_times(path, accessed, modified)
+        } else {
+            self.set_times_nofollow(path, accessed, modified)
+        }
     }
 
-    fn xattr(&self, path: &str, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let value = Fs::xattr(self, path, name)?;
-        let is_listed = self.xattrs(path)?.iter().any(|listed| listed == name);
+    fn xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<Option<Vec<u8>>> {
+        let value = if follow {
+            Fs::xattr(self, path, name)?
+        } else {
+            self.xattr_nofollow(path, name)?
+        };
+        let names = Side::xattrs(self, path, follow)?;
+        let is_listed = names.iter().any(|listed| listed == name);
         assert_eq!(is_listed, value.is_some());
         Ok(value)
     }
 
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8]) -> io::Result<()> {
-        Fs::set_xattr(self, path, name, value)
+    fn xattrs(&self, path: &str, follow: bool) -> io::Result<Vec<OsString>> {
+        if follow {
+            Fs::xattrs(self, path)
+        } else {
+            self.xattrs_nofollow(path)
+        }
     }
 
-    fn remove_xattr(&self, path: &str, name: &str) -> io::Result<()> {
-        Fs::remove_xattr(self, path, name)
+    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()> {
+        if follow {
+            Fs::set_xattr(self, path, name, value)
+        } else {
+            self.set_xattr_nofollow(path, name, value)
+        }
+    }
+
+    fn remove_xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<()> {
+        if follow {
+            Fs::remove_xattr(self, path, name)
+        } else {
+            self.remove_xattr_nofollow(path, name)
+        }
     }
 }
 
@@ -487,6 +562,16 @@ fn shown<T: Debug>(result: io::Result<T>) -> String {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("error {:?}", error.kind()),
     }
+}
+
+/// Returns a result like [`shown`], but with the errno of an error instead of its kind.
+fn shown_with_errno<T: Debug>(result: io::Result<T>) -> String {
+    let Err(error) = &result else {
+        return shown(result);
+    };
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let errno = inner.map(larder::Error::errno);
+    format!("error {:?}", errno.or_else(|| Errno::from_io_error(error)))
 }
 
 fn sorted<T: Ord>(result: io::Result<Vec<T>>) -> io::Result<Vec<T>> {
@@ -504,12 +589,13 @@ type Files<S> = [Option<<S as Side>::File>; FILES];
 
 /// Performs an operation and returns its result.
 fn perform<S: Side>(side: &S, files: &mut Files<S>, operation: Operation) -> String {
-    let [what, one, two, number, amount, _] = operation;
+    let [what, one, two, number, amount, follow] = operation;
     let (path, other) = (chosen(PATHS, one), chosen(PATHS, two));
     let content = vec![number; usize::from(amount) * 37];
     let slot = usize::from(number) % FILES;
     let at = u64::from(amount) * 19;
-    let name = chosen(&["user.a", "user.b", "trusted.c", "unknown.d"], number);
+    let name = chosen(NAMES, number);
+    let follow = follow % 2 == 0;
     match what % 40 {
         0..=2 => shown(side.create_dir(path)),
         3 => shown(side.create_dir_all(path)),
@@ -535,11 +621,14 @@ fn perform<S: Side>(side: &S, files: &mut Files<S>, operation: Operation) -> Str
         24 => shown(side.set_permissions(path, chosen(MODES, number))),
         25 => shown(side.chown(path, amount.into(), number % 2 == 0)),
         26 => shown(side.copy(path, other)),
-        27 => shown(side.set_modified(path, amount.into())),
-        // `Fs` returns `None` for a name with an unknown prefix.
-        28 if name != "unknown.d" => shown(side.xattr(path, name)),
-        29 => shown(side.set_xattr(path, name, &content[..content.len().min(900)])),
-        30 => shown(side.remove_xattr(path, name)),
+        27 => shown(side.set_modified(path, amount.into(), follow)),
+        28 if two % 2 == 0 => shown_with_errno(sorted(side.xattrs(path, follow))),
+        28 => shown_with_errno(side.xattr(path, name, follow)),
+        29 => {
+            let value = &content[..content.len().min(900)];
+            shown_with_errno(side.set_xattr(path, name, value, follow))
+        }
+        30 => shown_with_errno(side.remove_xattr(path, name, follow)),
         31 | 32 => {
             let opened = side.open(path, amount);
             let is_directory = (opened.as_ref())

@@ -419,6 +419,84 @@ fn attribute_invalid_for_the_file_type_is_refused() {
 }
 
 #[test]
+fn names_of_attributes_are_accepted_or_refused_as_by_the_kernel() {
+    const IMAGE: &str = "-t ext4 -b 1024";
+    if needs() {
+        return;
+    }
+    let fixture = Fixture::new(IMAGE);
+    let path = fixture.folder.path().join("kernel");
+    mke2fs(&path, IMAGE);
+    let mount = LoopMount::new(&path, Access::ReadWrite, &[]).expect("mount");
+    let kernel = mount.path();
+    std::fs::write(kernel.join("file"), "").expect("file");
+    std::os::unix::fs::symlink("target", kernel.join("link")).expect("link");
+    let longest = format!("trusted.{}", "n".repeat(247));
+    let too_long = format!("{longest}n");
+    let names = [
+        "user.a",
+        "trusted.a",
+        "security.a",
+        "gnu.a",
+        "unknown.a",
+        "unknown",
+        "",
+        "system.a",
+        "system.data",
+        "system.richacl",
+        "system.",
+        "trusted",
+        "trusted.",
+        "security.",
+        "gnu.",
+        ACCESS,
+        DEFAULT,
+        "system.posix_acl_access.",
+        longest.as_str(),
+        too_long.as_str(),
+    ];
+    // A valid access control list.
+    let value = list(&[(1, 6, NO_ID), (4, 5, NO_ID), (0x20, 1, NO_ID)]);
+    let files = [("file", FileKind::Regular), ("link", FileKind::Symlink)];
+    for (file, kind) in files {
+        let ino = fixture.make(file, kind, 0o644);
+        let path = kernel.join(file);
+        for name in names {
+            let get = || {
+                let found = fixture.volume.xattr(ino, name.as_bytes());
+                found.map_err(|error| error.errno())?.ok_or(Errno::NODATA)
+            };
+            let set = || {
+                let (volume, mode) = (&fixture.volume, XattrMode::Any);
+                let set = volume.set_xattr(ino, name.as_bytes(), &value, mode);
+                set.map_err(|error| error.errno())
+            };
+            let remove = || {
+                let removed = fixture.volume.remove_xattr(ino, name.as_bytes());
+                removed.map_err(|error| error.errno())
+            };
+            let kernel_get = || -> Result<Vec<u8>, Errno> {
+                let mut found = [0; 64];
+                let len = lgetxattr(&path, name, &mut found[..])?;
+                Ok(found[..len].to_vec())
+            };
+            let kernel_set = || lsetxattr(&path, name, &value, XattrFlags::empty());
+            let kernel_remove = || lremovexattr(&path, name);
+            let found = (get(), remove(), set(), get(), remove(), get());
+            let expected = (
+                kernel_get(),
+                kernel_remove(),
+                kernel_set(),
+                kernel_get(),
+                kernel_remove(),
+                kernel_get(),
+            );
+            assert_eq!(found, expected, "{name:?} of the {file}");
+        }
+    }
+}
+
+#[test]
 fn mmp_is_held_until_the_volume_is_closed() {
     if needs() || skip(&[Requirement::Tool("debugfs")]) {
         return;

@@ -4,7 +4,7 @@
 use crate::args::InfoArgs;
 use crate::opening::{Content, open_any};
 use crate::{contents, json};
-use larder::{Info, JournalState};
+use larder::{Info, JournalState, MountTransport};
 use larder_console::{Result, name, size, write_json};
 use larder_fuse::server_of;
 use larder_image::{Contents, DiskInfo, PartitionTable};
@@ -148,7 +148,7 @@ fn print_text(partition: Option<u32>, info: &Info, mounts: &[json::Mounted]) -> 
     row("State", if info.clean { "clean" } else { "not clean" })?;
     for mounted in mounts {
         let mountpoint = name::escaped(mounted.mountpoint.as_bytes());
-        let transport = mounted.transport.as_deref().unwrap_or("unknown");
+        let transport = mounted.transport.map_or("unknown", MountTransport::as_str);
         row(
             "Mounted at",
             &format!("{mountpoint} (transport: {transport})"),

@@ -4,8 +4,8 @@ use crate::args::StatsArgs;
 use crate::json;
 use larder::tables::Finder;
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats,
-    ServerCounts, Stats, WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, MountTransport,
+    RecordingStats, ServerCounts, Stats, WritingStats,
 };
 use larder_console::size::human;
 use larder_console::{Result, name, print_note, write_json};
@@ -64,7 +64,7 @@ fn note_no_lookups(stats: &Stats) {
 fn note_slower_transport(stats: &Stats) {
     let parameter = Transport::URING_PARAMETER;
     let is_disabled = || fs::read(parameter).is_ok_and(|value| value.starts_with(b"N"));
-    if stats.transport.as_deref() == Some("/dev/fuse") && is_disabled() {
+    if stats.transport == Some(MountTransport::Device) && is_disabled() {
         print_note(&format!(
             "io_uring is off; walks of directory trees are faster with it: as root, echo Y > \
              {parameter}, and mount again"
@@ -145,11 +145,10 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     if let Some(writing) = &stats.writing {
         print_writing(out, device, writing)?;
     }
-    if let Some(transport) = &stats.transport {
+    if let Some(transport) = stats.transport {
         writeln!(
             out,
-            "requests   through {}{}",
-            name::escaped(transport.as_bytes()),
+            "requests   through {transport}{}",
             match (&stats.writing, stats.collects_writes) {
                 (Some(_), Some(true)) => "; the kernel collects writes",
                 (Some(_), Some(false)) => "; the kernel sends each write at once",

@@ -2,19 +2,21 @@
 //! attribute is always stored in the inode. It is empty if there are at most 60 bytes of inline
 //! data.
 
-use super::{INLINE_DATA_NAME, is_hidden};
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::xattr::{NameIndex, StoredValue, StoredXattr, ValuePlace, space_bytes};
 use crate::{Error, Filesystem, Inode, Result};
 use std::ops::ControlFlow;
 
+/// The name of the attribute, without its prefix.
+const INLINE_DATA_NAME: &[u8] = b"data";
+
 impl Filesystem {
     /// Returns the inline data that is stored in the attribute.
     pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
         let mut found = None;
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place: Place| {
-            if !is_hidden(entry.index, entry.name) {
+            if !is_inline_data(entry.index, entry.name) {
                 return Ok(ControlFlow::Continue(()));
             }
             let ValuePlace::Inline(value) = entry.value else {
@@ -61,4 +63,9 @@ impl Filesystem {
         let change = self.change_of(inode.ino(), before, after)?;
         self.store_attributes(handle, inode, change)
     }
+}
+
+/// Returns whether an attribute stores inline data.
+pub(super) fn is_inline_data(index: NameIndex, name: &[u8]) -> bool {
+    index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
 }

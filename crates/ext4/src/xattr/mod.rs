@@ -4,7 +4,7 @@
 //! after its fixed fields and in one block, which several inodes may share. A long value is stored
 //! as the content of a separate inode, the value inode. Names in this interface include the prefix,
 //! for example `user.`. Access control lists are converted to and from the format of the system
-//! calls. `system.data`, which holds inline data, is hidden.
+//! calls. Attributes that only the file system uses, such as inline data, are hidden.
 //!
 //! A caller must hold the lock of the inode: in shared mode to read attributes, and in exclusive
 //! mode to change them.
@@ -25,29 +25,26 @@ use crate::error::{DamageAt, Place};
 use crate::ondisk::acl::Acl;
 use crate::ondisk::inode::BASE_INODE_BYTES;
 use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
-use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
+/// The maximum length in bytes of a name with its prefix: the limit of Linux's system calls.
+const MAX_NAME_BYTES: usize = 255;
+
 /// The maximum length in bytes of a value that is read: the limit of Linux's system calls.
 const MAX_VALUE_BYTES: u32 = 1 << 16;
-
-/// The name of the attribute with inline data, without its prefix.
-const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
     /// Returns the value of the attribute `name` of `inode`, or `None` if the attribute does not
     /// exist. `offer` determines whether the contents that are read are offered for sharing.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if the attributes or the value are damaged, or the device's error.
+    /// [`Error::AttributeName`], [`Error::NotSupported`] if the name has no known prefix,
+    /// [`Error::Invalid`] if it has only the prefix, [`Error::Corrupt`] if the attributes or the
+    /// value are damaged, or the device's error.
     pub fn xattr(&self, inode: &Inode, name: &[u8], offer: XattrOffer) -> Result<Option<Vec<u8>>> {
-        let Some((index, name)) = NameIndex::split(name) else {
-            return Ok(None);
-        };
-        if is_hidden(index, name) {
-            return Ok(None);
-        }
+        let (index, name) = split_name(inode, name)?;
         let mut found = None;
         self.for_each_xattr(inode, offer, &mut |entry, place| {
             if entry.index != index || entry.name != name {
@@ -71,13 +68,11 @@ impl Filesystem {
     /// for sharing.
     ///
     /// # Errors
-    /// As for [`Filesystem::xattr`].
+    /// [`Error::Corrupt`] if the attributes are damaged, or the device's error.
     pub fn xattrs(&self, inode: &Inode, offer: XattrOffer) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         self.for_each_xattr(inode, offer, &mut |entry, _| {
-            if let Some(prefix) = entry.index.prefix()
-                && !is_hidden(entry.index, entry.name)
-            {
+            if let Some(prefix) = entry.index.prefix() {
                 names.push([prefix, entry.name].concat());
             }
             Ok(ControlFlow::Continue(()))
@@ -219,9 +214,20 @@ fn visit_all(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Returns whether an attribute is hidden from users because it holds inline data.
-fn is_hidden(index: NameIndex, name: &[u8]) -> bool {
-    index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
+/// Splits the name of an attribute that a program uses into the class that its prefix represents
+/// and the name without the prefix.
+fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
+    let ino = inode.ino();
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(Error::AttributeName(ino));
+    }
+    let not_supported = "extended attributes in this namespace";
+    let (index, name) = NameIndex::split(name).ok_or(Error::NotSupported(ino, not_supported))?;
+    if name.is_empty() && !index.is_whole_name() {
+        let what = "the name of the extended attribute consists of the prefix alone";
+        return Err(Error::Invalid(ino, what));
+    }
+    Ok((index, name))
 }
 
 /// Returns the low 32 bits of `seconds`, which an inode stores in the main field of a time.

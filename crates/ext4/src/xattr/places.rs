@@ -7,7 +7,7 @@
 //! largest first. A fast symbolic link with a value inode always has an attribute block
 //! ([`Attributes::keep_block`]).
 
-use super::is_hidden;
+use super::inline_data::is_inline_data;
 use crate::FsBlock;
 use crate::ondisk::xattr::{
     NameIndex, StoredXattr, block_room_bytes, inode_room_bytes, total_bytes,
@@ -84,7 +84,7 @@ impl Attributes {
             self.in_inode.push(new);
             return true;
         }
-        if is_hidden(new.index, &new.name) {
+        if is_inline_data(new.index, &new.name) {
             return false;
         }
         if total_bytes(&self.in_block) + size_bytes <= self.block_room_bytes {
@@ -114,7 +114,7 @@ impl Attributes {
     fn add_by_size(&mut self, new: StoredXattr) -> bool {
         let all = self.in_inode.iter().chain(&self.in_block).cloned();
         let (in_inode, mut others): (Vec<_>, Vec<_>) =
-            all.partition(|attribute| is_hidden(attribute.index, &attribute.name));
+            all.partition(|attribute| is_inline_data(attribute.index, &attribute.name));
         others.push(new);
         others.sort_by_key(|attribute| std::cmp::Reverse(attribute.space_bytes()));
         let mut placed = Self {

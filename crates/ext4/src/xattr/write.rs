@@ -5,10 +5,10 @@
 //! the handle, which undoes the changes of blocks, and discard `inode`, which may have been changed
 //! in memory.
 
-use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
 use super::share::XattrOffer;
 use super::store::Change;
+use super::{MAX_VALUE_BYTES, split_name};
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::features::Incompat;
@@ -48,9 +48,6 @@ enum Planned<'a> {
         value: Cow<'a, [u8]>,
     },
 }
-
-/// The maximum length in bytes of a name without its prefix.
-const MAX_NAME_BYTES: usize = 255;
 
 /// The number of blocks that a change of attributes modifies, without those of value inodes. These
 /// are the blocks of the inode and the superblock, two attribute blocks, and the bitmap and the
@@ -121,8 +118,9 @@ impl Filesystem {
     /// inode's lock, and must not change the inode's inline data, which is stored in an attribute.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`], [`Error::NotSupported`],
-    /// [`Error::Invalid`], or the error for a damaged image.
+    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`],
+    /// [`Error::AttributeName`], [`Error::NotSupported`], [`Error::Invalid`], or the error for a
+    /// damaged image.
     pub fn plan_set_xattr<'a>(
         &self,
         inode: &Inode,
@@ -266,8 +264,8 @@ impl Filesystem {
     /// Removes the attribute `name` of `inode`, and writes the inode.
     ///
     /// # Errors
-    /// [`Error::NoAttribute`], [`Error::NotSupported`], [`Error::Invalid`] for a name that is too long,
-    /// [`Error::NoSpace`], or the error for a damaged image.
+    /// [`Error::NoAttribute`], [`Error::AttributeName`], [`Error::NotSupported`],
+    /// [`Error::Invalid`], [`Error::NoSpace`], or the error for a damaged image.
     pub fn remove_xattr(
         &self,
         handle: &mut Handle<'_>,
@@ -339,18 +337,4 @@ fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow
     let list = list.ok_or(invalid("access control list has no entries"))?;
     list.check().map_err(invalid)?;
     Ok(Cow::Owned(list.to_disk()))
-}
-
-/// Splits a name into the class that its prefix represents and the name without the prefix. Returns
-/// an error if users cannot set this attribute.
-fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
-    let not_supported = "extended attributes in this namespace";
-    let (index, name) = NameIndex::split(name)
-        .filter(|(index, _)| !matches!(*index, NameIndex::SYSTEM | NameIndex::RICHACL))
-        .ok_or(Error::NotSupported(inode.ino(), not_supported))?;
-    if name.len() > MAX_NAME_BYTES {
-        let what = "name of the extended attribute is longer than 255 bytes";
-        return Err(Error::Invalid(inode.ino(), what));
-    }
-    Ok((index, name))
 }

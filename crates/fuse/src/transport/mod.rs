@@ -30,7 +30,7 @@ use device::{Connection, Received};
 pub(crate) use handler::Handler;
 #[cfg(feature = "floor")]
 pub(crate) use handler::{Outcome, Waiting};
-use larder::Volume;
+use larder::{MountTransport, Volume};
 use parking::Parking;
 use passing::Passing;
 use policy::can_change_policy;
@@ -252,11 +252,11 @@ fn or_fall_back<T>(step: io::Result<T>, options: &MountOptions) -> Result<Option
 }
 
 impl Session {
-    /// Returns the name of the transport.
-    pub(crate) fn transport(&self) -> &'static str {
+    /// Returns the transport that is in use.
+    pub(crate) fn transport(&self) -> MountTransport {
         match self.queues {
-            Some(_) => "io_uring",
-            None => "/dev/fuse",
+            Some(_) => MountTransport::IoUring,
+            None => MountTransport::Device,
         }
     }
 

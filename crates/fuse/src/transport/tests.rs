@@ -80,7 +80,7 @@ impl Handler for Recorder {
 /// A mount that this process serves, unmounted when dropped.
 struct Served {
     path: PathBuf,
-    transport: &'static str,
+    transport: MountTransport,
     recorder: Arc<Recorder>,
     unmounter: Unmounter,
     thread: Option<JoinHandle<Result<()>>>,
@@ -185,11 +185,11 @@ fn no_request_is_lost_whether_or_not_the_entries_of_rings_are_accepted() {
     if !can_change_policy() {
         return report_skipped("the server lacks CAP_SYS_NICE");
     }
-    let outcomes: [(Create, &str); 4] = [
-        (Queues::new, "io_uring"),
-        (refused_queues, "/dev/fuse"),
-        (queues_refused_last, "/dev/fuse"),
-        (unreached_queues, "/dev/fuse"),
+    let outcomes: [(Create, MountTransport); 4] = [
+        (Queues::new, MountTransport::IoUring),
+        (refused_queues, MountTransport::Device),
+        (queues_refused_last, MountTransport::Device),
+        (unreached_queues, MountTransport::Device),
     ];
     for (create_queues, transport) in outcomes {
         for read_write in [false, true] {

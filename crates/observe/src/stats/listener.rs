@@ -10,7 +10,7 @@
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
 use crate::{Error, Result};
-use larder::{Stats, Volume};
+use larder::{MountTransport, Stats, Volume};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -63,22 +63,21 @@ impl Drop for SocketFile {
 
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
-    /// closed, the thread replies with an error to all questions except [`Question::Close`]. `transport` names
-    /// the way in which the kernel passes requests ([`Stats::transport`]). `collects_writes` is
-    /// [`Stats::collects_writes`].
+    /// closed, the thread replies with an error to all questions except [`Question::Close`]. `transport` and
+    /// `collects_writes` are [`Stats::transport`] and [`Stats::collects_writes`].
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].
     pub fn start(
         mount: &Mount,
         volume: Weak<Volume>,
-        transport: &'static str,
+        transport: MountTransport,
         collects_writes: bool,
     ) -> Result<Self> {
         let path = mount.own_socket()?;
         Self::start_at(&path, move |question| {
             let complete = |mut stats: Stats| {
-                stats.transport = Some(transport.to_owned());
+                stats.transport = Some(transport);
                 stats.collects_writes = Some(collects_writes);
                 stats
             };

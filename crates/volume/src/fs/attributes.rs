@@ -1,4 +1,7 @@
 //! The attributes and extended attributes of files.
+//!
+//! A function whose name ends in `_nofollow` accesses a symbolic link itself, as in `std::fs`. The
+//! names [`Fs::symlink_metadata`] and [`Fs::lchown`] are also those of the standard library.
 
 use super::path::{Fs, Last};
 use crate::{Metadata, SetAttributes, SetTime, XattrMode};
@@ -93,12 +96,21 @@ impl Fs {
         accessed: Option<SetTime>,
         modified: Option<SetTime>,
     ) -> io::Result<()> {
-        let set = SetAttributes {
-            atime: accessed,
-            mtime: modified,
-            ..SetAttributes::default()
-        };
-        self.set(path.as_ref(), Last::Follow, &set)
+        self.set(path.as_ref(), Last::Follow, &times(accessed, modified))
+    }
+
+    /// Sets the times like [`Fs::set_times`]. If `path` is a symbolic link, sets those of the link
+    /// itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::set_times`].
+    pub fn set_times_nofollow(
+        &self,
+        path: impl AsRef<Path>,
+        accessed: Option<SetTime>,
+        modified: Option<SetTime>,
+    ) -> io::Result<()> {
+        self.set(path.as_ref(), Last::Keep, &times(accessed, modified))
     }
 
     fn set(&self, path: &Path, last: Last, set: &SetAttributes) -> io::Result<()> {
@@ -111,23 +123,52 @@ impl Fs {
     /// file has no such attribute. The name includes the prefix, as in `user.tag`.
     ///
     /// # Errors
-    /// An error of resolving the path, or of the image.
+    /// The same as for getxattr(2), except `ENODATA`.
     pub fn xattr(
         &self,
         path: impl AsRef<Path>,
         name: impl AsRef<OsStr>,
     ) -> io::Result<Option<Vec<u8>>> {
-        let pinned = self.pin(path.as_ref(), Last::Follow)?;
-        let name = name.as_ref().as_bytes();
-        Ok(self.volume().xattr(pinned.ino(), name)?)
+        self.xattr_at(path.as_ref(), Last::Follow, name.as_ref())
+    }
+
+    /// Returns the value like [`Fs::xattr`]. If `path` is a symbolic link, returns that of the link
+    /// itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::xattr`].
+    pub fn xattr_nofollow(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+    ) -> io::Result<Option<Vec<u8>>> {
+        self.xattr_at(path.as_ref(), Last::Keep, name.as_ref())
+    }
+
+    fn xattr_at(&self, path: &Path, last: Last, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+        let pinned = self.pin(path, last)?;
+        Ok(self.volume().xattr(pinned.ino(), name.as_bytes())?)
     }
 
     /// Returns the names of all extended attributes of the file at `path`.
     ///
     /// # Errors
-    /// An error of resolving the path, or of the image.
+    /// The same as for listxattr(2).
     pub fn xattrs(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
-        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        self.xattrs_at(path.as_ref(), Last::Follow)
+    }
+
+    /// Returns the names like [`Fs::xattrs`]. If `path` is a symbolic link, returns those of the
+    /// link itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::xattrs`].
+    pub fn xattrs_nofollow(&self, path: impl AsRef<Path>) -> io::Result<Vec<OsString>> {
+        self.xattrs_at(path.as_ref(), Last::Keep)
+    }
+
+    fn xattrs_at(&self, path: &Path, last: Last) -> io::Result<Vec<OsString>> {
+        let pinned = self.pin(path, last)?;
         let names = self.volume().xattrs(pinned.ino())?;
         Ok(names.into_iter().map(OsString::from_vec).collect())
     }
@@ -142,9 +183,27 @@ impl Fs {
         name: impl AsRef<OsStr>,
         value: impl AsRef<[u8]>,
     ) -> io::Result<()> {
-        let pinned = self.pin(path.as_ref(), Last::Follow)?;
-        let (name, value) = (name.as_ref().as_bytes(), value.as_ref());
-        Ok((self.volume()).set_xattr(pinned.ino(), name, value, XattrMode::Any)?)
+        self.set_xattr_at(path.as_ref(), Last::Follow, name.as_ref(), value.as_ref())
+    }
+
+    /// Sets the attribute like [`Fs::set_xattr`]. If `path` is a symbolic link, sets that of the
+    /// link itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::set_xattr`]. A link cannot have `user.` attributes.
+    pub fn set_xattr_nofollow(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+        value: impl AsRef<[u8]>,
+    ) -> io::Result<()> {
+        self.set_xattr_at(path.as_ref(), Last::Keep, name.as_ref(), value.as_ref())
+    }
+
+    fn set_xattr_at(&self, path: &Path, last: Last, name: &OsStr, value: &[u8]) -> io::Result<()> {
+        let pinned = self.pin(path, last)?;
+        let (ino, name) = (pinned.ino(), name.as_bytes());
+        Ok(self.volume().set_xattr(ino, name, value, XattrMode::Any)?)
     }
 
     /// Removes the extended attribute `name` of the file at `path`.
@@ -152,9 +211,33 @@ impl Fs {
     /// # Errors
     /// The same as for removexattr(2).
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<OsStr>) -> io::Result<()> {
-        let pinned = self.pin(path.as_ref(), Last::Follow)?;
-        let name = name.as_ref().as_bytes();
-        Ok(self.volume().remove_xattr(pinned.ino(), name)?)
+        self.remove_xattr_at(path.as_ref(), Last::Follow, name.as_ref())
+    }
+
+    /// Removes the attribute like [`Fs::remove_xattr`]. If `path` is a symbolic link, removes that
+    /// of the link itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::remove_xattr`].
+    pub fn remove_xattr_nofollow(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
+        self.remove_xattr_at(path.as_ref(), Last::Keep, name.as_ref())
+    }
+
+    fn remove_xattr_at(&self, path: &Path, last: Last, name: &OsStr) -> io::Result<()> {
+        let pinned = self.pin(path, last)?;
+        Ok(self.volume().remove_xattr(pinned.ino(), name.as_bytes())?)
+    }
+}
+
+fn times(accessed: Option<SetTime>, modified: Option<SetTime>) -> SetAttributes {
+    SetAttributes {
+        atime: accessed,
+        mtime: modified,
+        ..SetAttributes::default()
     }
 }
 

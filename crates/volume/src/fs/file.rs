@@ -2,7 +2,7 @@
 //!
 //! Model: `struct file`. Reads and writes at the position lock the position, as `f_pos_lock` does,
 //! so that threads which share a handle do not read the same bytes twice. Reads and writes at an
-//! offset take no lock.
+//! offset do not lock the position. The volume determines the offset of an append.
 
 use crate::{
     Advice, ChangedBy, Errno, Error, Ino, Metadata, OpenFile, SetAttributes, SetTime, Volume,
@@ -110,10 +110,6 @@ impl File {
     /// # Errors
     /// `EBADF` if the file is not open for writing, or an error of [`Volume::write_at`].
     pub fn write_at(&self, buf: &[u8], offset_bytes: u64) -> io::Result<usize> {
-        if self.access.append {
-            let _appends = self.position_bytes.lock();
-            return self.write_from(buf, &mut 0);
-        }
         self.write_from(buf, &mut { offset_bytes })
     }
 
@@ -126,12 +122,15 @@ impl File {
         if buf.is_empty() {
             return Ok(0);
         }
-        if self.access.append {
-            *position_bytes = self.open.size_bytes();
-        }
         let ino = self.ino();
         self.volume.remove_privileges(ino, ChangedBy::Privileged)?;
-        let len = self.volume.write_at(ino, buf, *position_bytes)?;
+        let len = if self.access.append {
+            let (offset_bytes, len) = self.volume.append(ino, buf)?;
+            *position_bytes = offset_bytes;
+            len
+        } else {
+            self.volume.write_at(ino, buf, *position_bytes)?
+        };
         *position_bytes += len as u64;
         Ok(len)
     }

@@ -11,7 +11,6 @@
 //! - [`Fs::open`] opens regular files only. [`Fs::read_dir`] lists directories.
 //! - New files belong to the owner, and have the umask, that [`Fs::with_owner`] and
 //!   [`Fs::with_umask`] set. The umask of the process has no effect.
-//! - Appends through different [`File`]s can overwrite each other.
 //!
 //! Races: another thread can remove a file after its path was resolved, and the inode number can
 //! then belong to a new file. Each operation therefore holds the inode, and then resolves the path

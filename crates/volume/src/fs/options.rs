@@ -72,7 +72,8 @@ impl FileOptions {
         Self { write, ..self }
     }
 
-    /// Sets whether each write is at the end of the file.
+    /// Sets whether each write is at the end of the file. Such writes do not overwrite each other,
+    /// even through different [`File`]s.
     #[must_use]
     pub fn append(self, append: bool) -> Self {
         Self { append, ..self }

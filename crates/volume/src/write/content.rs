@@ -22,9 +22,30 @@ impl Volume {
     /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or an error of the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
         let mut writing = Writing::new(buf, offset_bytes);
-        match self.writer.change(|| self.writer.write(ino, &mut writing)) {
+        self.write_some(ino, &mut writing)?;
+        Ok(writing.done())
+    }
+
+    /// Writes `buf` at the end of a regular file, like write(2) with `O_APPEND`. Returns the offset
+    /// at which the write began, and the number of bytes written, which can be less than the length
+    /// of `buf`, as for [`Volume::write_at`].
+    ///
+    /// The end is determined, and the data written, under one lock of the inode. Therefore appends
+    /// by several threads do not overwrite each other.
+    ///
+    /// # Errors
+    /// The same as for [`Volume::write_at`].
+    pub fn append(&self, ino: Ino, buf: &[u8]) -> Result<(u64, usize)> {
+        let mut writing = Writing::append(buf);
+        self.write_some(ino, &mut writing)?;
+        Ok((writing.offset_bytes(), writing.done()))
+    }
+
+    /// Performs `writing`. An error after a part was written is ignored.
+    fn write_some(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
+        match self.writer.change(|| self.writer.write(ino, writing)) {
             Err(error) if writing.done() == 0 => Err(error),
-            _ => Ok(writing.done()),
+            _ => Ok(()),
         }
     }
 

@@ -49,6 +49,8 @@ struct Change {
 pub(crate) struct Writing<'b> {
     buf: &'b [u8],
     offset_bytes: u64,
+    /// Whether `offset_bytes` is set to the end of the file when the write begins.
+    appends: bool,
     done: usize,
     privilege: Privilege,
 }
@@ -59,8 +61,18 @@ impl<'b> Writing<'b> {
         Self {
             buf,
             offset_bytes,
+            appends: false,
             done: 0,
             privilege: Privilege::Ordinary,
+        }
+    }
+
+    /// Creates a write of `buf` at the end of a file. The end is determined when the write begins,
+    /// and again if the write is repeated before any bytes were written.
+    pub(crate) fn append(buf: &'b [u8]) -> Self {
+        Self {
+            appends: true,
+            ..Self::new(buf, 0)
         }
     }
 
@@ -82,6 +94,11 @@ impl<'b> Writing<'b> {
     /// Returns whether all bytes have been written.
     pub(crate) fn is_done(&self) -> bool {
         self.done == self.buf.len()
+    }
+
+    /// Returns the file offset at which the write began.
+    pub(crate) fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
     }
 
     /// Returns the number of bytes that have been written.
@@ -144,7 +161,8 @@ impl DerefMut for OwnPage<'_> {
 }
 
 impl Writer {
-    /// Writes the remaining bytes of `writing` into the regular file `ino`.
+    /// Writes the remaining bytes of `writing` into the regular file `ino`. Does not continue an
+    /// append of which a part was written: the part may no longer be at the end of the file.
     ///
     /// # Errors
     /// An error can occur after a part was written. `writing` records how many bytes were written.
@@ -171,6 +189,12 @@ impl Writer {
     fn write_locked(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
+        if writing.appends {
+            if writing.done > 0 {
+                return Ok(());
+            }
+            writing.offset_bytes = inode.size_bytes();
+        }
         let (left, start_bytes) = (writing.left(u64::MAX), writing.at());
         if left.is_empty() {
             return Ok(());

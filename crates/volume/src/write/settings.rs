@@ -158,7 +158,7 @@ impl Volume {
     /// (`system.posix_acl_access`) also changes the mode.
     ///
     /// # Errors
-    /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or an error of the image.
+    /// `EEXIST`, `ENODATA`, `ENOSPC`, those of [`Volume::xattr`], …, or an error of the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
@@ -377,9 +377,15 @@ fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
         let what = "only regular files and directories can have user.* attributes";
         return Err(Error::NotPermitted(ino, what));
     }
-    if (name == ACCESS_LIST || name == DEFAULT_LIST) && kind == FileKind::Symlink {
+    check_access_list(inode, name)
+}
+
+/// Returns an error if `name` is an access control list and the file is a symbolic link, which
+/// cannot have one.
+pub(crate) fn check_access_list(inode: &Inode, name: &[u8]) -> Result<()> {
+    if (name == ACCESS_LIST || name == DEFAULT_LIST) && inode.kind() == FileKind::Symlink {
         let what = "an access control list on a symbolic link";
-        return Err(larder_ext4::Error::NotSupported(ino, what).into());
+        return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
     }
     Ok(())
 }

@@ -33,22 +33,18 @@ impl NameIndex {
     pub const ACL_ACCESS: Self = Self(2);
     /// The default access control list of a directory, which new files in it inherit.
     pub const ACL_DEFAULT: Self = Self(3);
-    /// Attributes of the file system.
+    /// Attributes that only the file system uses, such as inline data.
     pub const SYSTEM: Self = Self(7);
 
-    /// Rich access control lists, which no kernel supports.
-    pub const RICHACL: Self = Self(8);
-
-    /// The numbers of the classes, and their prefixes. A prefix is listed after the longer prefixes
-    /// that start with it.
-    const PREFIXES: [(Self, &'static [u8]); 7] = [
+    /// The numbers of the classes that programs can use, and their prefixes.
+    const PREFIXES: [(Self, &'static [u8]); 6] = [
         (Self(1), b"user."),
         (Self::ACL_ACCESS, b"system.posix_acl_access"),
         (Self::ACL_DEFAULT, b"system.posix_acl_default"),
         (Self(4), b"trusted."),
         (Self(6), b"security."),
-        (Self::RICHACL, b"system.richacl"),
-        (Self::SYSTEM, b"system."),
+        // For GNU Hurd.
+        (Self(10), b"gnu."),
     ];
 
     /// Returns the prefix of names of this class, or `None` if programs cannot use the class.
@@ -59,17 +55,18 @@ impl NameIndex {
     }
 
     /// Returns whether the prefix is the whole name.
-    fn is_whole_name(self) -> bool {
+    pub(crate) fn is_whole_name(self) -> bool {
         self.prefix().is_some_and(|prefix| !prefix.ends_with(b"."))
     }
 
     /// Splits a name with a prefix into the class of the prefix and the part of the name that is
-    /// stored. Returns `None` if programs cannot use the name.
+    /// stored. This part is empty if the name consists of the prefix alone. Returns `None` if the
+    /// name has no prefix that programs can use.
     #[must_use]
     pub fn split(full_name: &[u8]) -> Option<(Self, &[u8])> {
         Self::PREFIXES.iter().find_map(|&(index, prefix)| {
             let name = full_name.strip_prefix(prefix)?;
-            (name.is_empty() == index.is_whole_name()).then_some((index, name))
+            (name.is_empty() || !index.is_whole_name()).then_some((index, name))
         })
     }
 }
@@ -312,8 +309,8 @@ mod tests {
             (b"system.posix_acl_default", 3, b""),
             (b"trusted.x.y", 4, b"x.y"),
             (b"security.capability", 6, b"capability"),
-            (b"system.data", 7, b"data"),
-            (b"system.richacl", 8, b""),
+            (b"gnu.translator", 10, b"translator"),
+            (b"user.", 1, b""),
         ] {
             assert_eq!(NameIndex::split(full), Some((NameIndex(index), name)));
             assert_eq!([NameIndex(index).prefix().unwrap(), name].concat(), full);
@@ -322,7 +319,14 @@ mod tests {
 
     #[test]
     fn name_without_a_known_prefix_has_no_class() {
-        for name in [&b"user."[..], b"user", b"other.x", b"", b"security."] {
+        for name in [
+            &b"user"[..],
+            b"other.x",
+            b"",
+            b"system.data",
+            b"system.richacl",
+            b"system.posix_acl_accessX",
+        ] {
             assert_eq!(NameIndex::split(name), None, "{name:?}");
         }
     }

@@ -82,8 +82,9 @@ fn set_xattrs(
         .split(|&byte| byte == 0)
         .filter(|name| !name.is_empty())
         .collect();
+    let present = volume.xattrs(copy).map_err(CopyError::copy)?;
     for list in acl::LISTS.map(str::as_bytes) {
-        if !names.contains(&list) && volume.xattr(copy, list).map_err(CopyError::copy)?.is_some() {
+        if !names.contains(&list) && present.iter().any(|name| name == list) {
             volume.remove_xattr(copy, list).map_err(CopyError::copy)?;
         }
     }
