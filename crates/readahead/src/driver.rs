@@ -34,8 +34,8 @@
 //!    `ondemand` can start a window at the missed page of a sequential request. If the rest of the
 //!    request is at least as long as this window, no page of the window follows the request. Then
 //!    `ondemand` makes the whole window the asynchronous part, so the missed page carries the marker.
-//!    After a miss, or if the page is in flight, the driver checks the
-//!    marker twice: before the wait, so that the next window is read during the wait, and after it.
+//!    After a miss, or if the page is in flight, the driver checks the marker twice: before the wait,
+//!    so that the next window is read during the wait, and after it.
 //! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
 //!    by another thread failed, the driver continues at step 3.
 //!

@@ -145,7 +145,7 @@ impl Overlay {
         ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.kind))
     }
 
-    /// Returns the directories whose names changed.
+    /// Returns the directories in which names were added, changed or removed.
     pub(super) fn parents(&self) -> impl Iterator<Item = Ino> {
         self.entries.keys().copied()
     }
