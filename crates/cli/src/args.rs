@@ -250,10 +250,10 @@ larder+page=rbtree.
                            [default: misses]
     misses     only lookups of inodes to which larder has no valid
                reference. The references are in an array, indexed by
-               inode number. They take the place of those that dentries
-               of the kernel hold: if a name is not in the dentry cache,
-               the reference to its inode is removed, so the next
-               lookup of this inode uses the hash table.
+               inode number. They take the place of references from
+               dentries in the kernel: if a name is not in the dentry
+               cache, the reference to its inode is removed, so the
+               next lookup of this inode uses the hash table.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
