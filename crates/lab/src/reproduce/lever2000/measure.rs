@@ -222,7 +222,9 @@ impl Image {
         };
         for number in stored + 1..=rounds {
             let runs = load.round(&volumes()?, plan, number == rounds)?;
-            runs.iter().for_each(|_| round_done());
+            for _ in &runs {
+                round_done();
+            }
             let finished = FinishedRound {
                 table: table.number,
                 users,
