@@ -1,7 +1,5 @@
 //! Equal parts of a sequence.
 
-use std::ops::Range;
-
 /// One of several parts into which a sequence is divided. The lengths of the parts differ by at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -23,12 +21,12 @@ impl Part {
         (0..count).map(move |number| Self { number, count })
     }
 
-    /// Returns the positions of this part in a sequence of `len` items.
-    #[must_use]
-    pub fn of(self, len: usize) -> Range<usize> {
+    /// Returns the items of `sequence` that are in this part.
+    pub fn of<I: ExactSizeIterator>(self, sequence: I) -> impl Iterator<Item = I::Item> {
+        let len = sequence.len();
         let end_of = |parts: usize| len * parts / (self.count as usize).max(1);
         let number = self.number as usize;
-        end_of(number)..end_of(number + 1)
+        sequence.take(end_of(number + 1)).skip(end_of(number))
     }
 }
 
@@ -39,12 +37,12 @@ mod tests {
     #[test]
     fn parts_follow_each_other_and_cover_the_sequence() {
         for (len, count) in [(10, 3), (3, 10), (0, 2), (7, 1)] {
-            let parts: Vec<_> = Part::all(count).map(|part| part.of(len)).collect();
-            let positions: Vec<_> = parts.iter().cloned().flatten().collect();
-            assert_eq!(positions, (0..len).collect::<Vec<_>>());
-            let lengths = parts.iter().map(Range::len);
+            let parts = Part::all(count).map(|part| part.of(0..len).collect::<Vec<_>>());
+            let parts: Vec<_> = parts.collect();
+            assert_eq!(parts.concat(), (0..len).collect::<Vec<_>>());
+            let lengths = parts.iter().map(Vec::len);
             assert!(lengths.clone().max() <= lengths.min().map(|least| least + 1));
         }
-        assert_eq!(Part::WHOLE.of(9), 0..9);
+        assert!(Part::WHOLE.of(0..9).eq(0..9));
     }
 }

@@ -155,9 +155,9 @@ impl User<'_> {
     /// # Errors
     /// Returns [`Error::Differs`] if an operation does not return the recorded result.
     pub fn replay_part(&mut self, volume: &Volume, part: Part) -> Result<(), Error> {
-        let range = part.of(self.operations.done.len());
-        let operations = (1..).zip(&self.operations.done);
-        for (number, Done(operation, recorded)) in operations.take(range.end).skip(range.start) {
+        let operations = self.operations.done.iter().enumerate();
+        for (index, Done(operation, recorded)) in part.of(operations) {
+            let number = index + 1;
             let returned = match self.perform(volume, operation) {
                 Some(Ok(returned)) => returned,
                 Some(Err(error)) => -i64::from(error.errno().raw_os_error()),

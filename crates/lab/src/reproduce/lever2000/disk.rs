@@ -6,9 +6,9 @@
 //! compare these costs. A volume with empty caches looks up the names of files in random order. Then it looks up
 //! absent names in the same directories, and then it reads the first page of each file, again in random order. The
 //! reads of the device by each operation are logged. The reads of the lookups, without repetitions and in random order,
-//! are the misses in the buffer cache. A simulated device ([`larder_instruments::simulated`]) performs
-//! these reads in virtual time, one after the other, as one process would wait for them. The figures are thus times
-//! of the device alone; [`super::misses`] measures the time of the processor.
+//! are the misses in the buffer cache. A simulated device ([`larder_instruments::simulated`]) performs these reads in
+//! virtual time, one after the other, as one process would wait for them. The figures are thus times of the device
+//! alone; [`super::misses`] measures the time of the processor.
 //!
 //! The image has 64 block groups. On a disk, the groups are spread evenly, as on a file system that fills the disk, or
 //! stored together at the disk's start. The seeks are the longest possible in the first case, and the shortest

@@ -7,10 +7,10 @@
 //!
 //! All kernels of a table execute their passes at the same time, in turns: a pass is divided into parts, and in a turn,
 //! all users of one kernel execute one part. A turn takes a few hundredths of a second, because the speed of a shared
-//! machine changes within tenths of a second. So all kernels meet the same speeds. Each turn of the first kernel begins
-//! one kernel later than the one before, so that no kernel is always the first or the last. When a turn begins, the
-//! processors' caches contain the memory of another kernel; this is the same for all kernels, which nearly always have
-//! the same predecessor. Time and counts are measured only within turns.
+//! machine changes within tenths of a second. So all kernels meet the same speeds. For each part, another kernel has the
+//! first turn, so that no kernel is always the first or the last. When a turn begins, the processors' caches contain the
+//! memory of another kernel; this is the same for all kernels, which nearly always have the same predecessor. Time is
+//! measured only within turns.
 //!
 //! A *round* consists of as many passes as are planned, the same number for all kernels, and a *run* of
 //! [`Size::run_rounds`] rounds. The rounds of two kernels are compared in pairs.
@@ -43,7 +43,7 @@ use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The minimum duration of a turn of the fastest kernel, in seconds. In shorter turns, the processors' caches would
+/// The minimum duration of a turn of the fastest kernel, in seconds, unless a whole pass is shorter. In shorter turns, the processors' caches would
 /// mostly be filled again.
 const TURN_S: f64 = 0.02;
 
@@ -330,12 +330,13 @@ impl Workload<'_> {
                 pass.execute(part)?;
             }
         }
-        let runs = running.into_iter().map(|pass| pass.end(kind));
+        let runs = running.into_iter().map(RunningPass::end);
         let mut runs: Vec<KernelRun> = runs.collect::<Result<_, _>>()?;
         for ((volume, homes), run) in volumes.iter().zip(homes).zip(&mut runs) {
+            let full = (kind == Pass::Last).then(|| histograms(volume));
             homes.remove(volume)?;
-            if kind == Pass::Last {
-                self.examine_after(volume, run)?;
+            if let Some(full) = full {
+                self.add_chains(volume, full, run)?;
             }
         }
         Ok(runs)
@@ -348,15 +349,19 @@ impl Workload<'_> {
         Ok(homes)
     }
 
-    /// Adds the chains after the homes were removed and, in Table 3, most buffers were displaced.
-    fn examine_after(&self, volume: &Volume, run: &mut KernelRun) -> Result<(), Error> {
+    /// Adds to `run` the chains at its end, `full`, and those after the homes were removed and, in Table 3, most buffers
+    /// are displaced.
+    fn add_chains(
+        &self,
+        volume: &Volume,
+        full: Histograms,
+        run: &mut KernelRun,
+    ) -> Result<(), Error> {
         if let Some(buffers) = self.buffers_after {
             self.image.programs.displace_buffers(volume, buffers)?;
         }
-        for (cache, kind) in run.caches.iter_mut().zip(CacheKind::ALL) {
-            if let Some(chains) = &mut cache.chains {
-                chains.after = volume.histogram(kind);
-            }
+        for ((cache, full), after) in run.caches.iter_mut().zip(full).zip(histograms(volume)) {
+            cache.chains = Some(Chains { full, after });
         }
         Ok(())
     }
@@ -412,9 +417,8 @@ impl<'w> RunningPass<'w> {
         ends.into_iter().collect()
     }
 
-    /// Closes the files of all users, and returns the results of the pass. In the last pass, the chains after the
-    /// pass are those at its end, until they are examined again.
-    fn end(self, kind: Pass) -> Result<KernelRun, Error> {
+    /// Closes the files of all users, and returns the results of the pass, without chains.
+    fn end(self) -> Result<KernelRun, Error> {
         let volume = self.volume;
         for user in self.users {
             let user = user.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -423,10 +427,7 @@ impl<'w> RunningPass<'w> {
         let counts = volume.counts();
         let caches = CacheKind::ALL.map(|cache| CacheRun {
             counts: counts.cache(cache).searches() - self.before.cache(cache).searches(),
-            chains: (kind == Pass::Last).then(|| Chains {
-                full: volume.histogram(cache),
-                after: volume.histogram(cache),
-            }),
+            chains: None,
         });
         Ok(KernelRun {
             scripts: self.workload.users.into(),
@@ -436,6 +437,13 @@ impl<'w> RunningPass<'w> {
             caches: caches.into(),
         })
     }
+}
+
+/// The chains of each cache, in the order of [`CacheKind::ALL`].
+type Histograms = [Report; CacheKind::ALL.len()];
+
+fn histograms(volume: &Volume) -> Histograms {
+    CacheKind::ALL.map(|cache| volume.histogram(cache))
 }
 
 impl Row {

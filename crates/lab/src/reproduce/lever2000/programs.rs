@@ -3,8 +3,8 @@
 //! # Model
 //! The document's machines filled their page caches: all files that were used since the start of the machine stayed
 //! in memory while there was room. The files of the scripts are only a part of them. Here each user starts
-//! [`COMMANDS`] commands in addition to its script. A command reads a whole program of [`PAGES`] pages. The users together
-//! read all programs, so that all pages stay in use.
+//! [`COMMANDS`] commands in addition to its script. A command reads a whole program of [`PAGES`] pages. The users
+//! together read all programs, so that all pages stay in use.
 
 use crate::operations::{NEW, Part};
 use larder::{Ino, Result, Volume};
@@ -55,11 +55,10 @@ impl Programs {
     /// Executes a part of the commands of `user`. Each command reads one of the first `count` programs.
     pub(super) fn run(&self, volume: &Volume, user: u32, count: u32, part: Part) -> Result<()> {
         let programs = self.0.get(..count as usize).unwrap_or(&self.0);
-        let commands = user as usize * COMMANDS..;
-        let numbers = commands.map(|command| command * STEP % programs.len().max(1));
-        let range = part.of(COMMANDS);
+        let first = user as usize * COMMANDS;
         let mut buffer = vec![0; READ_BYTES];
-        for number in numbers.take(range.end).skip(range.start) {
+        for command in part.of(first..first + COMMANDS) {
+            let number = command * STEP % programs.len().max(1);
             if let Some(program) = programs.get(number) {
                 read(volume, *program, &mut buffer)?;
             }

@@ -43,7 +43,7 @@ impl Spool {
     /// Lists a part of the directories of `user`.
     pub(super) fn list(&self, volume: &Volume, user: u32, part: Part) -> Result<()> {
         let directories = self.0.get(user as usize).map_or(&[][..], Vec::as_slice);
-        for directory in &directories[part.of(directories.len())] {
+        for directory in part.of(directories.iter()) {
             volume.read_dir(*directory, 0, &mut |_| ControlFlow::Continue(()))?;
         }
         Ok(())

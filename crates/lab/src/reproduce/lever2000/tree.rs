@@ -39,8 +39,7 @@ impl Tree {
     /// Reads the attributes of the files in a part of the directories of `user`, one of `users`.
     pub(super) fn examine(&self, volume: &Volume, user: u32, users: u32, part: Part) -> Result<()> {
         let directories = self.0.iter().skip(user as usize).step_by(users as usize);
-        let range = part.of(directories.len());
-        for directory in directories.take(range.end).skip(range.start) {
+        for directory in part.of(directories) {
             for file in 0..FILES {
                 let ino = volume.lookup(*directory, name_of(file).as_bytes())?;
                 volume.metadata(ino)?;
