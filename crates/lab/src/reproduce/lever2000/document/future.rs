@@ -53,8 +53,7 @@ impl Lever2000 {
              first page of each file. A dentry miss needs the directory's block and the inode's block. Both blocks are \
              shared with other names, so not every miss reads the device: the share that does is {}, and the mean \
              number of reads for each miss is {}. A buffer miss is a read of one of these blocks, in another random \
-             order. If the directory \
-             is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} reads. `spread` means that the \
+             order. If the directory is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} reads. `spread` means that the \
              block groups of the image are spread over the whole device; `together` means that they are at its \
              start.\n\n{}\n",
             misses.seeds,

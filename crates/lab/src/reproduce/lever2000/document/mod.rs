@@ -30,7 +30,8 @@ const LIMITS: &str = include_str!("limits.md");
 /// What changed since the last version.
 const CHANGES: &str = "\
 The report begins with its findings, as a table and as a plot. Findings are judged by the intervals of their effects; \
-throughputs are compared in pairs of runs. Claims that were not judged before are now findings. The section on the \
+throughputs are compared in pairs. Kernels take turns of a few hundredths of a second; a run consists of several rounds \
+with new volumes, and the rounds are the pairs. Claims that were not judged before are now findings. The section on the \
 document's future work is new.
 ";
 
@@ -135,18 +136,17 @@ impl Lever2000 {
              the noise. Counts of links decide where possible. They have no interval, because they are the same in \
              each run except for effects of concurrency. Throughputs are compared in pairs: the shares of both kernels \
              in one round. The ratio is the geometric mean of the ratios of all pairs, with a 95% interval from a \
-             bootstrap over pairs, which requires five pairs. All rounds are compared, because the caches are filled before each one. The same ratios by \
-             processor time are listed, but do not decide. The interval of a published throughput follows from the \
-             printed deviation. The interval of a ratio of deviations assumes normally distributed runs.\n\n\
+             bootstrap over pairs, which requires five pairs. All rounds are compared, because the caches are filled \
+             before each one. The same ratios by processor time are listed, but do not decide. The interval of a \
+             published throughput follows from the printed deviation. The interval of a ratio of deviations assumes normally distributed runs.\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
              first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
-             inverted effects, with halved effects, and with noise alone.\n\n{scatter}{}\n\n\
+             inverted effects, with halved effects, and with noise alone.\n\n{scatter}\n\n\
              The rules were fixed before any result of this reproduction was known, except where a change is stated \
              below the rule. There are five more exceptions. At first, the rule for the size of the inode table used \
              the links of all lookups, the rule for 64 bits used the links of kernel D, and the rule for inlining \
              used a single function and ignored noise. The rules for the function of 2.2.16 and for the throughput of \
-             Table 3 were added when figures of an earlier version were known.\n\n",
-            self.precision(),
+             Table 3 were added when figures of an earlier version were known.\n\n"
         )
     }
 
