@@ -75,8 +75,8 @@ use std::ops::Range;
 pub struct Request {
     /// Indexes of the pages. The range may extend past the end of the file.
     pub pages: Range<u64>,
-    /// Whether the requested bytes end inside a page, not at the end of a page. If the
-    /// request extends past the end of the file: whether the file ends inside a page.
+    /// Whether the requested bytes end inside a page, not at the end of a page. If the request extends
+    /// past the end of the file: whether the file ends inside a page.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,
@@ -113,9 +113,9 @@ pub struct Found<P> {
 /// The result of [`CachedFile::claim`], for a page that was not present at the lookup.
 #[derive(Debug)]
 pub enum Claim<P> {
-    /// Nothing has to be read: the page was inserted after the lookup, or the page cannot be read, for
-    /// example because the cache is full. In the latter case, the value of [`CachedFile::Page`] reports
-    /// that there is no page.
+    /// Nothing has to be read: the page was inserted after the lookup, or it cannot be read, for example
+    /// because the cache is full. In the second case, the result is a [`CachedFile::Page`] without a
+    /// page.
     Ready(Found<P>),
     /// Another thread is reading the page.
     InFlight {

@@ -29,8 +29,8 @@ pub struct Read {
     pub request_start: PageIndex,
     /// Number of pages in the request, from `request_start`; 0 is treated as 1.
     pub request_pages: u32,
-    /// Whether the requested bytes end inside a page, not at the end of a page. If the
-    /// request extends past the end of the file: whether the file ends inside a page.
+    /// Whether the requested bytes end inside a page, not at the end of a page. If the request extends
+    /// past the end of the file: whether the file ends inside a page.
     pub ends_inside_page: bool,
     /// Whether the request is a page fault of one page, not a read.
     pub by_fault: bool,

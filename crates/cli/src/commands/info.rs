@@ -45,8 +45,8 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the `contents` of an `image` that has no usable ext file system, or more than one. If the image is a disk image of
-/// another format, `disk` describes it.
+/// Shows the `contents` of an `image` that has no usable ext file system, or more than one. If the image is a disk image
+/// of another format, `disk` describes it.
 fn show_contents(
     image: &Path,
     disk: Option<DiskInfo>,
