@@ -58,7 +58,7 @@ pub(crate) fn read(
     let Some(entries) = start.get(..RECORD_LEN).and_then(entries_of) else {
         return Ok(None);
     };
-    // If a status is invalid, the bytes are not a table, but for example code of a boot loader.
+    // If a status is invalid, the bytes are not a table. They can be code of a boot loader.
     if entries
         .iter()
         .any(|entry| !STATUSES.contains(&entry.status))
