@@ -64,6 +64,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_list;
 mod background;
 mod clock;
 mod dirty;

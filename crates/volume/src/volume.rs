@@ -11,11 +11,11 @@ use crate::mmp::MmpKeeper;
 use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
 use crate::tree_ahead::TreeReadahead;
-use crate::write::{Writer, check_access_list};
+use crate::write::Writer;
 use crate::write_back::flusher::Flusher;
 use crate::{
     Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
-    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
+    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats, access_list,
 };
 use larder_block::BlockDevice;
 use larder_ext4::{Filesystem, Ino, Inode, XattrOffer};
@@ -439,7 +439,7 @@ impl Volume {
     /// longer than 255 bytes; or an error of the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inodes.with_inode(ino, |inode| {
-            check_access_list(inode, name)?;
+            access_list::check(inode, name)?;
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
     }

@@ -33,7 +33,6 @@ use crate::{Clock, Result, Timestamp};
 use bitflags::bitflags;
 pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
-pub(crate) use settings::check_access_list;
 use std::sync::Arc;
 use std::time::SystemTime;
 

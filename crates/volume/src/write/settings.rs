@@ -7,13 +7,13 @@
 use super::names::{FIXED, SET_GROUP_ID, check_flags};
 use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
 use crate::live::Live;
-use crate::{Error, FileKind, Ino, Metadata, Result, Volume};
+use crate::{Error, FileKind, Ino, Metadata, Result, Volume, access_list};
 use larder_ext4::ondisk::acl::Acl;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Handle, Inode, XattrOffer};
 
-const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
-const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+const ACCESS_LIST: &[u8] = access_list::ACCESS.as_bytes();
+const DEFAULT_LIST: &[u8] = access_list::DEFAULT.as_bytes();
 /// The extended attribute with the capabilities that a program file grants in addition to the
 /// rights of its user. A change of the file's content or owner removes the attribute.
 const CAPABILITY: &[u8] = b"security.capability";
@@ -165,7 +165,7 @@ impl Volume {
             let _exclusive = live.lock()?;
             let inode = live.inode()?;
             check_xattr(&inode, name)?;
-            if name == ACCESS_LIST || name == DEFAULT_LIST {
+            if access_list::is_list(name) {
                 return self.change_and_write(&live, |handle, inode| {
                     self.set_acl(handle, inode, name, value)
                 });
@@ -235,7 +235,7 @@ impl Volume {
             self.change_inode(ino, |handle, inode| {
                 check_xattr(inode, name)?;
                 inode.set_ctime(self.writer.now());
-                if name == ACCESS_LIST || name == DEFAULT_LIST {
+                if access_list::is_list(name) {
                     return self.remove_if_set(handle, inode, name);
                 }
                 Ok(self.fs().remove_xattr(handle, inode, name)?)
@@ -377,17 +377,7 @@ fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
         let what = "only regular files and directories can have user.* attributes";
         return Err(Error::NotPermitted(ino, what));
     }
-    check_access_list(inode, name)
-}
-
-/// Returns an error if `name` is an access control list and the file is a symbolic link, which
-/// cannot have one.
-pub(crate) fn check_access_list(inode: &Inode, name: &[u8]) -> Result<()> {
-    if (name == ACCESS_LIST || name == DEFAULT_LIST) && inode.kind() == FileKind::Symlink {
-        let what = "an access control list on a symbolic link";
-        return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
-    }
-    Ok(())
+    access_list::check(inode, name)
 }
 
 /// Returns the flags that `inode` has after a request to set its flags to `wanted`.

@@ -4,10 +4,10 @@
 //!
 //! No privilege is required: a user who may write to the image file may set any owner in the image.
 
+use super::descriptor;
 use super::error::CopyError;
 use super::source::Source;
-use super::{acl, descriptor};
-use crate::{Ino, Result, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
+use crate::{Ino, Result, SetAttributes, SetTime, Timestamp, Volume, XattrMode, access_list};
 use rustix::fs::{fgetxattr, flistxattr, getxattr, listxattr};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -83,7 +83,7 @@ fn set_xattrs(
         .filter(|name| !name.is_empty())
         .collect();
     let present = volume.xattrs(copy).map_err(CopyError::copy)?;
-    for list in acl::LISTS.map(str::as_bytes) {
+    for list in access_list::NAMES.map(str::as_bytes) {
         if !names.contains(&list) && present.iter().any(|name| name == list) {
             volume.remove_xattr(copy, list).map_err(CopyError::copy)?;
         }

@@ -9,7 +9,6 @@
 //!
 //! Metadata of symbolic links and of special files of the host is accessed through `/proc/self/fd`.
 
-mod acl;
 mod content;
 mod descriptor;
 mod error;

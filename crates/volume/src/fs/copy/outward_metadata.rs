@@ -6,9 +6,8 @@
 //! copied. If the owner or the group is not copied, the set-id bits are not copied either. After any
 //! other error, the remaining metadata is still set.
 
-use super::acl;
 use super::error::CopyError;
-use crate::{Metadata, Timestamp, Volume};
+use crate::{Metadata, Timestamp, Volume, access_list};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod,
     fchown, fremovexattr, fsetxattr, futimens, removexattr, setxattr, utimensat,
@@ -106,7 +105,7 @@ pub(super) fn set(volume: &Volume, metadata: &Metadata, copy: &Handle<'_>) -> Ve
 /// Removes the access control lists that the copy has inherited from its directory, or had before, if
 /// `names` does not contain them.
 fn remove_inherited(names: &[Vec<u8>], copy: &Handle<'_>, errors: &mut Vec<CopyError>) {
-    for list in acl::LISTS {
+    for list in access_list::NAMES {
         if names.iter().any(|name| name == list.as_bytes()) {
             continue;
         }
