@@ -1,10 +1,11 @@
 //! Finds wording that the house style rejects, in everything that people read.
 //!
-//! Three kinds of text are checked: prose in Markdown files, comments and string literals in Rust
-//! sources, and the names that Rust sources define. Code is not prose: code blocks, text in
-//! backticks and the targets of links are skipped. The rules are in `rules.rs`; the style itself is
-//! explained in `CONTRIBUTING.md`.
+//! These texts are checked: prose in Markdown files; comments and string literals in Rust sources; the
+//! names that Rust sources define; comments and documentation strings of scripts, Makefiles and Python
+//! modules. Code is not prose: code blocks, text in backticks and the targets of links are skipped. The
+//! rules are in `rules.rs`; the style itself is explained in `CONTRIBUTING.md`.
 
+mod hash;
 mod markdown;
 mod rules;
 mod rust;
@@ -85,6 +86,7 @@ fn texts_of(root: &Path, path: &Path) -> io::Result<Option<Vec<Text>>> {
     }
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => Ok(Some(markdown::texts(&read()?))),
+        Some("py" | "pyi") | None => Ok(Some(hash::texts(&read()?))),
         Some("rs") => rust::texts(&read()?)
             .map(Some)
             .map_err(|error| located(&error)),

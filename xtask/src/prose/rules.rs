@@ -31,7 +31,7 @@ struct Definition {
 const PHRASES: &[Definition] = &[
     Definition {
         advice: "a clause as the subject: name the thread, program or person",
-        pattern: r"(^|[.;:|] )who(ever)? [a-z' ]+[^?]|\b(by|of|for|to|from|with|than|as|what|and|but|when|where|if|that) who(ever)?\b|\bwhoever\b",
+        pattern: r"(^|[.;:|)*-]+ )who(ever)? [a-z' ]+[^?]|\b(by|of|for|to|from|with|than|as|what|and|but|when|where|if|that) who(ever)?\b|\bwhoever\b",
         except: r"\bwho [^.;|]*\?",
     },
     Definition {

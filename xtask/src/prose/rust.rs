@@ -5,13 +5,13 @@
 
 use super::markdown;
 use super::text::{Kind, Text};
-use proc_macro2::{Delimiter, LexError, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, LexError, Literal, Span, TokenStream, TokenTree};
 use std::ops::Range;
 use syn::Lit;
 
 /// The keywords that precede the name in a definition.
-const DEFINING: [&str; 10] = [
-    "fn", "struct", "enum", "trait", "type", "mod", "const", "static", "let", "union",
+const DEFINING: [&str; 11] = [
+    "fn", "struct", "enum", "trait", "type", "mod", "const", "static", "let", "union", "for",
 ];
 
 /// Returns the texts of `source`.
@@ -20,7 +20,7 @@ const DEFINING: [&str; 10] = [
 /// `source` cannot be divided into tokens.
 pub fn texts(source: &str) -> Result<Vec<Text>, LexError> {
     let mut reader = Reader::default();
-    reader.read(source.parse()?);
+    reader.read(source.parse()?, false);
     reader.comments(source);
     let mut texts = joined(reader.comment_lines);
     texts.append(&mut reader.texts);
@@ -38,9 +38,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, stream: TokenStream) {
+    /// Reads the tokens of `stream`, which contains the variants of an enumeration if `has_variants` is true.
+    fn read(&mut self, stream: TokenStream, has_variants: bool) {
         let mut tokens = stream.into_iter().peekable();
-        let mut defines = false;
+        let mut defines = has_variants;
+        // An `enum` whose variants have not been read yet.
+        let mut is_enum = false;
         while let Some(token) = tokens.next() {
             match token {
                 TokenTree::Punct(punct) if punct.as_char() == '#' => {
@@ -59,12 +62,17 @@ impl Reader {
                         let lines = (first..).zip(line.lines().map(str::to_owned));
                         self.comment_lines.extend(lines);
                         tokens.next();
+                    } else if let Some(TokenTree::Group(group)) = tokens.peek() {
+                        let group = group.clone();
+                        self.group(&group, false);
+                        tokens.next();
                     }
-                    defines = false;
+                    defines = has_variants;
                 }
                 TokenTree::Punct(punct) => {
                     self.covers(punct.span());
-                    defines = false;
+                    defines = has_variants && punct.as_char() == ',';
+                    is_enum &= punct.as_char() != ';';
                 }
                 TokenTree::Ident(ident) => {
                     self.covers(ident.span());
@@ -80,6 +88,7 @@ impl Reader {
                         });
                     }
                     defines = DEFINING.contains(&name.as_str()) || (defines && name == "mut");
+                    is_enum |= name == "enum";
                 }
                 TokenTree::Literal(literal) => {
                     self.covers(literal.span());
@@ -87,16 +96,22 @@ impl Reader {
                     defines = false;
                 }
                 TokenTree::Group(group) => {
-                    if group.delimiter() != Delimiter::None {
-                        self.covers(group.span_open());
-                    }
-                    self.read(group.stream());
-                    if group.delimiter() != Delimiter::None {
-                        self.covers(group.span_close());
-                    }
+                    let is_brace = group.delimiter() == Delimiter::Brace;
+                    self.group(&group, is_enum && is_brace);
+                    is_enum &= !is_brace;
                     defines = false;
                 }
             }
+        }
+    }
+
+    fn group(&mut self, group: &Group, has_variants: bool) {
+        if group.delimiter() != Delimiter::None {
+            self.covers(group.span_open());
+        }
+        self.read(group.stream(), has_variants);
+        if group.delimiter() != Delimiter::None {
+            self.covers(group.span_close());
         }
     }
 

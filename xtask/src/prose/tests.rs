@@ -1,6 +1,6 @@
 use super::rules::Rules;
 use super::text::{Kind, Text};
-use super::{markdown, rust};
+use super::{hash, markdown, rust};
 
 fn phrases(texts: &[Text]) -> Vec<(usize, String)> {
     let rules = Rules::new();
@@ -36,6 +36,39 @@ fn comments_strings_and_names_are_checked_on_their_lines() {
         found,
         expected.map(|(line, phrase)| (line, phrase.to_owned()))
     );
+}
+
+#[test]
+fn variants_and_loop_variables_are_names() {
+    let source = "enum Event {\n    #[default]\n    Told,\n    Came(u32) = 1,\n    Other { who: u8 },\n}\n\
+                  fn f() {\n    for asked in 0..1 {\n        let (_, _) = (Told, asked);\n    }\n}\n";
+    let found = phrases(&rust::texts(source).unwrap());
+    let expected = [(3, "told"), (4, "came"), (5, "who"), (8, "asked")];
+    assert_eq!(
+        found,
+        expected.map(|(line, phrase)| (line, phrase.to_owned()))
+    );
+}
+
+#[test]
+fn clause_as_subject_is_found_at_the_start_of_a_sentence() {
+    for sentence in [
+        "Who waits is woken.",
+        "**Locks.** Who waits is woken.",
+        "- Who waits is woken.",
+    ] {
+        assert_eq!(phrases(&markdown::texts(sentence)).len(), 1, "{sentence}");
+    }
+}
+
+#[test]
+fn comments_of_scripts_and_documentation_strings_are_checked() {
+    let script = "#!/bin/sh\n# It lies here.\necho behind\nall: build ## Told to build\n";
+    let found = phrases(&hash::texts(script));
+    assert_eq!(found, [(2, "lies".to_owned()), (4, "told".to_owned())]);
+    let module = "\"\"\"One line.\"\"\"\nbehind = 1\n\ndef f():\n    \"\"\"First.\n\n    It lies.\n    \"\"\"\n    behind\n";
+    let found = phrases(&hash::texts(module));
+    assert_eq!(found, [(7, "lies".to_owned())]);
 }
 
 #[test]
