@@ -63,8 +63,8 @@ pub enum Target {
 }
 
 use Peer::{
-    Device, Direct, Fio, Floor, FloorDev, Fs, Fuse2fs, Kernel, Larder, LarderDev, Overlay, Qcow2,
-    Qemu, Squashfuse, Syscall, Volume,
+    Device, Direct, Fio, Floor, FloorDev, Fs, Fuse2fs, Kernel, Larder, LarderDev, LarderDevDirect,
+    LarderDirect, Overlay, Qcow2, Qemu, Squashfuse, Syscall, Volume,
 };
 use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
@@ -197,8 +197,11 @@ measures! {
     Interleaved64: "interleaved-64", MegabytesPerSecond, &[Volume, Direct, Kernel],
         [(Volume, AtLeastTimes(1.0, Kernel))];
     /// 64 regions of the big file concurrently, each from start to end, cold, through a mount.
-    Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond, &[Larder, LarderDev, Kernel],
-        transports(AtLeastTimes(0.9, Kernel), AtLeastTimes(0.8, Kernel));
+    Interleaved64Mount: "interleaved-64-mount", MegabytesPerSecond,
+        &[Larder, LarderDev, LarderDirect, LarderDevDirect, Kernel], [
+            (Larder, AtLeastTimes(0.9, Kernel)), (LarderDev, AtLeastTimes(0.8, Kernel)),
+            (LarderDirect, AtLeastTimes(0.9, Kernel)), (LarderDevDirect, AtLeastTimes(0.8, Kernel)),
+        ];
     /// The big file from start to end, cold, in process.
     SequentialInProcess: "sequential-in-process", MegabytesPerSecond, &[Volume, Direct, Device], [];
     /// The time of a checkpoint of a full journal, in process.

@@ -22,6 +22,10 @@ named! {
         Larder: "larder",
         /// `larder mount` over /dev/fuse.
         LarderDev: "larder-dev",
+        /// `larder mount` over `io_uring`, with direct I/O on the image.
+        LarderDirect: "larder-direct",
+        /// The same over /dev/fuse.
+        LarderDevDirect: "larder-dev-direct",
         /// fuse2fs.
         Fuse2fs: "fuse2fs",
         /// squashfuse, which reads a squashfs archive of the same files.
@@ -62,6 +66,8 @@ impl Peer {
             self,
             Self::Larder
                 | Self::LarderDev
+                | Self::LarderDirect
+                | Self::LarderDevDirect
                 | Self::Fuse2fs
                 | Self::Squashfuse
                 | Self::Kernel
@@ -74,16 +80,29 @@ impl Peer {
     #[must_use]
     pub const fn transport(self) -> Option<&'static str> {
         match self {
-            Self::Larder | Self::Floor => Some("uring"),
-            Self::LarderDev | Self::FloorDev | Self::Qcow2 | Self::Overlay => Some("dev"),
+            Self::Larder | Self::LarderDirect | Self::Floor => Some("uring"),
+            Self::LarderDev
+            | Self::LarderDevDirect
+            | Self::FloorDev
+            | Self::Qcow2
+            | Self::Overlay => Some("dev"),
             _ => None,
+        }
+    }
+
+    /// Returns the options of a read-only mount.
+    #[must_use]
+    const fn read_only_options(self) -> &'static str {
+        match self {
+            Self::LarderDirect | Self::LarderDevDirect => "ro,direct_device",
+            _ => "ro",
         }
     }
 
     /// Returns whether the kernel must offer `io_uring` to FUSE servers.
     #[must_use]
     pub const fn needs_uring(self) -> bool {
-        matches!(self, Self::Larder | Self::Floor)
+        matches!(self, Self::Larder | Self::LarderDirect | Self::Floor)
     }
 
     /// Returns the image of `tree` that this peer mounts.
@@ -128,7 +147,12 @@ impl Programs {
             () => None,
         };
         match peer {
-            Peer::Larder | Peer::LarderDev | Peer::Qcow2 | Peer::Overlay
+            Peer::Larder
+            | Peer::LarderDev
+            | Peer::LarderDirect
+            | Peer::LarderDevDirect
+            | Peer::Qcow2
+            | Peer::Overlay
                 if self.larder.is_none() =>
             {
                 Some(
@@ -151,8 +175,9 @@ impl Programs {
             Peer::Squashfuse if tool::find("mksquashfs").is_none() => {
                 Some("mksquashfs is not installed".to_owned())
             }
-            Peer::Larder | Peer::Floor => fuse().or_else(Uring::missing),
+            Peer::Larder | Peer::LarderDirect | Peer::Floor => fuse().or_else(Uring::missing),
             Peer::LarderDev
+            | Peer::LarderDevDirect
             | Peer::FloorDev
             | Peer::Fuse2fs
             | Peer::Squashfuse
@@ -198,7 +223,7 @@ impl Mounted {
         }
         let place = Place {
             image: peer.image_of(tree),
-            options: "ro".to_owned(),
+            options: peer.read_only_options().to_owned(),
             folder,
         };
         let server = serve(programs, peer, user, &place, tree.big_file_bytes)?;
@@ -293,7 +318,12 @@ fn serve(
     }
     user.own(&mountpoint)?;
     let (command, unmount) = match peer {
-        Peer::Larder | Peer::LarderDev | Peer::Qcow2 | Peer::Overlay => {
+        Peer::Larder
+        | Peer::LarderDev
+        | Peer::LarderDirect
+        | Peer::LarderDevDirect
+        | Peer::Qcow2
+        | Peer::Overlay => {
             let larder = programs
                 .larder
                 .clone()

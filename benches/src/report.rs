@@ -9,9 +9,11 @@ use crate::results::{MeasureResult, Results};
 use crate::verdict::{self, Verdict};
 
 /// The columns of values. System calls use the kernel's mount, so they share its column.
-const COLUMNS: [(&str, &[Peer]); 14] = [
+const COLUMNS: [(&str, &[Peer]); 16] = [
     ("larder", &[Peer::Larder, Peer::Volume]),
     ("larder-dev", &[Peer::LarderDev]),
+    ("larder-direct", &[Peer::LarderDirect]),
+    ("larder-dev-direct", &[Peer::LarderDevDirect]),
     ("fs", &[Peer::Fs]),
     ("fuse2fs", &[Peer::Fuse2fs]),
     ("squashfuse", &[Peer::Squashfuse]),

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | cold-random | threads read random pages through one open file, without readahead | fio with `io_uring` and threads with pread(2), both on the same pages of the image |
 //! | interleaved | 64 threads read a region each, through an open file each | the kernel's ext4, on a loop device with direct I/O and the same readahead limit |
-//! | interleaved-mount | - (a mount with its defaults) | the same |
+//! | interleaved-mount | - (a mount with its defaults, and one with `direct_device`) | the same |
 //! | sequential | the file in requests of 1 MiB | pread(2) on the extents of the file in the image |
 //! | checkpoint | a journal filled with changes of scattered inodes | nothing |
 //! | threads-at-rest | - (a writable mount with its defaults) | nothing |
@@ -124,7 +124,7 @@ impl DevicePath<'_> {
                 let _mount = KernelMount::new(&device, &root)?;
                 self.read_interleaved(measure, &root, None)
             }
-            Peer::Larder | Peer::LarderDev => {
+            Peer::Larder | Peer::LarderDev | Peer::LarderDirect | Peer::LarderDevDirect => {
                 make_cold(&self.tree.image)?;
                 let programs = self.programs;
                 let mounted = Mounted::new(programs, peer, User::Own, self.tree, self.folder)?;

@@ -1,6 +1,6 @@
 //! Reads of the big file without a mount: by the library, or by pread(2) on the extents of the file.
 //!
-//! Each of the concurrent reads has its own thread. Only [`Pattern::read`] depends on that.
+//! Each of the concurrent reads has its own thread ([`Pattern::read`]).
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -72,7 +72,7 @@ fn first(setup: &Setup, store: &Store, mount: &Mount) -> Result<First> {
     let _: f64 = job.result(&setup.harness, child::DEADLINE, &log)?;
     let exchanges = store.take_exchanges();
     drop(server);
-    // What the end of the mount requests does not count.
+    // Requests during the unmount are not counted.
     store.take();
     let answered = exchanges.iter().zip(waves(&exchanges));
     let of_mount = answered.filter(|(one, _)| one.answered.is_some_and(|at| at <= ready));
