@@ -20,8 +20,9 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx
 CARGO_DENY := target/tools/cargo-deny/bin/cargo-deny
 
 # The tests of mounts, which run on both transports.
-MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes guide messages metrics \
-	opening overlays partitions set_id_bits top trace visible_changes writing)
+MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes disk_images fetching guide \
+	messages metrics opening overlays partitions profile proxies set_id_bits top trace visible_changes workload writing \
+	xattr_bench)
 
 .PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce deps bench-deps clean
 
