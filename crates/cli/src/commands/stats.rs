@@ -62,13 +62,28 @@ fn note_no_lookups(stats: &Stats) {
 /// If requests pass through /dev/fuse because `io_uring` is off, prints a note that says how to enable it. Mounts of
 /// users other than root do not use it by default.
 fn note_slower_transport(stats: &Stats) {
-    let parameter = Transport::URING_PARAMETER;
-    let is_disabled = || fs::read(parameter).is_ok_and(|value| value.starts_with(b"N"));
-    if stats.transport == Some(MountTransport::Device) && is_disabled() {
+    if stats.transport != Some(MountTransport::Device) {
+        return;
+    }
+    let is_offered = fs::read(Transport::URING_PARAMETER).unwrap_or_default();
+    let is_disabled = fs::read("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    if let Some(command) = command_to_enable(&is_offered, &is_disabled) {
         print_note(&format!(
-            "io_uring is off; walks of directory trees are faster with it: as root, echo Y > \
-             {parameter}, and mount again"
+            "io_uring is off; walks of directory trees are faster with it: as root, {command}, and \
+             mount again"
         ));
+    }
+}
+
+/// Returns the command with which root enables `io_uring`, from the contents of [`Transport::URING_PARAMETER`] and of the
+/// sysctl `kernel.io_uring_disabled`. Returns `None` if neither disables it for root.
+fn command_to_enable(is_offered: &[u8], is_disabled: &[u8]) -> Option<String> {
+    if is_offered.starts_with(b"N") {
+        Some(format!("echo Y > {}", Transport::URING_PARAMETER))
+    } else if is_offered.starts_with(b"Y") && is_disabled.starts_with(b"2") {
+        Some("sysctl kernel.io_uring_disabled=0".to_owned())
+    } else {
+        None
     }
 }
 
@@ -315,6 +330,21 @@ mod tests {
     use super::*;
     use larder::tables::Function;
     use larder::{PolicyName, Tables, TreeReadaheadStats};
+
+    #[test]
+    fn command_to_enable_depends_on_the_setting_that_disables() {
+        let enable = Some("echo Y > /sys/module/fuse/parameters/enable_uring".to_owned());
+        assert_eq!(command_to_enable(b"N\n", b"0\n"), enable);
+        assert_eq!(command_to_enable(b"N\n", b"2\n"), enable);
+        let permit = Some("sysctl kernel.io_uring_disabled=0".to_owned());
+        assert_eq!(command_to_enable(b"Y\n", b"2\n"), permit);
+        // 1 disables it for users other than root.
+        for disabled in [&b"0\n"[..], b"1\n", b""] {
+            assert_eq!(command_to_enable(b"Y\n", disabled), None);
+        }
+        // Linux before 6.14 has no such parameter.
+        assert_eq!(command_to_enable(b"", b"2\n"), None);
+    }
 
     #[test]
     fn table_shows_rates_and_links_per_lookup() {
