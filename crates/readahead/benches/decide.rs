@@ -37,7 +37,7 @@ fn read(trigger: Trigger, index: u64) -> Read {
 
 /// Does what a caller does for a page that it finds without a marker.
 fn hit(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
-    if policy.wants_every_page(false) && policy.wants_access(state, read) {
+    if policy.can_use_hits(false) && policy.wants_access(state, read) {
         return policy.decide(state, read, &Nothing);
     }
     Windows::NONE
@@ -83,7 +83,7 @@ fn processor_seconds() -> f64 {
 /// Returns the state of a file after a read of its first page, which opened a window of four pages.
 fn after_first_read(policy: &dyn Policy) -> FileState {
     let mut state = FileState::new(DEFAULT_MAX_PAGES);
-    let first = if policy.wants_every_page(false) {
+    let first = if policy.can_use_hits(false) {
         Trigger::Access
     } else {
         Trigger::Miss

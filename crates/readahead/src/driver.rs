@@ -2,23 +2,25 @@
 //! policy decides.
 //!
 //! A request is a range of pages that a reader needs. A [`Policy`] returns windows: runs of pages to
-//! read. One page of a window may carry the marker, a flag (`PG_readahead` in Linux): the first access
-//! to the marked page requests the next window.
+//! read. The last [`Window::async_size`] pages of a window are its asynchronous part: usually the pages
+//! after the request. The first page of this part carries the marker, a flag (`PG_readahead` in Linux):
+//! the first access to the marked page requests the next window.
 //!
 //! Model: `filemap_get_pages`, which calls `page_cache_sync_ra` for a missing page and
 //! `page_cache_async_ra` for a marked page. The driver is generic over [`CachedFile`], a trait for
-//! the page cache and the device of one file, as one reader sees them. A volume, the simulator and
-//! the tests of this crate implement the trait.
+//! the page cache and the device of one file, as one reader sees them. A volume (an open image), the
+//! simulator and the tests of this crate implement the trait.
 //!
 //! # One page of a request
 //! [`Driver::page`] is called for each page of the request, in order. It can consult the policy for
 //! three reasons, the variants of [`Trigger`], and it starts the windows that the policy returns. The
 //! steps for one page are:
 //!
-//! 1. If the policy wants [every page](Policy::wants_every_page) and wants [this
-//!    access](Policy::wants_access), the driver consults it with [`Trigger::Access`].
+//! 1. If the policy can use hits without a marker ([`Policy::can_use_hits`]), the driver checks whether
+//!    it wants this access ([`Policy::wants_access`]). If so, the driver consults it with
+//!    [`Trigger::Access`].
 //! 2. The driver looks up the page. If the page is present and carries no marker, the driver returns
-//!    it. Unless the policy wants every page, such a hit costs one lookup and nothing else.
+//!    it. Unless the policy can use hits without a marker, such a hit costs one lookup and nothing else.
 //! 3. If the page is not present, the driver claims it ([`Claim`]):
 //!    - If nothing has to be read, for example because another thread has inserted the page since
 //!      the lookup, the driver continues as after a hit.
@@ -29,15 +31,16 @@
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
 //!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
 //!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
-//!    page that the reader itself reads after a miss. The missed page carries the marker if the
-//!    asynchronous part of its window ([`Window::async_size`]) begins at this page. For example,
-//!    `ondemand` can start a window at the missed page of a sequential request. If the rest of the
-//!    request is at least as long as this window, no page of the window follows the request. Then
-//!    `ondemand` makes the whole window the asynchronous part, so the missed page carries the marker.
-//!    After a miss, or if the page is in flight, the driver checks the marker twice: before the wait,
-//!    so that the next window is read during the wait, and after it.
-//! 5. The reader waits for the page. If [`CachedFile::wait`] returns `None`, usually because the read
-//!    by another thread failed, the driver continues at step 3.
+//!    page that the reader itself reads after a miss. If a sequential request covers the whole window,
+//!    there is no page after the request to carry the marker. In this case, the policy
+//!    [`OnDemand`](crate::OnDemand) makes the whole window asynchronous, so its first page, which was
+//!    just missed, carries the marker. After a miss, or if the page is in flight, the driver checks
+//!    the marker before the wait, so that the next window is read during the wait. It checks again
+//!    after the wait: if the page was in flight, the thread that reads it can have set the marker
+//!    after the first check.
+//! 5. After a miss, or if the page is in flight, the reader waits for the page. If
+//!    [`CachedFile::wait`] returns `None`, usually because the read by another thread failed, the
+//!    driver continues at step 3.
 //!
 //! After the last page, [`Driver::end_read`] records where the request ended.
 //!
@@ -47,8 +50,9 @@
 //! current page to the end of the request can have any size, and [`FileState::set_io_pages`] can
 //! permit larger windows. If several streams share a cache, an implementation of [`CachedFile`] can
 //! lower `max_pages` in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] starts the
-//! reads of all or some of the missing pages, and returns the number of pages whose reads it started.
-//! The driver passes that number, which can be 0, to [`Policy::window_read`].
+//! reads of all or some of the missing pages, or leaves them to the reader. It returns the number of
+//! pages whose reads it has started or left to the reader, which can be 0. The driver passes this
+//! number to [`Policy::window_read`].
 //!
 //! [`start_pages`] starts the reads for a range of pages. It skips pages that are resident or in
 //! flight, and submits each contiguous run of other pages as soon as the run ends. The page
@@ -101,10 +105,10 @@ impl Request {
     }
 }
 
-/// A page that the reader can use.
+/// The result for one page of a request: a page that the reader can use or, in rare cases, no page.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<P> {
-    /// The page, as [`CachedFile::Page`].
+    /// The page, as [`CachedFile::Page`]. This type can express that there is no page.
     pub page: P,
     /// Whether the page carried the marker. The marker was removed.
     pub is_marked: bool,
@@ -114,8 +118,7 @@ pub struct Found<P> {
 #[derive(Debug)]
 pub enum Claim<P> {
     /// Nothing has to be read: the page was inserted after the lookup, or it cannot be read, for example
-    /// because the cache is full. In the second case, the result is a [`CachedFile::Page`] without a
-    /// page.
+    /// because the cache is full. In the second case, [`Found::page`] states that there is no page.
     Ready(Found<P>),
     /// Another thread is reading the page.
     InFlight {
@@ -179,8 +182,8 @@ pub trait CachedFile {
     }
 
     /// Looks up a page, and removes its marker. The driver calls this for every page. It calls
-    /// nothing else for a hit without a marker, unless the policy [wants every
-    /// page](Policy::wants_every_page).
+    /// nothing else for a hit without a marker, unless the policy [can use such
+    /// hits](Policy::can_use_hits).
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
     /// Claims a page that the lookup did not find, so that only one reader reads it. After
@@ -204,15 +207,15 @@ pub trait CachedFile {
     fn record_decision(&mut self, _read: &Read, _windows: Windows) {}
 
     /// Starts the reads of a window that the policy returned for `read`, usually with
-    /// [`start_pages`]. Returns the number of pages that are read because of this call.
+    /// [`start_pages`], or leaves them to the reader. Returns the number of pages whose reads it has
+    /// started or left to the reader.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
     /// Starts the reads that [`CachedFile::start`] has left to the reader: it has inserted these pages
-    /// into the cache, but has not started their reads. If the policy
-    /// [wants every page](Policy::wants_every_page), the driver calls this before each lookup, after
-    /// the windows for [`Trigger::Access`] are started. An implementation must then start all such
-    /// reads. Otherwise the reader could find one of these pages in flight, and wait for a read that
-    /// never starts.
+    /// into the cache, but has not started their reads. If the policy [can use hits without a
+    /// marker](Policy::can_use_hits), the driver calls this before each lookup, after the windows for
+    /// [`Trigger::Access`] are started. An implementation must then start all such reads. Otherwise the
+    /// reader could find one of these pages in flight, and wait for a read that never starts.
     fn before_lookup(&mut self) {}
 
     /// Inserts a page of a window into the cache. Its read starts later, when [`CachedFile::submit`]
@@ -232,9 +235,9 @@ pub trait CachedFile {
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     policy: &'static dyn Policy,
-    /// The values of [`Policy::wants_every_page`] for reads and for faults. They are cached here
+    /// The values of [`Policy::can_use_hits`] for reads and for faults. They are cached here
     /// because every hit needs one of them.
-    wants_every_page: [bool; 2],
+    can_use_hits: [bool; 2],
 }
 
 impl Driver {
@@ -243,7 +246,7 @@ impl Driver {
     pub fn new(policy: &'static dyn Policy) -> Self {
         Self {
             policy,
-            wants_every_page: [false, true].map(|by_fault| policy.wants_every_page(by_fault)),
+            can_use_hits: [false, true].map(|by_fault| policy.can_use_hits(by_fault)),
         }
     }
 
@@ -253,13 +256,12 @@ impl Driver {
         self.policy
     }
 
-    /// Returns true if the policy must also be consulted about hits without a marker
-    /// ([`Policy::wants_every_page`]). The result is for faults if `by_fault` is true, otherwise for
-    /// reads.
+    /// Returns true if the policy can also use hits without a marker ([`Policy::can_use_hits`]). The
+    /// result is for faults if `by_fault` is true, otherwise for reads.
     #[must_use]
     #[inline]
-    pub fn wants_every_page(&self, by_fault: bool) -> bool {
-        self.wants_every_page[usize::from(by_fault)]
+    pub fn can_use_hits(&self, by_fault: bool) -> bool {
+        self.can_use_hits[usize::from(by_fault)]
     }
 
     /// Returns the page `index` of `request`. If the page is missing, reads it and waits for it.
@@ -270,7 +272,7 @@ impl Driver {
         request: &Request,
         index: PageIndex,
     ) -> F::Page {
-        if self.wants_every_page(request.by_fault) {
+        if self.can_use_hits(request.by_fault) {
             self.consult(file, request, Trigger::Access, index);
             file.before_lookup();
         }

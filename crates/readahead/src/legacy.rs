@@ -75,7 +75,7 @@ impl Policy for Legacy {
         PolicyName::Legacy
     }
 
-    fn wants_every_page(&self, _by_fault: bool) -> bool {
+    fn can_use_hits(&self, _by_fault: bool) -> bool {
         true
     }
 

@@ -100,7 +100,7 @@ impl Policy for Modern {
         PolicyName::Modern
     }
 
-    fn wants_every_page(&self, by_fault: bool) -> bool {
+    fn can_use_hits(&self, by_fault: bool) -> bool {
         by_fault
     }
 

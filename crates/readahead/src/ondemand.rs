@@ -74,7 +74,7 @@ impl Policy for OnDemand {
         PolicyName::OnDemand
     }
 
-    fn wants_every_page(&self, by_fault: bool) -> bool {
+    fn can_use_hits(&self, by_fault: bool) -> bool {
         by_fault
     }
 

@@ -21,13 +21,13 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns true if the driver must call [`Policy::wants_access`] before the lookup of each page, so
     /// that the policy can also be consulted about hits without a marker. The result is for page
     /// faults if `by_fault` is true, otherwise for reads.
-    fn wants_every_page(&self, _by_fault: bool) -> bool {
+    fn can_use_hits(&self, _by_fault: bool) -> bool {
         false
     }
 
     /// Returns true if the driver must consult the policy, with [`Trigger::Access`](crate::Trigger::Access),
     /// before the lookup of the page `read.index`. The driver calls this method only if
-    /// [`Policy::wants_every_page`] returns true.
+    /// [`Policy::can_use_hits`] returns true.
     fn wants_access(&self, _state: &FileState, _read: &Read) -> bool {
         false
     }
@@ -35,8 +35,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the windows to read for `read`, and updates `state`.
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows;
 
-    /// Records that the driver has started the reads of `new_pages` pages of `window`. The other pages
-    /// were resident or in flight, or there was no memory for them.
+    /// Records that `new_pages` pages of `window` are read: the driver has started their reads, or has left
+    /// them to the reader ([`CachedFile::start`](crate::driver::CachedFile::start)). The other pages were
+    /// resident or in flight, or there was no memory for them.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
     /// Returns true if the policy models a kernel up to Linux 2.6.23, in which each read copied the

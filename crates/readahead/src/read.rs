@@ -6,8 +6,8 @@ use crate::{Folio, PageIndex, Window};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Trigger {
-    /// The page is about to be looked up. Only policies that [want every
-    /// page](crate::Policy::wants_every_page) are called for this reason.
+    /// The page is about to be looked up. Only policies that [can use hits without a
+    /// marker](crate::Policy::can_use_hits) are called for this reason.
     Access,
     /// The page was looked up and is neither resident nor in flight.
     Miss,

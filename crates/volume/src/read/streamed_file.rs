@@ -124,7 +124,7 @@ impl<'r> StreamedFile<'r> {
     /// Records that the reader has received all of `request`.
     pub(super) fn end_read(&mut self, request: &Request) {
         let driver = self.streams.driver();
-        if self.copy.is_some() || driver.wants_every_page(false) {
+        if self.copy.is_some() || driver.can_use_hits(false) {
             driver.end_read(self, request);
         } else {
             self.stream.set_end(End {
