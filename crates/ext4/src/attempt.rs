@@ -1,9 +1,10 @@
 //! The state of attempts, which run an operation without waiting for the device. An attempt that misses
 //! something *gives way*: its changes are undone, its result is discarded, and the operation is repeated
-//! after the missing blocks were read. [`crate::needs`] explains how attempts are used. [`MemoryOnly`] is a
-//! similar state for callers of this crate. A FUSE server, for example, enters this state to answer a
-//! request. If something is missing, the operation fails, and the caller repeats the operation outside this
-//! state.
+//! after the missing blocks were read. [`crate::needs`] explains how attempts are used.
+//!
+//! Attempts are internal to this crate, which repeats the operation itself. A caller of this crate that must not
+//! wait can run an operation in a *memory-only part* ([`MemoryOnly`]), as a FUSE server does with most requests.
+//! If something is missing, the operation fails, and the caller repeats it outside such a part.
 
 use crate::error::Place;
 use crate::{Error, FsBlock};
@@ -13,10 +14,10 @@ use std::cell::{Cell, RefCell};
 thread_local! {
     /// Whether an attempt of this thread is active.
     static IS_ACTIVE: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread is in a [`MemoryOnly`] part, in which it must not wait.
+    /// Whether this thread is in a memory-only part, in which it must not wait.
     static IS_MEMORY_ONLY: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread missed a block, or would have waited, in its current or last [`MemoryOnly`] part.
-    static HAS_MISSED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread missed a block, or would have waited, in its current or last memory-only part.
+    static PART_HAS_MISSED: Cell<bool> = const { Cell::new(false) };
     /// The state of this thread's current or last attempt.
     static STATE: RefCell<State> = const { RefCell::new(State::new()) };
 }
@@ -37,8 +38,10 @@ pub(crate) struct Missing {
     pub(crate) blocks: Vec<FsBlock>,
     /// The first block and the length of a run of blocks to prefetch before the missing blocks are read.
     pub(crate) ahead: Option<(FsBlock, u32)>,
-    /// Whether discards must be excluded during the next attempt.
-    pub(crate) discards: bool,
+    /// Whether the attempt found no free space while discards were not excluded. Until a discard
+    /// ends, the free space that it discards counts as allocated. Therefore the next attempt must exclude discards
+    /// and search again.
+    pub(crate) exclusion_of_discards: bool,
 }
 
 impl State {
@@ -47,7 +50,7 @@ impl State {
             missing: Missing {
                 blocks: Vec::new(),
                 ahead: None,
-                discards: false,
+                exclusion_of_discards: false,
             },
             unreadable: Vec::new(),
             excludes_discards: false,
@@ -76,7 +79,8 @@ pub(crate) fn miss(block: FsBlock, place: Place) -> Error {
     })
 }
 
-/// Records that the `count` blocks from `block` on should be prefetched if the attempt gives way.
+/// Records that the `count` blocks from `block` on should be prefetched if the attempt gives way. Replaces an
+/// earlier record.
 pub(crate) fn request_prefetch(block: FsBlock, count: u32) {
     STATE.with_borrow_mut(|state| state.missing.ahead = Some((block, count)));
 }
@@ -90,14 +94,17 @@ pub(crate) fn gives_way() -> bool {
 /// Returns whether the active attempt of this thread has missed something. If no attempt is active, returns
 /// whether the last attempt has missed something.
 pub(crate) fn has_missed() -> bool {
-    STATE.with_borrow(|state| !state.missing.blocks.is_empty() || state.missing.discards)
+    STATE.with_borrow(|state| {
+        !state.missing.blocks.is_empty() || state.missing.exclusion_of_discards
+    })
 }
 
-/// Returns whether discards are excluded during the attempt of this thread. If they are not, records that
-/// the next attempt must exclude them. The current attempt then gives way.
-pub(crate) fn excludes_discards() -> bool {
+/// Must be called if the attempt of this thread finds no free space, after the preallocated runs were released.
+/// Returns whether discards are excluded during the attempt. If they are, the caller can search the released space
+/// at once. If they are not, records that the next attempt must exclude them, and the current attempt gives way.
+pub(crate) fn require_no_discards() -> bool {
     STATE.with_borrow_mut(|state| {
-        state.missing.discards |= !state.excludes_discards;
+        state.missing.exclusion_of_discards |= !state.excludes_discards;
         state.excludes_discards
     })
 }
@@ -142,9 +149,9 @@ pub(crate) fn take_missing() -> Missing {
     STATE.with_borrow_mut(|state| std::mem::take(&mut state.missing))
 }
 
-/// A guard that suspends an attempt, so that this thread may wait for the device. It is used when a failure
-/// stops all writing, so that the failure can be recorded in the image. The attempt continues when the guard
-/// is dropped.
+/// A guard that suspends an attempt, so that this thread may wait for the device. It is used after a failure
+/// that makes the file system read-only: the thread can still make one last write, which records the failure
+/// in the image. The attempt continues when the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     was_active: bool,
@@ -176,11 +183,12 @@ impl Drop for Suspended {
 /// discard the result, and repeat the operation where it may wait.
 ///
 /// The part ends when this guard is dropped, or with the first change that cannot be undone
-/// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: stopping a handle, which adds its
-/// changes to the transaction, and modifying cached content. After such a change, the operation may wait.
-/// After a miss, the operation can make neither change. `Filesystem::change` drops the handle instead of returning
-/// it, which undoes the changes of the handle. Code that modifies cached content first calls `begin_change`, which
-/// fails.
+/// ([`MemoryOnly::begin_change`]). There are two kinds of such changes: stopping a journal [handle](crate::Handle),
+/// which adds its changes to the transaction, and modifying cached file content. After such a change, the operation
+/// may wait. After a miss, the operation can make neither change. `Filesystem::change` runs the operation with an open
+/// handle, and returns the handle, which the caller then stops. After a miss, `change` fails and drops the handle
+/// instead. The drop undoes the changes made with the handle. Code that is about to modify cached content calls
+/// `begin_change`, which fails after a miss.
 #[derive(Debug)]
 #[must_use = "the part ends when this is dropped"]
 pub struct MemoryOnly {
@@ -201,7 +209,7 @@ impl MemoryOnly {
     /// Begins a memory-only part of this thread.
     pub fn begin() -> Self {
         IS_MEMORY_ONLY.set(true);
-        HAS_MISSED.set(false);
+        PART_HAS_MISSED.set(false);
         Self {
             _waiting: Waiting::forbid(),
         }
@@ -218,14 +226,14 @@ impl MemoryOnly {
     /// waited.
     #[must_use]
     pub fn has_missed() -> bool {
-        Self::is_active() && HAS_MISSED.get()
+        Self::is_active() && PART_HAS_MISSED.get()
     }
 
     /// Suspends the memory-only part of this thread. Does not require that the thread is in one.
     pub fn suspend() -> MayWait {
         MayWait {
             was_active: IS_MEMORY_ONLY.replace(false),
-            had_missed: HAS_MISSED.get(),
+            had_missed: PART_HAS_MISSED.get(),
             _waiting: Waiting::allow(),
         }
     }
@@ -233,14 +241,14 @@ impl MemoryOnly {
     /// Records that `block` is not in memory, and returns [`Error::NotInMemory`].
     #[cold]
     pub(crate) fn miss(block: FsBlock) -> Error {
-        HAS_MISSED.set(true);
+        PART_HAS_MISSED.set(true);
         Error::NotInMemory(block)
     }
 
     /// Records that the operation would have to wait.
     #[cold]
     pub(crate) fn would_wait() -> Error {
-        HAS_MISSED.set(true);
+        PART_HAS_MISSED.set(true);
         Error::WouldWait
     }
 
@@ -278,7 +286,7 @@ impl MemoryOnly {
     /// [`Error::WouldWait`] if the part has missed something. The change must then not be made.
     pub fn begin_change() -> Result<(), Error> {
         if Self::is_active() {
-            if HAS_MISSED.get() {
+            if PART_HAS_MISSED.get() {
                 return Err(Error::WouldWait);
             }
             IS_MEMORY_ONLY.set(false);
@@ -297,6 +305,6 @@ impl Drop for MemoryOnly {
 impl Drop for MayWait {
     fn drop(&mut self) {
         IS_MEMORY_ONLY.set(self.was_active);
-        HAS_MISSED.set(self.had_missed);
+        PART_HAS_MISSED.set(self.had_missed);
     }
 }

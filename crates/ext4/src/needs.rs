@@ -81,7 +81,7 @@ impl<'f> Needs<'f> {
                 Err(error) => self.unreadable.push((block, error)),
             }
         }
-        if missing.discards && self.no_discard.is_none() {
+        if missing.exclusion_of_discards && self.no_discard.is_none() {
             self.no_discard = Some(self.fs.allocator().trimming.lock());
         }
     }

@@ -81,7 +81,7 @@ impl Filesystem {
         // Clusters that are being discarded are free again once the lock is available.
         if attempt::is_attempt() {
             // An attempt must not wait for the lock.
-            return attempt::excludes_discards().then(|| self.search(wanted))?;
+            return attempt::require_no_discards().then(|| self.search(wanted))?;
         }
         let _no_trim = space.trimming.lock();
         self.search(wanted)

@@ -49,7 +49,7 @@ impl Filesystem {
         for ino in overlay.deleted() {
             apply.delete(ino)?;
         }
-        for &ino in changed.iter().filter(|ino| overlay.is_fresh(**ino)) {
+        for &ino in changed.iter().filter(|ino| overlay.is_obsolete(**ino)) {
             apply.free_number(ino)?;
         }
         apply.mark_ranges_used(&changed)?;
@@ -124,7 +124,7 @@ impl Apply<'_> {
     /// Writes the inode `ino` with its logged fields and its logged mapping.
     fn change(&mut self, ino: Ino) -> Result<()> {
         let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
-        let is_new = is_stale || self.overlay.is_fresh(ino);
+        let is_new = is_stale || self.overlay.is_obsolete(ino);
         let mut inode = if is_new {
             self.make(ino)?
         } else {
@@ -330,7 +330,7 @@ impl Apply<'_> {
             Err(error) => return Err(error),
         };
         for (name, entry) in self.overlay.logged_names(parent) {
-            if matches!(name, b"." | b"..") && self.overlay.is_fresh(parent) {
+            if matches!(name, b"." | b"..") && self.overlay.is_obsolete(parent) {
                 continue;
             }
             let now = self.fs.lookup(&dir, name)?.map(|(ino, _)| ino);

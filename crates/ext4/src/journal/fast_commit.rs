@@ -202,7 +202,7 @@ impl Replay<'_> {
             }
             Tag::Create(entry) => {
                 self.check_ino(entry.ino)?;
-                self.overlay.set_fresh(entry.ino);
+                self.overlay.set_created(entry.ino);
                 self.names.insert(entry.ino, 0);
                 self.link(entry);
                 if self.is_directory(entry.ino) {

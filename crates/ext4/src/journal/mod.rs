@@ -147,11 +147,11 @@ pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<R
         (true, false, false) => JournalState::Clean,
         (true, true, false) => return replay(superblock, device),
     };
-    Ok(nothing(state, superblock, device))
+    Ok(unchanged(state, superblock, device))
 }
 
 /// Returns a recovery that changes nothing.
-fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Recovery {
+fn unchanged(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Recovery {
     Recovery {
         state,
         superblock,
@@ -168,7 +168,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     let first_block = JournalFile::map(&fs, device.clone(), &inode, 1)?;
     let journal = read_superblock(&first_block, &superblock)?;
     if journal.start == 0 {
-        return Ok(nothing(JournalState::Clean, superblock, device));
+        return Ok(unchanged(JournalState::Clean, superblock, device));
     }
     let file = JournalFile::map(&fs, device.clone(), &inode, journal.length_blocks)?;
     let (log, end) = log::read(&file, &journal, &superblock)?;

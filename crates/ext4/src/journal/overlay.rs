@@ -1,10 +1,11 @@
 //! The changes of fast commits, in memory: inodes, mappings and directory entries that take
-//! precedence over the contents of the image.
+//! precedence over the contents of the image. (The overlay file of `--overlay` is unrelated.)
 //!
 //! A fast commit logs changes to inodes and names (for example, "the name `a` in directory 2 refers
 //! to inode 12"). Other commits log copies of blocks. In a read-only mount, these blocks are read
 //! from the journal instead of from the file system. A fast commit has no such copies. The overlay
-//! stores its changes by inode and by directory, and readers query it:
+//! stores the changes of fast commits by inode and by directory. With write access, `super::apply` writes them to the
+//! image. With read-only access, they stay in memory, and readers query the overlay:
 //!
 //! - after reading an on-disk inode: [`Overlay::patch_inode`];
 //! - before mapping a file's blocks: [`Overlay::range`];
@@ -12,12 +13,13 @@
 //! - while listing a directory: [`Overlay::entry`] for each name on the image, to omit names that
 //!   were removed or replaced, and then [`Overlay::entries`].
 //!
-//! Model: the kernel's replay of fast commits, which writes the same changes to the blocks of the
-//! image. The kernel also changes allocation bitmaps and free counts, which the overlay omits
-//! because no reader of files needs them.
+//! Model: the kernel's replay of fast commits, which writes these changes to the blocks of the image.
+//! There are two deliberate differences. The overlay also changes the link counts of parent directories
+//! (see [`super::fast_commit`]). It omits the changes of allocation bitmaps and free counts, which the
+//! kernel's replay makes: readers of files do not need them, and `super::apply` updates them itself.
 //!
 //! Invariants: the ranges of an inode do not overlap. Each range is at least one block long and
-//! ends before block 2^32.
+//! does not contain block 2^32 - 1.
 //!
 //! Cost: the memory is proportional to the size of the fast-commit area.
 
@@ -29,7 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Overlay {
     inodes: BTreeMap<Ino, Box<[u8]>>,
-    fresh: BTreeSet<Ino>,
+    /// The inodes that were created or deleted, so that everything that the image stores for these
+    /// numbers is obsolete. Those without an entry in `inodes` were deleted.
+    obsolete: BTreeSet<Ino>,
     ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
     entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
     /// For each directory, the number of subdirectories to add to the link count of its inode.
@@ -56,17 +60,22 @@ impl Overlay {
     /// Returns whether the overlay contains no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.inodes.is_empty() && self.ranges.is_empty() && self.entries.is_empty()
+        self.inodes.is_empty()
+            && self.obsolete.is_empty()
+            && self.ranges.is_empty()
+            && self.entries.is_empty()
+            && self.subdirectories.is_empty()
     }
 
-    /// Applies the logged changes of `ino` to `raw`, the inode as it is in the inode table. Returns
-    /// whether `ino` has logged changes. If it has, the checksum in `raw` no longer matches.
+    /// Applies the logged inode `ino` and the logged change of its link count to `raw`, the inode as it
+    /// is in the inode table. Returns whether there was either. If so, the checksum in `raw` may no
+    /// longer match. Logged mappings are not applied: see [`Overlay::range`].
     ///
     /// If fast commits created the inode, `raw` can contain arbitrary bytes before the call.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
         let logged = self.inodes.get(&ino);
         if let Some(logged) = logged {
-            fast_commit::patch_inode(raw, logged, self.fresh.contains(&ino));
+            fast_commit::patch_inode(raw, logged, self.obsolete.contains(&ino));
         }
         let more = self.subdirectories.get(&ino);
         if let Some(&more) = more {
@@ -123,8 +132,8 @@ impl Overlay {
 
     /// Returns the inodes that were deleted.
     pub(super) fn deleted(&self) -> impl Iterator<Item = Ino> {
-        let fresh = self.fresh.iter().copied();
-        fresh.filter(|ino| !self.inodes.contains_key(ino))
+        let obsolete = self.obsolete.iter().copied();
+        obsolete.filter(|ino| !self.inodes.contains_key(ino))
     }
 
     /// Returns the inodes that were changed or created.
@@ -135,8 +144,8 @@ impl Overlay {
 
     /// Returns whether `ino` was created or deleted, so that everything that the image stores for
     /// this number is obsolete.
-    pub(super) fn is_fresh(&self, ino: Ino) -> bool {
-        self.fresh.contains(&ino)
+    pub(super) fn is_obsolete(&self, ino: Ino) -> bool {
+        self.obsolete.contains(&ino)
     }
 
     /// Returns the logged mappings of `ino`: start, number of blocks, and kind of each run.
@@ -170,8 +179,8 @@ impl Overlay {
 
     /// Records that `ino` was created, so that everything that the image stores for this number is
     /// obsolete.
-    pub(super) fn set_fresh(&mut self, ino: Ino) {
-        self.fresh.insert(ino);
+    pub(super) fn set_created(&mut self, ino: Ino) {
+        self.obsolete.insert(ino);
     }
 
     /// Records that the inode `ino` was deleted, and removes its earlier changes.
@@ -180,7 +189,7 @@ impl Overlay {
         self.ranges.remove(&ino);
         self.entries.remove(&ino);
         self.subdirectories.remove(&ino);
-        self.fresh.insert(ino);
+        self.obsolete.insert(ino);
     }
 
     /// Adds `more`, which may be negative, to the number of subdirectories of `ino`.
@@ -197,7 +206,8 @@ impl Overlay {
             .insert(name.into(), entry);
     }
 
-    /// Sets the file type of each name to the value that `file_type` returns for its target.
+    /// Sets the file type of each name to `file_type(overlay, ino)`, where `ino` is the target of the name.
+    /// During the calls, `overlay` contains no names.
     pub(super) fn set_file_types(&mut self, mut file_type: impl FnMut(&Self, Ino) -> u8) {
         let mut entries = std::mem::take(&mut self.entries);
         for entry in entries
@@ -211,7 +221,8 @@ impl Overlay {
     }
 
     /// Records that the `blocks` blocks of `ino` from `start` on are mapped as `kind`. Replaces
-    /// earlier mappings of these blocks.
+    /// earlier mappings of these blocks. Does nothing if `blocks` is 0, or if the blocks would include
+    /// block 2^32 - 1.
     pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, kind: MappingKind) {
         let start = start.0;
         let Some(end) = start.checked_add(blocks).filter(|end| *end > start) else {
@@ -290,11 +301,12 @@ mod tests {
     }
 
     #[test]
-    fn range_at_the_last_block_is_split() {
+    fn range_is_split_before_its_last_block() {
         let mut overlay = Overlay::default();
         let last = FileBlock(u32::MAX - 1);
         overlay.set_range(INO, FileBlock(0), u32::MAX, MappingKind::Hole);
         overlay.set_range(INO, last, 1, MappingKind::Written(FsBlock(5)));
+        // Ignored, because it would include block 2^32 - 1.
         overlay.set_range(INO, last, 2, MappingKind::Hole);
         let written = (Some(MappingKind::Written(FsBlock(5))), 1);
         assert_eq!(overlay.range(INO, last, u32::MAX), written);
