@@ -132,9 +132,10 @@ cannot be used together.
         recovery, and the mount is read-only, even with rw
   ro, rw
         ro: mount read-only (several mounts can share the image);
-        rw: mount read-write (requires exclusive access); the mount
-        fails if the image cannot be written. mount(8) always passes
-        rw, so with mount -t larder, rw has no effect.
+        rw: mount read-write; unless overlay= is given, this requires
+        exclusive access, and the mount fails if the image cannot be
+        written. mount(8) passes rw unless ro is given. Therefore
+        mount -t larder ignores rw, and the default applies.
         [default: rw; if the image cannot be written, ro with a
         warning; ro for an image at a URL, unless overlay= is given]
   commit=SECONDS
@@ -166,7 +167,8 @@ cannot be used together.
           lru         the rewrite with one LRU list
           list-lru    the rewrite with an LRU list for each processor
           referenced  the rewrite with a referenced bit, as in Linux
-          clock       larder's own: no list, lookups without locks
+          clock       larder's own: no list, searches by hash without
+                      locks
           off         no cache: new attribute blocks are not shared
   no_mbcache, nombcache
         same as mbcache=off
@@ -248,12 +250,14 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     only lookups of inodes to which larder has no valid
-               reference. The references are in an array, indexed by
-               inode number. They take the place of references from
-               dentries in the kernel: if a name is not in the dentry
-               cache, the reference to its inode is removed, so the
-               next lookup of this inode uses the hash table.
+    misses     larder keeps references to cached inodes in an array,
+               indexed by inode number. Only lookups of inodes without
+               a valid reference use the hash table. In the kernel,
+               each cached dentry refers to its inode, so the table is
+               used only after a miss in the dentry cache. To use the
+               table in the same cases, larder removes the reference
+               to an inode when a lookup of its name misses the dentry
+               cache.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -345,7 +349,7 @@ pub(crate) struct MountArgs {
 How the kernel passes requests to larder [default: auto]
 
 uring: through io_uring. Compared with dev, walks of directory trees are faster, and reads of large \
-files are slower. Without the capability CAP_SYS_NICE, programs that read or create many files, such as \
+files are slower. If the server has no CAP_SYS_NICE, programs that read or create many files, such as \
 tar, are also slower. Root usually has this capability. uring needs Linux 6.14 or later, and root must \
 enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
@@ -519,7 +523,7 @@ pub(crate) struct CatArgs {
 ///
 /// A copy into an image omits extended attributes that you may not read or that ext4 does not support.
 /// If metadata cannot be copied for another reason, there is an error, and the file is not copied. If
-/// this happens for a directory that already exists in the image, its content is still copied.
+/// this happens to a directory that already exists in the image, its content is still copied.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
@@ -544,8 +548,9 @@ Examples:
 
 If the last argument contains :/, the files are copied into an image: the part
 before the first :/ names the image, and the part from the slash on is the path
-in the image. If the part before the first :/ is an existing directory, the
-last argument is an ordinary path.
+in the image. In this form, IMAGE cannot be a URL. If
+the part before the first :/ is an existing directory, the last argument is an
+ordinary path.
 
 Exit codes:
   0  all files were copied
@@ -561,17 +566,18 @@ pub(crate) struct CpArgs {
     /// to which the link leads is copied.
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// Sources and destination, in the order that Usage shows
+    /// Image, sources and destination, in an order that Usage shows
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }
 
 /// Show label, UUID, features, sizes and journal state, and the partitions
 ///
-/// If the image has partitions, larder lists them. If exactly one of them has an ext file system, and the
-/// image as a whole has none, larder then shows this file system. If the image has neither an ext file
-/// system nor partitions, larder names its format, for example XFS. If the image is a qcow2, VMDK or
-/// seekable zstd image, larder shows what the disk in it contains.
+/// Without --partition and --offset, larder lists the partitions of an image that has any. If exactly one of
+/// them has an ext file system, and the image as a whole has none, larder also shows this file system. If the
+/// image as a whole has an ext file system, and no partition has one, larder shows only the file system. If the
+/// image has neither an ext file system nor partitions, larder names its format, for example XFS. If the image
+/// is a qcow2, VMDK or seekable zstd image, larder shows what the disk in it contains.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -588,21 +594,24 @@ of a truncated image), superblock_repair (what is damaged in the primary
 superblock, and which backup was read instead; null if the primary superblock
 is intact), journal {state; if recovered, also transactions, blocks and
 fast_commits}. Values of state: none, clean, external (clean, on another
-device), recovered (needs recovery; larder replays it in memory, and shows the
-result), ignored (needs recovery, but --noload is given). If the image is
-mounted read-only: mounts [{mountpoint, transport (if known)}].
+device), recovered (the journal in the image needs recovery; larder has replayed
+it in memory only, and shows the result), ignored (it needs recovery, but
+--noload is given). If there are mounts of this image: mounts [{mountpoint,
+transport (if known)}]. While an image is mounted read-write without an
+overlay, larder info fails, because the image is locked.
 
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
 another format, or null if it is unknown)}]. If larder also shows the file
-system in one of them, partition is the number of this partition. Otherwise,
-kind is partitions, and the other keys of a file system are absent.
+system in one of them, "partition" is the number of this partition. Otherwise,
+"kind" is "partitions", and the other keys of a file system are absent.
 
-If larder shows neither a file system nor partitions, kind is the name of the
-format, and the other keys of a file system are absent. If the image is a disk
-image that larder reads: disk {format (qcow2, vmdk or zstd), size_bytes,
-unit_bytes (the size of a qcow2 cluster, a VMDK grain or the largest zstd
-frame)}.")]
+If larder shows neither a file system nor partitions, "kind" is the name of the
+format, and the other keys of a file system are absent.
+
+In all cases, if the image is a qcow2, VMDK or seekable zstd image: disk
+{format (qcow2, vmdk or zstd), size_bytes, unit_bytes (the size of a qcow2
+cluster, a VMDK grain or the largest zstd frame)}.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -668,7 +677,7 @@ A read-write mount adds:
     blocks is the cache of attribute blocks. inodes is the cache of inodes
     that contain one large attribute value each (feature ea_inode). Each cache
     has these keys: entries, limit_entries, buckets, entry_bytes (size of one
-    entry), bytes (size of all entries and buckets), lookups, hits, inserted,
+    entry), bytes (memory of entries and buckets), lookups, hits, inserted,
     dropped_by_limit, dropped_by_shrinker (because memory was short)
 A mount with --record adds:
   recording {file, events, lost, failure (only if recording has failed)}

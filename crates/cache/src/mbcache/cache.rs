@@ -26,14 +26,15 @@ pub enum Deletion<'c> {
     InUse(Held<'c>),
 }
 
-/// A cache that finds stored contents by their hash, so that files can share them. The [module](super) states
-/// what callers may rely on.
+/// A cache that finds stored extended attributes by a hash of their contents, so that files with equal attributes
+/// can share them. The [module](super) states what callers may rely on.
 pub trait MbCache: Shrinker {
     /// Returns the variant of this cache.
     fn variant(&self) -> Variant;
 
     /// Adds an entry, unless one with the same `key` and `value` exists. If necessary, evicts other entries
-    /// first. [`MbCache::find_first`] and [`MbCache::find_next`] return the entry only while it is reusable.
+    /// first. `reusable` states whether other files may share the contents. Searches ([`MbCache::find_first`] and
+    /// [`MbCache::find_next`]) return the entry only while it is reusable.
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted;
 
     /// Returns the first reusable entry with `key`, and holds it (see [`Held`]).
@@ -47,7 +48,8 @@ pub trait MbCache: Shrinker {
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
     /// Deletes the entry with `key` and `value` if no thread holds it. If a thread holds the entry, returns
-    /// the entry, and holds it for the caller as well.
+    /// the entry, and holds it for the caller as well. In the variant `old`, first waits if a thread holds the
+    /// entry because of [`MbCache::get`].
     fn delete_or_get(&self, key: u32, value: u64) -> Deletion<'_>;
 
     /// Returns the statistics of the cache.
@@ -71,7 +73,7 @@ pub struct Held<'c> {
 
 impl<'c> Held<'c> {
     /// Creates a guard for the entry in `slot`, the slot with the number `index`. The caller must have
-    /// pinned the entry.
+    /// counted a hold (a pin of the slot), which the guard takes over.
     #[inline]
     pub(crate) fn new<const W: usize>(
         cache: &'c dyn EntryOperations,
@@ -145,12 +147,12 @@ pub struct Stats {
     pub buckets: u64,
     /// The size of one entry in bytes, without buckets.
     pub entry_bytes: u64,
-    /// The size of all entries and buckets in bytes.
+    /// The memory of all entries and buckets in bytes, including that of removed entries, which is kept for reuse.
     pub bytes: u64,
-    /// The number of searches for a key.
+    /// The number of calls of [`MbCache::find_first`].
     pub lookups: u64,
-    /// The number of searches that found a reusable entry with the key. The contents of the entry can
-    /// nevertheless differ from the contents that the caller wanted to share.
+    /// The number of these calls that found an entry. The contents of the entry can nevertheless differ
+    /// from the contents that the caller wanted to share.
     pub hits: u64,
     /// The number of entries inserted so far.
     pub inserted: u64,

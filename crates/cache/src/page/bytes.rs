@@ -192,7 +192,7 @@ impl NewPage {
             self.frames.pages_ahead.fetch_add(1, Relaxed);
         }
         self.complete = true;
-        self.frames.fill(self.index, pins);
+        self.frames.finish_fill(self.index, pins);
     }
 
     pub(super) fn slot(&self) -> &Slot<PAGE_WORDS> {
@@ -293,7 +293,7 @@ impl<'a> LockedPage<'a> {
         is_cancelled: impl Fn() -> bool,
     ) -> Option<Self> {
         if !frames.arena.slot(index).wait_unpinned(is_cancelled) {
-            frames.fill(index, 0);
+            frames.finish_fill(index, 0);
             return None;
         }
         Some(Self {
@@ -319,7 +319,7 @@ impl<'a> LockedPage<'a> {
 
 impl Drop for LockedPage<'_> {
     fn drop(&mut self) {
-        self.frames.fill(self.index, 0);
+        self.frames.finish_fill(self.index, 0);
     }
 }
 

@@ -14,7 +14,8 @@
 //!    - *free*: it is on a free list.
 //!    - *vacant*: one thread owns it. The thread has allocated the slot ([`Vacant`]), or is evicting or
 //!      removing its entry.
-//!    - *busy* or *uptodate*: it is in the index of pages or of buffers.
+//!    - *busy*: it is in the index of pages or of buffers, and one thread fills or changes the frame.
+//!    - *uptodate*: it is in an index, and the contents of the frame can be read.
 //!    - *retired*: its frame is lent.
 //! 2. The bytes of a frame that is in an index change only while the frame is busy.
 //! 3. A dirty frame is uptodate, or it is busy because a thread changes it or fills it with new contents.
@@ -107,7 +108,8 @@ pub struct Frames {
 }
 
 /// Creates a table of 2^`bits` buckets over `arena`, with `function`, or with the default hash function
-/// if that is `None`.
+/// if that is `None`. The buckets are numbered from `first_bucket`: tables over the same arena must not
+/// share bucket numbers.
 fn table(
     arena: &Arc<Arena<PAGE_WORDS>>,
     bits: u32,
@@ -232,15 +234,15 @@ impl Frames {
         None
     }
 
-    /// Removes frame number `index` from the index of its cache, after the clock hand has claimed the
+    /// Removes frame `frame` from the index of its cache, after the clock hand has claimed the
     /// frame. `state` must be the state of the frame before the claim.
-    fn unlink(&self, index: u32, state: State) {
+    fn unlink(&self, frame: u32, state: State) {
         let holder = if state.has(State::BUFFER) {
             Holder::Buffer
         } else {
             Holder::Page
         };
-        self.index(holder).unlink(index);
+        self.index(holder).unlink(frame);
         self.note_removal(state);
     }
 
@@ -252,19 +254,19 @@ impl Frames {
         }
     }
 
-    /// Makes the busy frame number `index` uptodate, adds `pins` pins, which belong to the caller, and
-    /// wakes the threads that wait for the frame.
-    pub(super) fn fill(&self, index: u32, pins: u32) {
-        if self.arena.slot(index).fill(pins) {
-            self.waits.wake(index);
+    /// Marks the busy frame `frame` as uptodate, after its contents were filled in. Adds `pins` pins, which
+    /// belong to the caller, and wakes the threads that wait for the frame.
+    pub(super) fn finish_fill(&self, frame: u32, pins: u32) {
+        if self.arena.slot(frame).fill(pins) {
+            self.waits.wake(frame);
         }
     }
 
-    /// Removes the busy frame number `index` from its cache, because it was not filled or is discarded,
-    /// and wakes the threads that wait for it.
-    pub(super) fn abandon(&self, holder: Holder, index: u32) {
-        if self.index(holder).abandon(index) {
-            self.waits.wake(index);
+    /// Removes the busy frame `frame` from its cache, because it was not filled or is discarded, and wakes
+    /// the threads that wait for it.
+    pub(super) fn abandon(&self, holder: Holder, frame: u32) {
+        if self.index(holder).abandon(frame) {
+            self.waits.wake(frame);
         }
     }
 
@@ -341,8 +343,10 @@ mod tests {
     use crate::page::PageKey;
     use crate::table::HashFunction;
 
+    /// There are as many pages as buckets. With a random hash, a hit would take 1.5 links (compared
+    /// entries) on average.
     #[test]
-    fn pages_of_files_of_any_size_take_fewer_links_than_chance() {
+    fn hits_take_fewer_links_than_with_a_random_hash_on_average() {
         const BITS: u32 = 16;
         let (mut worst, mut sum, mut patterns) = (0, 0, 0);
         for pages in [1, 2, 3, 5, 7, 10, 16, 100, 1000, 100_000] {

@@ -26,7 +26,7 @@ pub(crate) struct VolumeArgs {
     /// With this option, a mount is read-only, and a command that changes the image fails.
     #[arg(long)]
     pub noload: bool,
-    /// Keep all changes in FILE, and leave the image as it is
+    /// Use FILE for all changes, and leave the image as it is
     ///
     /// FILE is a local qcow2 file, called an overlay. If FILE does not exist, it is created by a read-write mount or
     /// by a command that changes files, such as larder put. The overlay belongs to this image: if the image changes,

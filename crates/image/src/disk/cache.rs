@@ -18,7 +18,7 @@ use larder_cache::sync::{Condvar, Mutex, wait};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// The memory for the entry of a part, in bytes, about.
+/// The approximate memory for the entry of a part, in bytes.
 const ENTRY_BYTES: u64 = 128;
 
 /// What a part contains.

@@ -16,20 +16,20 @@ const IS_SINGLE_SEGMENT: u8 = 1 << 5;
 /// The descriptor of a frame whose header has the length of the content in 4 bytes.
 const CONTENT_LEN_OF_4_BYTES: u8 = 2 << 6;
 
-/// The memory of the zstd decoder for the literals, sequences and tables of a block, in bytes, about.
+/// The approximate memory of the zstd decoder for the literals, sequences and tables of a block, in bytes.
 const ZSTD_BLOCK_BYTES: u64 = 2 << 20;
 
-/// Returns the memory that is used to decompress a unit of `len` bytes by deflate, without the compressed unit, in bytes,
-/// about.
+/// Returns the approximate memory, in bytes, that is used to decompress a unit of `len` bytes by deflate. The compressed
+/// unit is not included.
 pub(crate) fn inflate_memory_bytes(len: usize) -> u64 {
     (len + size_of::<DecompressorOxide>()) as u64
 }
 
-/// Returns the memory that is used to decompress a unit of `len` bytes by zstd, without the compressed unit, in bytes,
-/// about.
+/// Returns the approximate memory, in bytes, that is used to decompress a unit of `len` bytes by zstd. The compressed unit
+/// is not included.
 pub(crate) fn zstd_memory_bytes(len: usize) -> u64 {
     let len_bytes = len as u64;
-    // The window of the decoder has a power of two.
+    // The size of the decoder's window is a power of two.
     len_bytes + len_bytes.next_power_of_two() + ZSTD_BLOCK_BYTES
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn zstd(stored: &[u8], len: usize) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// Divides `frame`, whose content has `len` bytes, into its header and what follows. Returns another header: it says that
-/// the window has `len` bytes, whatever the header of `frame` says. Programs that compress a stream write the size of
-/// the largest window that they use, which can be much larger. Returns `None` if the header is invalid, or if a dictionary
+/// Returns a header that replaces that of `frame`, and the bytes after the original header. The new header has a window of
+/// `len` bytes, the length of the content. Programs that compress a stream write the size of the largest window that they
+/// use, which can be much larger. Returns `None` if the header is invalid, or if a dictionary
 /// is needed.
 fn with_window(frame: &[u8], len: usize) -> Option<(Vec<u8>, &[u8])> {
     let (&descriptor, rest) = frame.strip_prefix(&ZSTD_MAGIC)?.split_first()?;

@@ -103,7 +103,7 @@ pub(crate) trait Layout: Debug + Send + Sync {
         len_bytes: u64,
     ) -> Result<Option<Extent>>;
 
-    /// Returns the memory that [`Layout::unpack`] uses for `unit`, in bytes, about. The stored bytes are not included.
+    /// Returns the approximate memory, in bytes, that [`Layout::unpack`] uses for `unit`. The stored bytes are not included.
     fn unpack_memory_bytes(&self, unit: &PackedUnit) -> u64;
 
     /// Decompresses `stored`, the stored bytes of `unit`. Returns the content, which has the length of `unit`.

@@ -1,4 +1,4 @@
-//! Tests of pictures: reads the texts of an SVG document as the plots draw them.
+//! Helpers for tests of pictures: find the texts in an SVG plot, and their positions.
 
 /// Width of a letter relative to the size of the font. Most letters are narrower.
 const LETTER: f64 = 0.6;
