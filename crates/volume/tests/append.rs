@@ -268,9 +268,6 @@ const IMAGE: (&str, &str) = ("-t ext4 -b 4096 -N 2048", "32M");
 /// The flags that limit what can be opened.
 const LIMITING: IFlags = IFlags::APPEND.union(IFlags::IMMUTABLE);
 
-/// The errnos of an open, or of a write at an offset and a truncation after the open.
-type Outcome = Result<[Option<Errno>; 2], Errno>;
-
 fn errno(error: &io::Error) -> Errno {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let errno = inner.map(Error::errno).or(Errno::from_io_error(error));
@@ -281,9 +278,13 @@ fn errno(error: &io::Error) -> Errno {
     })
 }
 
-fn change<F: FileExt>(file: &F, set_len: impl FnOnce(&F, u64) -> io::Result<()>) -> Outcome {
+/// Writes at an offset, and truncates the file. Returns the errnos.
+fn change<F: FileExt>(
+    file: &F,
+    set_len: impl FnOnce(&F, u64) -> io::Result<()>,
+) -> [Option<Errno>; 2] {
     let changes = [file.write_at(b"new", 1).map(drop), set_len(file, 2)];
-    Ok(changes.map(|change| change.err().map(|error| errno(&error))))
+    changes.map(|change| change.err().map(|error| errno(&error)))
 }
 
 /// Returns whether to open for reading, writing and appending, whether to empty the file, and whether
@@ -337,13 +338,13 @@ fn immutable_and_append_only_files_are_opened_or_refused_as_by_the_kernel() {
                 let what = format!("{flag:?}, {:?}, late: {is_late}", options(bits));
                 fs.write("/file", "content").unwrap();
                 std::fs::write(&path, "content").unwrap();
-                let early = (!is_late).then(|| (open_on_larder(fs, bits), open_on_kernel(&path, bits)));
+                let open = || (open_on_larder(fs, bits), open_on_kernel(&path, bits));
+                let early = (!is_late).then(open);
                 set_flag_on_larder(fs, flag);
                 set_flag_on_kernel(&path, flag);
-                let (on_larder, on_kernel) =
-                    early.unwrap_or_else(|| (open_on_larder(fs, bits), open_on_kernel(&path, bits)));
-                let on_larder = on_larder.and_then(|file| change(&file, larder::File::set_len));
-                let on_kernel = on_kernel.and_then(|file| change(&file, std::fs::File::set_len));
+                let (on_larder, on_kernel) = early.unwrap_or_else(open);
+                let on_larder = on_larder.map(|file| change(&file, larder::File::set_len));
+                let on_kernel = on_kernel.map(|file| change(&file, std::fs::File::set_len));
                 assert_eq!(on_larder, on_kernel, "{what}");
                 set_flag_on_larder(fs, IFlags::empty());
                 set_flag_on_kernel(&path, IFlags::empty());
