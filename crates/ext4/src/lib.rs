@@ -65,4 +65,7 @@ pub use mmp::{Mmp, MmpHost};
 pub use ondisk::dir::FileTypeByte;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};
 pub use xattr::write::{XattrChange, XattrMode};
-pub use xattr::{ShareCounts, XattrOffer};
+pub use xattr::{
+    MAX_VALUE_BYTES as MAX_XATTR_VALUE_BYTES, ShareCounts, XattrOffer,
+    check_name_length as check_xattr_name_length,
+};

@@ -1,9 +1,11 @@
 //! Attributes that many files share, set through a mount. dumpe2fs must count as many blocks as perfect
-//! sharing takes; e2fsck and the kernel's mount must accept the image.
+//! sharing takes; e2fsck and the kernel's mount must accept the image. Attributes whose sizes or names are
+//! valid or not, with the kernel's mount as the oracle.
 
 mod mounted;
 
 use larder_fuse::MountOptions;
+use larder_testkit::attribute_names::{make_files, outcomes};
 use larder_testkit::attribute_sets::{AttributeSets, Rules};
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::e2fsprogs::{check, free_space};
@@ -133,4 +135,24 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_on_the_kernel() {
             assert!(on_larder == on_kernel, "{mkfs:?}, file {number}");
         }
     }
+}
+
+#[test]
+fn names_of_attributes_are_accepted_or_refused_through_a_mount_as_by_the_kernel() {
+    if !can_mount() {
+        return;
+    }
+    let folder = folder("-t ext4 -b 1024", "20M");
+    let [image, on_kernel] = ["image", "kernel"].map(|name| folder.path().join(name));
+    let outcomes_below = |root: &Path| {
+        make_files(root).unwrap();
+        outcomes(&root)
+    };
+    let by_larder = outcomes_below(&mount(folder.path()).path);
+    let kernel = LoopMount::new(&on_kernel, Access::ReadWrite, &[]).unwrap();
+    let by_kernel = outcomes_below(&kernel.path());
+    for (on_larder, on_kernel) in by_larder.iter().zip(&by_kernel) {
+        assert_eq!(on_larder, on_kernel);
+    }
+    check(&image).unwrap();
 }

@@ -253,51 +253,98 @@ impl BaseFs {
 
     /// Sets the times of the last access and of the last change of the file at `path`, in nanoseconds since 1970.
     /// Without times, sets both to the current time.
-    #[pyo3(signature = (path, ns = None))]
-    fn set_times(&self, path: &Bound<'_, PyAny>, ns: Option<(i128, i128)>) -> PyResult<()> {
+    #[pyo3(signature = (path, ns = None, *, follow_symlinks = true))]
+    fn set_times(
+        &self,
+        path: &Bound<'_, PyAny>,
+        ns: Option<(i128, i128)>,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
         let (accessed, modified) = match ns {
             Some((accessed, modified)) => (timestamp(accessed)?, timestamp(modified)?),
             None => (SetTime::Now, SetTime::Now),
         };
+        let (accessed, modified) = (Some(accessed), Some(modified));
         self.run(path, |fs, path| {
-            fs.set_times(path, Some(accessed), Some(modified))
+            if follow_symlinks {
+                fs.set_times(path, accessed, modified)
+            } else {
+                fs.set_times_nofollow(path, accessed, modified)
+            }
         })
     }
 
     /// Returns the value of an extended attribute of the file at `path`.
+    #[pyo3(signature = (path, attribute, *, follow_symlinks = true))]
     fn getxattr<'py>(
         &self,
         path: &Bound<'py, PyAny>,
         attribute: &Bound<'py, PyAny>,
+        follow_symlinks: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let name = to_path(attribute)?;
         let value = self.run(path, |fs, path| {
-            let value = fs.xattr(path, &name)?;
-            value.ok_or_else(|| Errno::NODATA.into())
+            let value = if follow_symlinks {
+                fs.xattr(path, &name)
+            } else {
+                fs.xattr_nofollow(path, &name)
+            };
+            value?.ok_or_else(|| Errno::NODATA.into())
         })?;
         Ok(PyBytes::new(path.py(), &value))
     }
 
     /// Sets an extended attribute of the file at `path`.
+    #[pyo3(signature = (path, attribute, value, *, follow_symlinks = true))]
     fn setxattr(
         &self,
         path: &Bound<'_, PyAny>,
         attribute: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        follow_symlinks: bool,
     ) -> PyResult<()> {
         let (name, value) = (to_path(attribute)?, Source::new(value)?);
-        self.run(path, |fs, path| fs.set_xattr(path, &name, value.bytes()))
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.set_xattr(path, &name, value.bytes())
+            } else {
+                fs.set_xattr_nofollow(path, &name, value.bytes())
+            }
+        })
     }
 
     /// Removes an extended attribute of the file at `path`.
-    fn removexattr(&self, path: &Bound<'_, PyAny>, attribute: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (path, attribute, *, follow_symlinks = true))]
+    fn removexattr(
+        &self,
+        path: &Bound<'_, PyAny>,
+        attribute: &Bound<'_, PyAny>,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
         let name = to_path(attribute)?;
-        self.run(path, |fs, path| fs.remove_xattr(path, &name))
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.remove_xattr(path, &name)
+            } else {
+                fs.remove_xattr_nofollow(path, &name)
+            }
+        })
     }
 
     /// Returns the names of the extended attributes of the file at `path`.
-    fn listxattr(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<OsString>> {
-        self.run(path, |fs, path| fs.xattrs(path))
+    #[pyo3(signature = (path, *, follow_symlinks = true))]
+    fn listxattr(
+        &self,
+        path: &Bound<'_, PyAny>,
+        follow_symlinks: bool,
+    ) -> PyResult<Vec<OsString>> {
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.xattrs(path)
+            } else {
+                fs.xattrs_nofollow(path)
+            }
+        })
     }
 
     /// Makes all changes durable.

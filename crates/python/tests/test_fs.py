@@ -157,6 +157,35 @@ def test_attributes_are_changed(writable: larder.Fs) -> None:
     assert free.f_bsize == 4096 and 0 < free.f_bavail <= free.f_bfree < free.f_blocks
 
 
+def test_attributes_of_a_link_are_accessed_without_following_it(writable: larder.Fs) -> None:
+    fs = writable
+    fs.write_bytes("/file", b"x")
+    fs.symlink("file", "/link")
+    fs.utime("/file", (1, 2))
+    fs.utime("/link", (3, 4), follow_symlinks=False)
+    fs.utime("/link", ns=(5, 6), follow_symlinks=True)
+    found = [fs.lstat(path) for path in ("/file", "/link")]
+    assert [status.st_atime_ns for status in found] == [5, 3 * 10**9]
+    assert [status.st_mtime_ns for status in found] == [6, 4 * 10**9]
+    fs.utime("/link", follow_symlinks=False)
+    assert fs.stat("/link").st_mtime_ns == 6 and fs.lstat("/link").st_mtime > 1e9
+
+    fs.setxattr("/link", "trusted.of", b"file")
+    fs.setxattr("/link", "trusted.of", b"link", follow_symlinks=False)
+    assert fs.getxattr("/link", "trusted.of") == fs.getxattr("/file", "trusted.of") == b"file"
+    assert fs.getxattr("/link", "trusted.of", follow_symlinks=False) == b"link"
+    fs.setxattr("/file", "user.tag", b"value")
+    assert sorted(fs.listxattr("/link")) == ["trusted.of", "user.tag"]
+    assert fs.listxattr("/link", follow_symlinks=False) == ["trusted.of"]
+    fs.removexattr("/link", "trusted.of", follow_symlinks=False)
+    assert fs.listxattr("/link", follow_symlinks=False) == []
+    fs.removexattr("/link", "trusted.of")
+    assert fs.listxattr("/file") == ["user.tag"]
+    with pytest.raises(OSError) as raised:
+        fs.setxattr("/link", "user.tag", b"value", follow_symlinks=False)
+    assert raised.value.errno == errno.EPERM and raised.value.filename == "/link"
+
+
 def test_errors_are_those_of_os(writable: larder.Fs, tmp_path: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()

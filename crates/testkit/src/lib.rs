@@ -3,6 +3,7 @@
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 
+pub mod attribute_names;
 pub mod attribute_sets;
 pub mod attribute_sizes;
 pub mod console;

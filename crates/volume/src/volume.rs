@@ -18,7 +18,7 @@ use crate::{
     Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats, access_list,
 };
 use larder_block::BlockDevice;
-use larder_ext4::{Filesystem, Ino, Inode, XattrOffer};
+use larder_ext4::{Filesystem, Ino, Inode, XattrOffer, check_xattr_name_length};
 use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -438,7 +438,11 @@ impl Volume {
     /// is unknown; `EINVAL` if the name consists of the prefix alone; `ERANGE` if it is empty or
     /// longer than 255 bytes; or an error of the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        check_xattr_name_length(ino, name)?;
         self.inodes.with_inode(ino, |inode| {
+            if !permits_xattr(inode, name) {
+                return Ok(None);
+            }
             access_list::check(inode, name)?;
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
@@ -557,6 +561,13 @@ impl Volume {
             CacheKind::Inode => caches.inodes.report(),
         }
     }
+}
+
+/// Returns whether the type of the file permits the extended attribute `name`. Only regular files and
+/// directories can have `user.` attributes.
+pub(crate) fn permits_xattr(inode: &Inode, name: &[u8]) -> bool {
+    !name.starts_with(b"user.")
+        || matches!(inode.kind(), FileKind::Regular | FileKind::Directory)
 }
 
 /// Returns the names in `path`, without slashes and empty names.

@@ -1,9 +1,15 @@
 //! Appends: where they write, and that several threads do not overwrite each other's data, each with a
-//! `File` of its own.
+//! `File` of its own. Append-only files (chattr(1)). Writes that run out of space.
 
-use larder::{Errno, Error, FileOptions, Fs, Ino, NewFile, OpenOptions};
-use larder_testkit::{Requirement, e2fsprogs, skip};
-use std::io::{Read, Seek, SeekFrom, Write};
+use larder::{
+    Clock, Errno, Error, FileOptions, Fs, Ino, NewFile, OpenOptions, SystemClock, Timestamp,
+};
+use larder_testkit::{Access, LoopMount, Requirement, e2fsprogs, skip};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use tempfile::TempDir;
 
@@ -16,12 +22,18 @@ fn tools_are_missing() -> bool {
 
 /// Creates an image, opens it for writing, and calls `run`. Then checks the image.
 fn with_image(arguments: &str, size: &str, run: impl FnOnce(&Fs)) {
+    with_clock(arguments, size, Arc::new(SystemClock), run);
+}
+
+/// Works like [`with_image`], with a clock.
+fn with_clock(arguments: &str, size: &str, clock: Arc<dyn Clock>, run: impl FnOnce(&Fs)) {
     let dir = TempDir::new().unwrap();
     let image = dir.path().join("disk.img");
     e2fsprogs::make_image(&image, arguments, size).unwrap();
     let options = OpenOptions::new()
         .read_write(true)
-        .cache_size_bytes(8 << 20);
+        .cache_size_bytes(8 << 20)
+        .clock(clock);
     let fs = options.open(&image).unwrap();
     run(&fs);
     fs.close().unwrap();
@@ -173,5 +185,172 @@ fn append_by_inode_number_returns_its_offset() {
         assert_eq!(content, [&b"one"[..], &[0; 4997], b"two"].concat());
         let directory = volume.append(Ino::ROOT, b"x").unwrap_err();
         assert_eq!(directory.errno(), Errno::ISDIR);
+    });
+}
+
+/// A clock that removes `/removed` of an image when a thread reads the time. A write reads the time when
+/// it ends, also if it ends early for lack of space. So another file is removed after the write has
+/// found that there is too little space, and before it decides whether to try again.
+#[derive(Debug, Default)]
+struct RemovingClock(Mutex<Option<Fs>>);
+
+impl Clock for RemovingClock {
+    fn now(&self) -> Timestamp {
+        // The removal reads the time, too.
+        let image = self.0.lock().unwrap().take();
+        if let Some(fs) = image {
+            fs.remove_file("/removed").unwrap();
+        }
+        SystemClock.now()
+    }
+}
+
+/// Writes `record` into an empty file of an image that has space for only a part of it. With `frees`,
+/// the rest of the space is freed when this part is written, and becomes available with a commit.
+/// Returns the number of bytes written.
+fn write_to_full_image(arguments: &str, record: &[u8], appends: bool, frees: bool) -> usize {
+    let clock = Arc::new(RemovingClock::default());
+    let mut len = 0;
+    with_clock(arguments, "8M", Arc::clone(&clock) as _, |fs| {
+        let volume = fs.volume();
+        for (name, size_bytes) in [("/small", 40_000), ("/removed", 600_000), ("/log", 0)] {
+            fs.write(name, vec![1; size_bytes]).unwrap();
+        }
+        let filler = volume.create(Ino::ROOT, b"filler", &NewFile::new());
+        let filler = filler.unwrap().ino;
+        let full = loop {
+            if let Err(error) = volume.append(filler, &[2; 1 << 16]) {
+                break error;
+            }
+        };
+        assert_eq!(full.errno(), Errno::NOSPC, "{full}");
+        fs.remove_file("/small").unwrap();
+        fs.sync_all().unwrap();
+        let log = volume.resolve(b"/log").unwrap();
+        if frees {
+            *clock.0.lock().unwrap() = Some(fs.clone());
+        }
+        len = if appends {
+            volume.append(log, record).unwrap().1
+        } else {
+            volume.write_at(log, record, 0).unwrap()
+        };
+        assert!(fs.read("/log").unwrap() == record[..len], "the content");
+    });
+    len
+}
+
+#[test]
+fn write_that_ran_out_of_space_continues_with_space_that_a_commit_releases() {
+    if tools_are_missing() {
+        return;
+    }
+    for arguments in [
+        "-t ext4 -b 1024 -m 0 -O ^has_journal",
+        "-t ext4 -b 1024 -m 0",
+    ] {
+        // The whole pages of the larger write bypass the page cache.
+        for record_bytes in [100_000, 400_000] {
+            let record: Vec<u8> = (0..record_bytes).map(|at: u32| at.to_le_bytes()[1]).collect();
+            for appends in [true, false] {
+                let what = format!("{record_bytes} bytes, append: {appends}, {arguments}");
+                let part = write_to_full_image(arguments, &record, appends, false);
+                assert!((1..record.len()).contains(&part), "{part} of {what}");
+                let all = write_to_full_image(arguments, &record, appends, true);
+                assert_eq!(all, record.len(), "{what}");
+            }
+        }
+    }
+}
+
+const IMAGE: (&str, &str) = ("-t ext4 -b 4096 -N 2048", "32M");
+
+/// The flags that limit what can be opened.
+const LIMITING: IFlags = IFlags::APPEND.union(IFlags::IMMUTABLE);
+
+fn errno(error: &io::Error) -> Errno {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let errno = inner.map(Error::errno).or(Errno::from_io_error(error));
+    // The standard library itself returns an error for invalid options, without an errno.
+    errno.unwrap_or_else(|| {
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        Errno::INVAL
+    })
+}
+
+/// Writes at an offset, and truncates the file. Returns the errnos.
+fn change<F: FileExt>(
+    file: &F,
+    set_len: impl FnOnce(&F, u64) -> io::Result<()>,
+) -> [Option<Errno>; 2] {
+    let changes = [file.write_at(b"new", 1).map(drop), set_len(file, 2)];
+    changes.map(|change| change.err().map(|error| errno(&error)))
+}
+
+/// Returns whether to open for reading, writing and appending, whether to empty the file, and whether
+/// to create it.
+fn options(bits: u8) -> [bool; 5] {
+    [0, 1, 2, 3, 4].map(|bit| bits & (1 << bit) != 0)
+}
+
+fn open_on_larder(fs: &Fs, bits: u8) -> Result<larder::File, Errno> {
+    let [read, write, append, truncate, create] = options(bits);
+    let options = FileOptions::new().read(read).write(write).append(append);
+    let options = options.truncate(truncate).create(create);
+    fs.open_with("/file", options)
+        .map_err(|error| errno(&error))
+}
+
+fn open_on_kernel(path: &Path, bits: u8) -> Result<std::fs::File, Errno> {
+    let [read, write, append, truncate, create] = options(bits);
+    let mut options = std::fs::File::options();
+    options.read(read).write(write).append(append);
+    options.truncate(truncate).create(create);
+    options.open(path).map_err(|error| errno(&error))
+}
+
+fn set_flag_on_larder(fs: &Fs, flag: IFlags) {
+    let metadata = fs.metadata("/file").unwrap();
+    let flags = (metadata.flags & !LIMITING.bits()) | flag.bits();
+    fs.volume().set_flags(metadata.ino, flags).unwrap();
+}
+
+fn set_flag_on_kernel(path: &Path, flag: IFlags) {
+    let file = std::fs::File::open(path).unwrap();
+    let flags = ioctl_getflags(&file).unwrap().difference(LIMITING);
+    ioctl_setflags(&file, flags.union(flag)).unwrap();
+}
+
+#[test]
+fn immutable_and_append_only_files_are_opened_or_refused_as_by_the_kernel() {
+    if tools_are_missing() || skip(&[Requirement::LoopMount]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let image = dir.path().join("kernel.img");
+    e2fsprogs::make_image(&image, IMAGE.0, IMAGE.1).unwrap();
+    let kernel = LoopMount::new(&image, Access::ReadWrite, &[]).unwrap();
+    let path = kernel.path().join("file");
+    with_image(IMAGE.0, IMAGE.1, |fs| {
+        for flag in [IFlags::empty(), IFlags::APPEND, IFlags::IMMUTABLE] {
+            // Each file is opened after the flag is set, and before.
+            for (bits, is_late) in (0..32).flat_map(|bits| [(bits, true), (bits, false)]) {
+                let what = format!("{flag:?}, {:?}, late: {is_late}", options(bits));
+                fs.write("/file", "content").unwrap();
+                std::fs::write(&path, "content").unwrap();
+                let open = || (open_on_larder(fs, bits), open_on_kernel(&path, bits));
+                let early = (!is_late).then(open);
+                set_flag_on_larder(fs, flag);
+                set_flag_on_kernel(&path, flag);
+                let (on_larder, on_kernel) = early.unwrap_or_else(open);
+                let on_larder = on_larder.map(|file| change(&file, larder::File::set_len));
+                let on_kernel = on_kernel.map(|file| change(&file, std::fs::File::set_len));
+                assert_eq!(on_larder, on_kernel, "{what}");
+                set_flag_on_larder(fs, IFlags::empty());
+                set_flag_on_kernel(&path, IFlags::empty());
+                let content = fs.read("/file").unwrap();
+                assert_eq!(content, std::fs::read(&path).unwrap(), "{what}");
+            }
+        }
     });
 }

@@ -51,13 +51,6 @@ fn set_by_volume(device: &Arc<OverlayDevice>, block_bytes: usize) -> Outcomes {
         .map(|file| create(&volume, &file.to_string()))
         .collect();
     let outcomes = set_all(block_bytes, |file, name, value| {
-        // The kernel's VFS refuses such names and values before it calls a file system.
-        if name.len() > 255 {
-            return Err(Errno::RANGE);
-        }
-        if value.len() > 1 << 16 {
-            return Err(Errno::TOOBIG);
-        }
         let set = volume.set_xattr(inos[file], name, value, XattrMode::Any);
         set.map_err(|error| error.errno())
     });

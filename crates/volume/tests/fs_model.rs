@@ -71,6 +71,7 @@ const MODES: &[u16] = &[0o644, 0o600, 0o4755, 0o2755, 0o1777, 0];
 const NAMES: &[&str] = &[
     "user.a",
     "user.b",
+    "user.",
     "trusted.c",
     "security.d",
     "gnu.e",

@@ -6,6 +6,7 @@ use larder::{
     Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::attribute_names::{Attributes, make_files, outcomes};
 use larder_testkit::e2fsprogs::{check, debugfs, make_image};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::{XattrFlags, lgetxattr, lremovexattr, lsetxattr};
@@ -72,9 +73,14 @@ fn open(device: &Arc<MemoryDevice>) -> Volume {
 impl Fixture {
     fn new(arguments: &str) -> Self {
         let folder = tempfile::TempDir::new().expect("temporary directory");
+        mke2fs(&folder.path().join("larder"), arguments);
+        Self::of(folder)
+    }
+
+    /// Opens a copy of the image `larder` in `folder`.
+    fn of(folder: tempfile::TempDir) -> Self {
         let path = folder.path().join("larder");
-        mke2fs(&path, arguments);
-        let device = Arc::new(MemoryDevice::new(std::fs::read(&path).expect("image")));
+        let device = Arc::new(MemoryDevice::new(std::fs::read(path).expect("image")));
         Self {
             volume: open(&device),
             device,
@@ -96,6 +102,11 @@ impl Fixture {
             kind => volume.make(Ino::ROOT, name, Make::Node { kind, device: None }, &new),
         };
         made.expect("made").ino
+    }
+
+    fn ino(&self, name: &str) -> Ino {
+        let found = self.volume.lookup(Ino::ROOT, name.as_bytes());
+        found.expect("found")
     }
 
     /// Closes the volume, checks the image with e2fsck, and mounts it with the kernel.
@@ -418,81 +429,46 @@ fn attribute_invalid_for_the_file_type_is_refused() {
     assert_eq!(xattr(&mount.path().join("file"), "user.b"), None);
 }
 
+/// The attributes of the files in the root directory of a volume.
+impl Attributes for Fixture {
+    fn get(&self, file: &str, name: &str) -> Result<Vec<u8>, Errno> {
+        let found = self.volume.xattr(self.ino(file), name.as_bytes());
+        found.map_err(|error| error.errno())?.ok_or(Errno::NODATA)
+    }
+
+    fn set(&self, file: &str, name: &str, value: &[u8], flags: XattrFlags) -> Result<(), Errno> {
+        let mode = match flags {
+            XattrFlags::CREATE => XattrMode::Create,
+            XattrFlags::REPLACE => XattrMode::Replace,
+            _ => XattrMode::Any,
+        };
+        let (ino, name) = (self.ino(file), name.as_bytes());
+        let set = self.volume.set_xattr(ino, name, value, mode);
+        set.map_err(|error| error.errno())
+    }
+
+    fn remove(&self, file: &str, name: &str) -> Result<(), Errno> {
+        let removed = self.volume.remove_xattr(self.ino(file), name.as_bytes());
+        removed.map_err(|error| error.errno())
+    }
+}
+
 #[test]
 fn names_of_attributes_are_accepted_or_refused_as_by_the_kernel() {
-    const IMAGE: &str = "-t ext4 -b 1024";
     if needs() {
         return;
     }
-    let fixture = Fixture::new(IMAGE);
-    let path = fixture.folder.path().join("kernel");
-    mke2fs(&path, IMAGE);
+    let folder = tempfile::TempDir::new().expect("temporary directory");
+    let path = folder.path().join("larder");
+    mke2fs(&path, "-t ext4 -b 1024");
+    let mount = LoopMount::new(&path, Access::ReadWrite, &[]).expect("mount");
+    make_files(&mount.path()).expect("files");
+    drop(mount);
+    let fixture = Fixture::of(folder);
     let mount = LoopMount::new(&path, Access::ReadWrite, &[]).expect("mount");
     let kernel = mount.path();
-    std::fs::write(kernel.join("file"), "").expect("file");
-    std::os::unix::fs::symlink("target", kernel.join("link")).expect("link");
-    let longest = format!("trusted.{}", "n".repeat(247));
-    let too_long = format!("{longest}n");
-    let names = [
-        "user.a",
-        "trusted.a",
-        "security.a",
-        "gnu.a",
-        "unknown.a",
-        "unknown",
-        "",
-        "system.a",
-        "system.data",
-        "system.richacl",
-        "system.",
-        "trusted",
-        "trusted.",
-        "security.",
-        "gnu.",
-        ACCESS,
-        DEFAULT,
-        "system.posix_acl_access.",
-        longest.as_str(),
-        too_long.as_str(),
-    ];
-    // A valid access control list.
-    let value = list(&[(1, 6, NO_ID), (4, 5, NO_ID), (0x20, 1, NO_ID)]);
-    let files = [("file", FileKind::Regular), ("link", FileKind::Symlink)];
-    for (file, kind) in files {
-        let ino = fixture.make(file, kind, 0o644);
-        let path = kernel.join(file);
-        for name in names {
-            let get = || {
-                let found = fixture.volume.xattr(ino, name.as_bytes());
-                found.map_err(|error| error.errno())?.ok_or(Errno::NODATA)
-            };
-            let set = || {
-                let (volume, mode) = (&fixture.volume, XattrMode::Any);
-                let set = volume.set_xattr(ino, name.as_bytes(), &value, mode);
-                set.map_err(|error| error.errno())
-            };
-            let remove = || {
-                let removed = fixture.volume.remove_xattr(ino, name.as_bytes());
-                removed.map_err(|error| error.errno())
-            };
-            let kernel_get = || -> Result<Vec<u8>, Errno> {
-                let mut found = [0; 64];
-                let len = lgetxattr(&path, name, &mut found[..])?;
-                Ok(found[..len].to_vec())
-            };
-            let kernel_set = || lsetxattr(&path, name, &value, XattrFlags::empty());
-            let kernel_remove = || lremovexattr(&path, name);
-            let found = (get(), remove(), set(), get(), remove(), get());
-            let expected = (
-                kernel_get(),
-                kernel_remove(),
-                kernel_set(),
-                kernel_get(),
-                kernel_remove(),
-                kernel_get(),
-            );
-            assert_eq!(found, expected, "{name:?} of the {file}");
-        }
+    for (on_larder, on_kernel) in outcomes(&fixture).iter().zip(&outcomes(&kernel.as_path())) {
+        assert_eq!(on_larder, on_kernel);
     }
 }
 

@@ -32,8 +32,8 @@ use std::ops::ControlFlow;
 /// The maximum length in bytes of a name with its prefix: the limit of Linux's system calls.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The maximum length in bytes of a value that is read: the limit of Linux's system calls.
-const MAX_VALUE_BYTES: u32 = 1 << 16;
+/// The maximum length in bytes of a value: the limit of Linux's system calls.
+pub const MAX_VALUE_BYTES: u32 = 1 << 16;
 
 impl Filesystem {
     /// Returns the value of the attribute `name` of `inode`, or `None` if the attribute does not
@@ -214,13 +214,23 @@ fn visit_all(
     Ok(ControlFlow::Continue(()))
 }
 
+/// Returns an error if `name`, which includes the prefix, is empty or too long to be the name of an
+/// attribute. Linux checks this first, before it finds the file `ino`.
+///
+/// # Errors
+/// [`Error::AttributeName`].
+pub fn check_name_length(ino: Ino, name: &[u8]) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(Error::AttributeName(ino));
+    }
+    Ok(())
+}
+
 /// Splits the name of an attribute that a program uses into the class that its prefix represents
 /// and the name without the prefix.
 fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
     let ino = inode.ino();
-    if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(Error::AttributeName(ino));
-    }
+    check_name_length(ino, name)?;
     let not_supported = "extended attributes in this namespace";
     let (index, name) = NameIndex::split(name).ok_or(Error::NotSupported(ino, not_supported))?;
     if name.is_empty() && !index.is_whole_name() {

@@ -271,13 +271,14 @@ class Fs(_larder.BaseFs):
         times: tuple[float, float] | None = None,
         *,
         ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
     ) -> None:
         """Sets the times of the last access and of the last change, like `os.utime`."""
         if times is not None:
             if ns is not None:
                 raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
             ns = (_nanoseconds(times[0]), _nanoseconds(times[1]))
-        self.set_times(path, ns)
+        self.set_times(path, ns, follow_symlinks=follow_symlinks)
 
 
 class ScandirIterator(Iterator[DirEntry]):

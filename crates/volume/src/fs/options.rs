@@ -127,15 +127,16 @@ impl Fs {
     ///
     /// # Errors
     /// The same as for [`std::fs::OpenOptions::open`], and `IsADirectory` for any access to a
-    /// directory.
+    /// directory. As on Linux, an immutable file cannot be opened for writing, and an append-only file
+    /// only with [`append`](FileOptions::append).
     pub fn open_with(&self, path: impl AsRef<Path>, options: FileOptions) -> io::Result<File> {
         let access = options.access()?;
         let path = path.as_ref();
         let open = if options.create || options.create_new {
-            self.open_or_create(path_bytes(path)?, options)?
+            self.open_or_create(path_bytes(path)?, options, access)?
         } else {
             let pinned = self.pin(path, Last::Follow)?;
-            self.open_inode(pinned.ino(), access.write)?
+            self.open_inode(pinned.ino(), access)?
         };
         let file = File::new(self.volume(), open, access);
         if options.truncate && !options.create_new {
@@ -148,16 +149,24 @@ impl Fs {
         Ok(file)
     }
 
-    fn open_inode(&self, ino: Ino, writes: bool) -> io::Result<OpenFile> {
+    fn open_inode(&self, ino: Ino, access: Access) -> io::Result<OpenFile> {
         let open = self.volume().open_file(ino)?;
-        if writes && !self.volume().is_read_write() {
-            return Err(Error::from(larder_ext4::Error::ReadOnly(None)).into());
+        if access.write {
+            if !self.volume().is_read_write() {
+                return Err(Error::from(larder_ext4::Error::ReadOnly(None)).into());
+            }
+            self.volume().check_open_for_writing(ino, access.append)?;
         }
         Ok(open)
     }
 
-    /// Opens the file at `path`, which is created if it does not exist.
-    fn open_or_create(&self, path: &[u8], options: FileOptions) -> io::Result<OpenFile> {
+    /// Opens the file at `path` with `access`. Creates the file if it does not exist.
+    fn open_or_create(
+        &self,
+        path: &[u8],
+        options: FileOptions,
+        access: Access,
+    ) -> io::Result<OpenFile> {
         let volume = self.volume();
         let mut path = Cow::Borrowed(path);
         let mut links = 0;
@@ -175,7 +184,7 @@ impl Fs {
                     Err(error) if error.errno() == Errno::EXIST && !options.create_new => continue,
                     created => {
                         let ino = created?.ino;
-                        let open = self.open_inode(ino, true);
+                        let open = self.open_inode(ino, access);
                         if self.present(&place)? == Some(ino) {
                             return open;
                         }
@@ -193,7 +202,7 @@ impl Fs {
             }
             let pinned = pinned?;
             if volume.metadata(ino)?.kind != FileKind::Symlink {
-                return self.open_inode(pinned.ino(), true);
+                return self.open_inode(pinned.ino(), access);
             }
             links += 1;
             if links > MAX_LINKS {

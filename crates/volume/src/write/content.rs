@@ -1,12 +1,14 @@
 //! Public operations on content: write, truncate, allocate, copy, sync, close and trim.
 
 use super::Fallocate;
+use super::names::{FIXED, check_flags};
 use super::pages::Writing;
 use crate::read::check_content;
 use crate::write_back::Times;
 use crate::{Ino, Result, Volume};
 use larder_ext4::Error;
 use larder_ext4::ondisk::features::Incompat;
+use larder_ext4::ondisk::inode::InodeFlags;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The maximum number of bytes that [`Volume::copy_range`] copies with one read and one write.
@@ -43,10 +45,20 @@ impl Volume {
 
     /// Performs `writing`. An error after a part was written is ignored.
     fn write_some(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
-        match self.writer.change(|| self.writer.write(ino, writing)) {
+        match self.writer.change_once(|| self.writer.write(ino, writing)) {
             Err(error) if writing.done() == 0 => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Returns an error if the flags of the file forbid an open for writing. An append-only file can
+    /// be opened for appends. Model: `may_open`.
+    ///
+    /// # Errors
+    /// `EPERM`, or an error of the image.
+    pub(crate) fn check_open_for_writing(&self, ino: Ino, appends: bool) -> Result<()> {
+        let forbidding = if appends { InodeFlags::IMMUTABLE } else { FIXED };
+        check_flags(&self.inode(ino)?, forbidding)
     }
 
     /// Writes all of `buf` at `offset_bytes` of a regular file.
@@ -100,7 +112,8 @@ impl Volume {
         if writing.is_done() {
             return Ok(());
         }
-        self.writer.change(|| self.writer.write(ino, &mut writing))
+        self.writer
+            .change_once(|| self.writer.write(ino, &mut writing))
     }
 
     /// Sets the size of the file to `size_bytes`.

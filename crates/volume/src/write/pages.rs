@@ -17,6 +17,7 @@ use super::Writer;
 use super::names::check_flags;
 use crate::live::{Live, key};
 use crate::read::check_content;
+use crate::write_back::retry::retry_after_commit;
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage, StillBusy};
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -67,8 +68,7 @@ impl<'b> Writing<'b> {
         }
     }
 
-    /// Creates a write of `buf` at the end of a file. The end is determined when the write begins,
-    /// and again if the write is repeated before any bytes were written.
+    /// Creates a write of `buf` at the end of a file. The end is determined when the write begins.
     pub(crate) fn append(buf: &'b [u8]) -> Self {
         Self {
             appends: true,
@@ -161,8 +161,9 @@ impl DerefMut for OwnPage<'_> {
 }
 
 impl Writer {
-    /// Writes the remaining bytes of `writing` into the regular file `ino`. Does not continue an
-    /// append of which a part was written: the part may no longer be at the end of the file.
+    /// Writes the remaining bytes of `writing` into the regular file `ino`. If space runs out,
+    /// retries as [`retry_after_commit`] does. The file stays locked between the tries. Therefore an
+    /// append of which a part was written can be continued: the part is still at the end of the file.
     ///
     /// # Errors
     /// An error can occur after a part was written. `writing` records how many bytes were written.
@@ -174,11 +175,13 @@ impl Writer {
         if is_replaced {
             MemoryOnly::check_may_wait()?;
         }
-        let written = self.write_locked(&live, writing);
-        let written = match written {
-            Ok(()) if is_replaced => self.write_back.write_file(&live),
-            written => written,
-        };
+        let written = retry_after_commit(self.fs(), || {
+            self.write_locked(&live, writing)?;
+            if is_replaced {
+                self.write_back.write_file(&live)?;
+            }
+            Ok(())
+        });
         drop(exclusive);
         self.write_back.balance_dirty(balance);
         written
@@ -189,10 +192,7 @@ impl Writer {
     fn write_locked(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
-        if writing.appends {
-            if writing.done > 0 {
-                return Ok(());
-            }
+        if writing.appends && writing.done == 0 {
             writing.offset_bytes = inode.size_bytes();
         }
         let (left, start_bytes) = (writing.left(u64::MAX), writing.at());

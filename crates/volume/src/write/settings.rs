@@ -7,10 +7,13 @@
 use super::names::{FIXED, SET_GROUP_ID, check_flags};
 use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
 use crate::live::Live;
-use crate::{Error, FileKind, Ino, Metadata, Result, Volume, access_list};
+use crate::volume::permits_xattr;
+use crate::{Errno, Error, FileKind, Ino, Metadata, Result, Volume, access_list};
 use larder_ext4::ondisk::acl::Acl;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Handle, Inode, XattrOffer};
+use larder_ext4::{
+    Handle, Inode, MAX_XATTR_VALUE_BYTES, XattrOffer, check_xattr_name_length,
+};
 
 const ACCESS_LIST: &[u8] = access_list::ACCESS.as_bytes();
 const DEFAULT_LIST: &[u8] = access_list::DEFAULT.as_bytes();
@@ -158,8 +161,13 @@ impl Volume {
     /// (`system.posix_acl_access`) also changes the mode.
     ///
     /// # Errors
-    /// `EEXIST`, `ENODATA`, `ENOSPC`, those of [`Volume::xattr`], …, or an error of the image.
+    /// `EEXIST`, `ENODATA`, `ENOSPC`, `E2BIG` if the value is longer than 64 KiB, those of
+    /// [`Volume::xattr`], …, or an error of the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        check_xattr_name_length(ino, name)?;
+        if value.len() > MAX_XATTR_VALUE_BYTES as usize {
+            return Err(Error::Errno(Errno::TOOBIG));
+        }
         self.writer.change(|| {
             let live = self.live(ino)?;
             let _exclusive = live.lock()?;
@@ -231,6 +239,7 @@ impl Volume {
     /// `ENODATA` if the attribute does not exist and is not an access control list, …, or an error
     /// of the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        check_xattr_name_length(ino, name)?;
         self.writer.change(|| {
             self.change_inode(ino, |handle, inode| {
                 check_xattr(inode, name)?;
@@ -371,11 +380,9 @@ fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
 /// protected from changes.
 fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     check_flags(inode, FIXED)?;
-    let (ino, kind) = (inode.ino(), inode.kind());
-    let has_content = matches!(kind, FileKind::Regular | FileKind::Directory);
-    if name.starts_with(b"user.") && !has_content {
+    if !permits_xattr(inode, name) {
         let what = "only regular files and directories can have user.* attributes";
-        return Err(Error::NotPermitted(ino, what));
+        return Err(Error::NotPermitted(inode.ino(), what));
     }
     access_list::check(inode, name)
 }
