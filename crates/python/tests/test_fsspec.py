@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -164,12 +165,75 @@ def test_attributes_are_those_of_the_local_file_system(writable_fs: Ext4FileSyst
     listed = writable_fs.ls("/host")
     assert sorted(one["name"].rpartition("/")[2] for one in listed) == ["dangling", "dir", "file", "link"]
     assert all(one == writable_fs.info(one["name"]) for one in listed)
+    writable_fs.symlink("dir", "/host/folder")
+    (host / "folder").symlink_to("dir")
+    # Followed to a directory only if it is named, and not if it is listed.
+    assert writable_fs.info("/host/folder")["type"] == local.info(f"{host}/folder")["type"] == "directory"
+    (found,) = [one for one in writable_fs.ls("/host") if one["name"] == "/host/folder"]
+    (expected,) = [one for one in local.ls(str(host), detail=True) if one["name"] == f"{host}/folder"]
+    assert (found.pop("type"), expected.pop("type")) == ("link", "other")
+    same = found.keys() - {"name", "size", "created", "mtime", "ino", "destination"}
+    assert {key: found[key] for key in same} == {key: expected[key] for key in same}
+    assert found["ino"] == writable_fs.image.lstat("/host/folder").st_ino
     assert writable_fs.created("/host/file").tzinfo is not None
     assert writable_fs.modified("/host/file") == local.modified(str(host / "file"))
     assert writable_fs.islink("/host/link") and writable_fs.lexists("/host/dangling")
     assert writable_fs.ls("/host/file", detail=False) == ["/host/file"]
     with pytest.raises(FileNotFoundError):
         writable_fs.info("/missing")
+
+
+def test_links_to_directories_are_not_followed_by_walks(writable_fs: Ext4FileSystem, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "dir" / "sub").mkdir(parents=True)
+    for file in ["file", "dir/file", "dir/sub/file"]:
+        (host / file).write_bytes(b"content")
+    for target, link in [
+        (".", "X11"), ("dir", "folder"), ("folder", "again"), ("file", "link"),
+        ("..", "dir/parent"), ("sub", "dir/below"), ("../dir", "dir/sub/loop"), ("file", "dir/sub/link"),
+    ]:
+        (host / link).symlink_to(target)
+    writable_fs.image.copy_in(host, "/host")
+    sides: list[tuple[Any, str]] = [(writable_fs, "/host"), (fsspec.filesystem("file"), str(host))]
+
+    def seen(fs: Any, top: str) -> dict[str, Any]:
+        def short(paths: list[str]) -> list[str]:
+            return sorted(path.removeprefix(top) for path in paths)
+
+        seen: dict[str, Any] = {}
+        for place in ["", "/X11", "/folder"]:
+            seen[f"walk {place}"] = sorted(
+                (root.removeprefix(top), sorted(dirs), sorted(files)) for root, dirs, files in fs.walk(top + place)
+            )
+            seen[f"find {place}"] = short(fs.find(top + place))
+            seen[f"find with directories {place}"] = short(fs.find(top + place, withdirs=True))
+            for pattern in ["**", "*", "*/*", "*/file", "**/file"]:
+                seen[f"glob {place} {pattern}"] = short(fs.glob(f"{top}{place}/{pattern}"))
+        out = tmp_path / f"out-{fs.protocol[0]}"
+        fs.get(f"{top}/", f"{out}/", recursive=True)
+        seen["get"] = sorted(
+            (str(path.relative_to(out)), path.read_bytes() if path.is_file() else None) for path in out.rglob("*")
+        )
+        return seen
+
+    found, expected = (seen(*side) for side in sides)
+    assert found == expected
+    assert len(found["find "]) == 11
+
+
+def test_directory_with_two_paths_is_entered_once(image: Path) -> None:
+    """Only a damaged image has such a directory, because Linux does not permit links to directories."""
+    with larder.open(image, read_write=True) as fs:
+        fs.makedirs("/a/b")
+        fs.write_bytes("/a/b/file", b"content")
+    subprocess.run(["debugfs", "-w", "-R", "ln /a /a/b/again", str(image)], check=True)
+    fs = fsspec.filesystem("ext4", image=str(image))
+    assert fs.find("/") == ["/a/b/file"]
+    assert fs.glob("/**/file") == ["/a/b/file"]
+    assert [root for root, _, _ in fs.walk("/a", topdown=False)] == ["/a/b", "/a"]
+    with pytest.raises(OSError, match="two paths"):
+        fs.ls("/a/b/again", entered={fs.info("/a")["ino"]})
+    fs.close()
 
 
 def test_files_are_changed(writable_fs: Ext4FileSystem) -> None:

@@ -219,7 +219,7 @@ class Fs(_larder.BaseFs):
             try:
                 ino = self.stat(item).st_ino
                 if ino in entered:
-                    raise OSError(_EUCLEAN, "the directory is reached by two paths", item)
+                    raise reached_twice(item)
                 entered.add(ino)
                 entries = self.entries(item)
                 directories = [entry.name for entry in entries if _leads_to_directory(entry)]
@@ -449,6 +449,11 @@ def _reopened_text(
     file.mode = mode
     file.seek(cookie)
     return file
+
+
+def reached_twice(path: str) -> OSError:
+    """Returns the error of a walk that enters the directory at `path` a second time."""
+    return OSError(_EUCLEAN, "the directory is reached by two paths", path)
 
 
 def _leads_to_directory(entry: DirEntry) -> bool:
