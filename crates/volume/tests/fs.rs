@@ -199,6 +199,22 @@ fn threads_that_create_and_remove_the_same_name_never_get_another_file() {
 }
 
 #[test]
+fn path_on_a_writable_image_is_resolved_once() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir_all("/a/b").unwrap();
+    fs.write("/a/b/c", "").unwrap();
+    let hits = || fs.volume().stats().dentry.hits;
+    let before = hits();
+    assert!(fs.metadata("/a/b/c").unwrap().is_file());
+    assert_eq!(hits() - before, 3);
+    opened.check();
+}
+
+#[test]
 fn position_moves_by_reads_writes_and_seeks() {
     if tools_are_missing() {
         return;
