@@ -1,11 +1,18 @@
 """The methods of `Fs`, and their errors."""
 
 import errno
+import gc
 import os
 import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
 from pathlib import Path
 
 import pytest
+from conftest import fsck
 
 import larder
 
@@ -251,8 +258,6 @@ def test_existence_is_false_and_damage_is_an_error(image: Path) -> None:
         fs.write_bytes("/file", b"x")
         ino = fs.stat("/file").st_ino
     # The mode of the inode becomes invalid.
-    import subprocess
-
     subprocess.run(["debugfs", "-w", "-R", f"set_inode_field <{ino}> mode 0", str(image)], check=True)
     with larder.open(image) as fs:
         with pytest.raises(OSError) as raised:
@@ -291,6 +296,83 @@ def test_changes_are_written_by_close_and_by_exit(image: Path) -> None:
             raise RuntimeError("stop")
     with larder.open(image) as again:
         assert again.read_text("/before") == "kept"
+
+
+@pytest.mark.parametrize("is_in_a_cycle", [False, True])
+def test_dropped_image_is_closed_after_its_files_with_a_warning(image: Path, is_in_a_cycle: bool) -> None:
+    fs = larder.open(image, read_write=True)
+    file = fs.open("/file", "w")
+    file.write("content")
+    holders = [fs, file]
+    if is_in_a_cycle:
+        holders.append(holders)  # type: ignore[arg-type]
+    del fs, file
+    with pytest.warns(ResourceWarning, match=f"unclosed image <larder.Fs {str(image)!r} read-write>"):
+        del holders
+        gc.collect()
+    with larder.open(image) as again:
+        assert again.read_text("/file") == "content"
+    fsck(image)
+
+
+def test_closed_image_and_image_that_is_only_read_are_dropped_without_a_warning(image: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs = larder.open(image, read_write=True)
+        fs.close()
+        del fs
+        larder.open(image).exists("/")
+        gc.collect()
+
+
+def test_other_threads_run_while_a_dropped_image_is_closed(image: Path) -> None:
+    """The interpreter does not switch threads on its own here."""
+
+    def work(gate: threading.Lock, has_run: list[bool]) -> None:
+        gate.acquire()
+        has_run.append(True)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        for _ in range(20):
+            fs = larder.open(image, read_write=True)
+            fs.write_bytes("/file", bytes(1 << 20))
+            gate = threading.Lock()
+            gate.acquire()
+            has_run: list[bool] = []
+            thread = threading.Thread(target=work, args=[gate, has_run])
+            thread.start()
+            gate.release()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                del fs
+            was_able_to_run = bool(has_run)
+            thread.join()
+            if was_able_to_run:
+                break
+        assert was_able_to_run
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_error_of_closing_a_dropped_image_is_reported(image: Path) -> None:
+    script = f"""
+        import larder, resource
+        images = [larder.open({str(image)!r}, read_write=True)]
+        images[0].write_bytes("/file", bytes(1 << 20))
+        # Writes to the image fail.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        try:
+            # The image is dropped while the exception is raised.
+            [images.pop(), 1 // 0]
+        except ZeroDivisionError:
+            print("caught")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert done.stdout == "caught\n", done.stderr
+    assert "Exception ignored" in done.stderr and "OSError: [Errno" in done.stderr, done.stderr
+    assert str(image) in done.stderr
 
 
 def test_statistics_are_those_of_the_command(sample: Path) -> None:

@@ -17,6 +17,7 @@ import io
 import math
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO, Literal, Self, TextIO, TypedDict, Unpack, cast, overload
@@ -97,6 +98,11 @@ class Fs(_larder.BaseFs):
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # The image is closed when it is dropped, after its files. They can be parts of the same reference cycle.
+        if self.read_write and not self.closed and self._process == os.getpid():
+            warnings.warn(f"unclosed image {self!r}", ResourceWarning, 2)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-write" if self.read_write else "read-only"
