@@ -2,7 +2,7 @@
 //! the same image: the results, the kinds of errors, and all files at the end. Then e2fsck checks the
 //! image.
 
-use larder::{Errno, FileKind, FileOptions, Fs, OpenOptions, SetTime, Timestamp};
+use larder::{Errno, FileKind, FileOptions, Fs, OpenOptions, SetTime, Timestamp, XattrMode};
 use larder_testkit::{
     Access, Comparison, DirectorySource, Fields, LoopMount, Requirement, VolumeSource, compare,
     e2fsprogs, proptest_config, skip,
@@ -78,6 +78,13 @@ const NAMES: &[&str] = &[
     "unknown.g",
 ];
 
+const XATTR_MODES: [XattrMode; 4] = [
+    XattrMode::Any,
+    XattrMode::Any,
+    XattrMode::Create,
+    XattrMode::Replace,
+];
+
 /// The number of open files.
 const FILES: usize = 3;
 
@@ -127,7 +134,14 @@ trait Side {
     fn set_modified(&self, path: &str, seconds: u64, follow: bool) -> io::Result<()>;
     fn xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<Option<Vec<u8>>>;
     fn xattrs(&self, path: &str, follow: bool) -> io::Result<Vec<OsString>>;
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()>;
+    fn set_xattr(
+        &self,
+        path: &str,
+        name: &str,
+        value: &[u8],
+        mode: XattrMode,
+        follow: bool,
+    ) -> io::Result<()>;
     fn remove_xattr(&self, path: &str, name: &str, follow: bool) -> io::Result<()>;
 }
 
@@ -356,8 +370,20 @@ impl Side for Kernel {
             .collect())
     }
 
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()> {
-        let (path, flags) = (self.path(path), XattrFlags::empty());
+    fn set_xattr(
+        &self,
+        path: &str,
+        name: &str,
+        value: &[u8],
+        mode: XattrMode,
+        follow: bool,
+    ) -> io::Result<()> {
+        let path = self.path(path);
+        let flags = match mode {
+            XattrMode::Any => XattrFlags::empty(),
+            XattrMode::Create => XattrFlags::CREATE,
+            XattrMode::Replace => XattrFlags::REPLACE,
+        };
         let set = if follow {
             rustix::fs::setxattr(path, name, value, flags)
         } else {
@@ -539,11 +565,19 @@ impl Side for Fs {
         }
     }
 
-    fn set_xattr(&self, path: &str, name: &str, value: &[u8], follow: bool) -> io::Result<()> {
-        if follow {
-            Fs::set_xattr(self, path, name, value)
-        } else {
-            self.set_xattr_nofollow(path, name, value)
+    fn set_xattr(
+        &self,
+        path: &str,
+        name: &str,
+        value: &[u8],
+        mode: XattrMode,
+        follow: bool,
+    ) -> io::Result<()> {
+        match (mode, follow) {
+            (XattrMode::Any, true) => Fs::set_xattr(self, path, name, value),
+            (XattrMode::Any, false) => self.set_xattr_nofollow(path, name, value),
+            (mode, true) => self.set_xattr_with(path, name, value, mode),
+            (mode, false) => self.set_xattr_with_nofollow(path, name, value, mode),
         }
     }
 
@@ -626,7 +660,8 @@ fn perform<S: Side>(side: &S, files: &mut Files<S>, operation: Operation) -> Str
         28 => shown_with_errno(side.xattr(path, name, follow)),
         29 => {
             let value = &content[..content.len().min(900)];
-            shown_with_errno(side.set_xattr(path, name, value, follow))
+            let mode = chosen(&XATTR_MODES, two);
+            shown_with_errno(side.set_xattr(path, name, value, mode, follow))
         }
         30 => shown_with_errno(side.remove_xattr(path, name, follow)),
         31 | 32 => {
