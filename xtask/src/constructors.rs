@@ -45,7 +45,7 @@ impl<'ast> Visit<'ast> for Structs {
         };
         let name = name.ident.to_string();
         let is_constructible = match &item.trait_ {
-            Some((_, path, _)) => (path.segments.last())
+            Some((path, _)) => (path.segments.last())
                 .is_some_and(|segment| segment.ident == "Default" || segment.ident == "From"),
             None => item.items.iter().any(|item| constructs(item, &name)),
         };
