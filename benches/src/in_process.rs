@@ -28,7 +28,7 @@ use crate::work::shuffled;
 /// One value of one side.
 pub type Sample = (Measure, Peer, f64);
 
-/// Measures `measure` once. The order of the sides alternates with `run`.
+/// Measures `measure` once. The order of the sides depends on `run`.
 pub fn measure(
     measure: Measure,
     tree: &Tree,
@@ -50,8 +50,9 @@ pub fn measure(
         .collect())
 }
 
-/// The number of parts into which the calls of a side are divided.
-const PARTS: usize = 16;
+/// The number of parts into which the calls of a side are divided: a multiple of the number of orders, which is 2 for
+/// two sides and 6 for three.
+const PARTS: usize = 18;
 
 /// A side of a comparison: makes the calls with these numbers.
 type Side<'s> = (Peer, Box<dyn FnMut(Range<usize>) -> Result<()> + 's>);
@@ -68,14 +69,14 @@ fn side<'s>(peer: Peer, mut call: impl FnMut(usize) -> Result<()> + 's) -> Side<
     )
 }
 
-/// Makes `calls` calls of each side, and returns the average time of a call in nanoseconds. The sides take turns,
-/// in an order that rotates.
+/// Makes `calls` calls of each side, and returns the average time of a call in nanoseconds. The sides take turns. All
+/// orders of the sides occur equally often: a side is faster if the previous side has just brought its data into the
+/// caches of the processor.
 fn alternate(run: usize, calls: u32, mut sides: Vec<Side<'_>>) -> Result<Vec<(Peer, f64)>> {
     let mut times = vec![Duration::ZERO; sides.len()];
     let part = (calls as usize).div_ceil(PARTS).max(1);
     for turn in 0..PARTS {
-        for place in 0..sides.len() {
-            let at = (run + turn + place) % sides.len();
+        for at in order(sides.len(), run + turn) {
             let started = Instant::now();
             (sides[at].1)(turn * part..(turn + 1) * part)?;
             times[at] += started.elapsed();
@@ -86,6 +87,18 @@ fn alternate(run: usize, calls: u32, mut sides: Vec<Side<'_>>) -> Result<Vec<(Pe
         .into_iter()
         .map(|time| time.as_secs_f64() * 1e9 / made);
     Ok(sides.iter().map(|(peer, _)| *peer).zip(times).collect())
+}
+
+/// Returns an order of `count` sides. Consecutive numbers select all orders before one is repeated.
+fn order(count: usize, mut number: usize) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..count).collect();
+    let mut order = Vec::with_capacity(count);
+    while !left.is_empty() {
+        let choices = left.len();
+        order.push(left.remove(number % choices));
+        number /= choices;
+    }
+    order
 }
 
 fn page_reads(
@@ -235,4 +248,39 @@ fn decision_nanoseconds(plan: &Plan) -> f64 {
             .unwrap_or(PageIndex(1));
     }
     started.elapsed().as_secs_f64() * 1e9 / f64::from(plan.in_process_calls.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn each_side_follows_each_other_side_equally_often() {
+        let peers = [Peer::Volume, Peer::Fs, Peer::Syscall];
+        for (count, orders) in [(2, 2), (3, 6)] {
+            for run in 0..3 {
+                let turns = RefCell::new(Vec::new());
+                let sides = peers[..count].iter().map(|&peer| {
+                    let turns = &turns;
+                    side(peer, move |number| {
+                        turns.borrow_mut().push((number, peer));
+                        Ok(())
+                    })
+                });
+                let calls = u32::try_from(PARTS).unwrap();
+                alternate(run, calls, sides.collect()).unwrap();
+                let turns = turns.into_inner();
+                let mut seen = BTreeMap::new();
+                for turn in turns.chunks(count) {
+                    assert!(turn.iter().all(|(number, _)| *number == turn[0].0));
+                    let peers: Vec<_> = turn.iter().map(|(_, peer)| *peer).collect();
+                    *seen.entry(peers).or_insert(0) += 1;
+                }
+                let expected = vec![PARTS / orders; orders];
+                assert_eq!(seen.into_values().collect::<Vec<_>>(), expected);
+            }
+        }
+    }
 }

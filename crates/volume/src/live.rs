@@ -125,6 +125,12 @@ impl Inodes {
         Ok(inode)
     }
 
+    /// Returns the number of deletions that have begun. As long as it does not change, each inode number that was looked
+    /// up still belongs to the same file.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.live.as_ref().map_or(0, LiveInodes::deletions)
+    }
+
     pub(crate) fn page_bytes(&self) -> u64 {
         self.caches.pages.page_bytes() as u64
     }

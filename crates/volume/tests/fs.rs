@@ -1,4 +1,4 @@
-//! The layer of paths: handles, iterators and errors. `fs_model.rs` compares all operations with
+//! The layer of paths: handles, iterators and errors. `fs_model` compares all operations with
 //! `std::fs`, and `copy.rs` tests copies of trees.
 
 mod opened;
@@ -195,6 +195,22 @@ fn threads_that_create_and_remove_the_same_name_never_get_another_file() {
             });
         }
     });
+    opened.check();
+}
+
+#[test]
+fn path_on_a_writable_image_is_resolved_once() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir_all("/a/b").unwrap();
+    fs.write("/a/b/c", "").unwrap();
+    let hits = || fs.volume().stats().dentry.hits;
+    let before = hits();
+    assert!(fs.metadata("/a/b/c").unwrap().is_file());
+    assert_eq!(hits() - before, 3);
     opened.check();
 }
 

@@ -3,7 +3,7 @@
 //! A function whose name ends in `_nofollow` accesses a symbolic link itself, as in `std::fs`. The
 //! names [`Fs::symlink_metadata`] and [`Fs::lchown`] are also those of the standard library.
 
-use super::path::{Fs, Last};
+use super::path::{Fs, Last, Pinned};
 use crate::{Metadata, SetAttributes, SetTime, XattrMode};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -183,7 +183,7 @@ impl Fs {
         name: impl AsRef<OsStr>,
         value: impl AsRef<[u8]>,
     ) -> io::Result<()> {
-        self.set_xattr_at(path.as_ref(), Last::Follow, name.as_ref(), value.as_ref())
+        self.set_xattr_with(path, name, value, XattrMode::Any)
     }
 
     /// Sets the attribute like [`Fs::set_xattr`]. If `path` is a symbolic link, sets that of the
@@ -197,13 +197,50 @@ impl Fs {
         name: impl AsRef<OsStr>,
         value: impl AsRef<[u8]>,
     ) -> io::Result<()> {
-        self.set_xattr_at(path.as_ref(), Last::Keep, name.as_ref(), value.as_ref())
+        self.set_xattr_with_nofollow(path, name, value, XattrMode::Any)
     }
 
-    fn set_xattr_at(&self, path: &Path, last: Last, name: &OsStr, value: &[u8]) -> io::Result<()> {
-        let pinned = self.pin(path, last)?;
+    /// Sets the attribute like [`Fs::set_xattr`], if it exists, or does not exist, as `mode` requires.
+    ///
+    /// # Errors
+    /// `EEXIST` or `ENODATA` if the attribute is not as `mode` requires, and otherwise the same as for
+    /// [`Fs::set_xattr`].
+    pub fn set_xattr_with(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+        value: impl AsRef<[u8]>,
+        mode: XattrMode,
+    ) -> io::Result<()> {
+        let pinned = self.pin(path.as_ref(), Last::Follow)?;
+        self.set_xattr_of(&pinned, name.as_ref(), value.as_ref(), mode)
+    }
+
+    /// Sets the attribute like [`Fs::set_xattr_with`]. If `path` is a symbolic link, sets that of the
+    /// link itself.
+    ///
+    /// # Errors
+    /// The same as for [`Fs::set_xattr_with`] and [`Fs::set_xattr_nofollow`].
+    pub fn set_xattr_with_nofollow(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+        value: impl AsRef<[u8]>,
+        mode: XattrMode,
+    ) -> io::Result<()> {
+        let pinned = self.pin(path.as_ref(), Last::Keep)?;
+        self.set_xattr_of(&pinned, name.as_ref(), value.as_ref(), mode)
+    }
+
+    fn set_xattr_of(
+        &self,
+        pinned: &Pinned,
+        name: &OsStr,
+        value: &[u8],
+        mode: XattrMode,
+    ) -> io::Result<()> {
         let (ino, name) = (pinned.ino(), name.as_bytes());
-        Ok(self.volume().set_xattr(ino, name, value, XattrMode::Any)?)
+        Ok(self.volume().set_xattr(ino, name, value, mode)?)
     }
 
     /// Removes the extended attribute `name` of the file at `path`.

@@ -13,8 +13,8 @@
 //!   [`Fs::with_umask`] set. The umask of the process has no effect.
 //!
 //! Races: another thread can remove a file after its path was resolved, and the inode number can
-//! then belong to a new file. Each operation therefore holds the inode, and then resolves the path
-//! again.
+//! then belong to a new file. Each operation therefore holds the inode. If the deletion of a file has
+//! begun since the path was resolved, the operation resolves the path again.
 
 mod attributes;
 mod content;

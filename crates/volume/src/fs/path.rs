@@ -209,14 +209,15 @@ impl Pinned {
         Ok(Self { ino, _held: held })
     }
 
-    /// Pins the inode that `resolve` returns. Calls `resolve` again afterwards, because the inode
-    /// may have been deleted before it was pinned.
+    /// Pins the inode that `resolve` returns. If a deletion has begun meanwhile, calls `resolve` again: the inode may
+    /// have been deleted before it was pinned, and its number may belong to another file.
     #[inline]
     pub(super) fn resolve(volume: &Volume, resolve: impl Fn() -> Result<Ino>) -> io::Result<Self> {
         loop {
+            let deletions = volume.inodes.deletions();
             let ino = resolve()?;
             let pinned = Self::new(volume, ino);
-            if !volume.is_read_write() || resolve()? == ino {
+            if volume.inodes.deletions() == deletions || resolve()? == ino {
                 return Ok(pinned?);
             }
         }
@@ -296,6 +297,41 @@ fn split(path: &[u8]) -> (&[u8], &[u8], bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_block::MemoryDevice;
+    use larder_testkit::e2fsprogs::new_image;
+    use larder_testkit::requirement::{Requirement, skip};
+    use std::cell::Cell;
+
+    #[test]
+    fn number_of_a_deleted_file_is_not_pinned_for_the_file_that_gets_it() {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return;
+        }
+        let device = Arc::new(MemoryDevice::new(new_image("-t ext4", "16M").unwrap()));
+        let options = OpenOptions::new().read_write(true);
+        let fs = Fs::new(Volume::open_device(device, &options).unwrap());
+        let volume = fs.volume();
+        fs.write("/file", "").unwrap();
+        let calls = Cell::new(0);
+        let pinned = Pinned::resolve(volume, || {
+            let ino = volume.resolve(b"/file")?;
+            calls.set(calls.get() + 1);
+            fs.remove_file("/file").unwrap();
+            fs.write("/other", "").unwrap();
+            assert_eq!(volume.resolve(b"/other")?, ino);
+            Ok(ino)
+        });
+        assert_eq!(pinned.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(calls.get(), 1);
+        // Without a deletion, one call is enough.
+        Pinned::resolve(volume, || {
+            calls.set(calls.get() + 1);
+            fs.write("/third", "").unwrap();
+            volume.resolve(b"/other")
+        })
+        .unwrap();
+        assert_eq!(calls.get(), 2);
+    }
 
     #[test]
     fn path_is_split_before_its_last_name() {

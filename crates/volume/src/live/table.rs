@@ -12,7 +12,8 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The number of shards of the table. Each shard has its own lock.
 const SHARDS: usize = 64;
@@ -43,6 +44,8 @@ pub(crate) struct LiveInodes {
     shards: Box<[Mutex<Shard>]>,
     /// The number of inodes with holds: the keys of `holds` in all shards.
     held: ChargedCount,
+    /// The number of deletions that have begun.
+    deletions: AtomicU64,
 }
 
 /// An inode in use.
@@ -101,7 +104,14 @@ impl LiveInodes {
             renames: Mutex::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             held: ChargedCount::new(charge, most_frames.into(), frame_bytes),
+            deletions: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the number of deletions that have begun.
+    pub(super) fn deletions(&self) -> u64 {
+        // A lookup that begins after the call sees what was changed before these deletions.
+        self.deletions.load(Acquire)
     }
 
     /// Takes the lock for renames. While it is held, no other thread moves a directory, or moves a
@@ -173,6 +183,7 @@ impl LiveInodes {
         let is_held = shard.holds.contains_key(&ino);
         if !is_held {
             shard.deleting.insert(ino);
+            self.deletions.fetch_add(1, Release);
         }
         !is_held
     }
