@@ -115,11 +115,13 @@ pub trait BlockDevice: Debug + Send + Sync {
         }
     }
 
-    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at
-    /// its end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
+    /// Completes requests early, with [`Error::Cancelled`]: those that wait for a server, and those that the device has
+    /// not started and whose [token](crate::CancelToken) was cancelled. A volume calls this at its end, when no thread needs its
+    /// requests. Requests of other users of the device that wait for a server are cancelled, too.
     ///
-    /// Without an inner device, the default implementation does nothing: the kernel may still write to the buffers of a
-    /// request for a file.
+    /// Without an inner device, the default implementation does nothing. A device that keeps submitted requests in a queue
+    /// of its own must override it. A request for a file that is in flight completes normally, because the kernel may
+    /// still write to its buffers.
     fn cancel_in_flight(&self) {
         if let Some(inner) = self.inner() {
             inner.cancel_in_flight();

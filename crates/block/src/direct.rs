@@ -459,6 +459,11 @@ impl BlockDevice for DirectDevice {
         })
     }
 
+    fn cancel_in_flight(&self) {
+        self.file.cancel_in_flight();
+        self.engine.complete_cancelled();
+    }
+
     fn back_end(&self) -> BackEnd {
         self.file.back_end()
     }

@@ -225,6 +225,10 @@ impl BlockDevice for FileDevice {
         self.engine.perform(requests, timeout)
     }
 
+    fn cancel_in_flight(&self) {
+        self.engine.complete_cancelled();
+    }
+
     fn back_end(&self) -> BackEnd {
         self.engine.back_end()
     }

@@ -234,6 +234,11 @@ impl BlockDevice for RemapDevice {
         self.remap.inner.perform(others, timeout)
     }
 
+    fn cancel_in_flight(&self) {
+        self.threads.cancel_in_flight();
+        self.remap.inner.cancel_in_flight();
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.remap
             .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {

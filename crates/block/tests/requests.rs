@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use larder_block::{
     BackEnd, BlockDevice, CancelToken, DeadlineDevice, DirectDevice, Error, FileDevice, FileRange,
-    MemoryDevice, Priority, Request, Result, write_all,
+    MemoryDevice, Priority, Redirect, RemapDevice, Request, Result, ThreadedDevice, write_all,
 };
 use larder_instruments::{FaultyDevice, ReorderingDevice};
 use larder_testkit::report_skipped;
@@ -312,6 +313,106 @@ fn cancelled_requests_complete_without_being_started() {
         assert!(all[0].1.iter().all(|byte| *byte == 0));
         assert!(all[1].2.is_ok());
     });
+}
+
+/// A device with a queue, and what it can have in flight at a time.
+struct Queued {
+    device: Box<dyn BlockDevice>,
+    /// The number of threads that complete requests.
+    threads: usize,
+    /// Where the requests are that this queue receives, in bytes.
+    at: u64,
+    len: usize,
+}
+
+impl Queued {
+    /// Returns a device of each kind. A direct device has two queues. The second is for requests that touch a block that
+    /// is only partly on the device.
+    fn all() -> Vec<Self> {
+        const LEN: usize = PAGE + 100;
+        const THREADS: usize = 8;
+        let file = file(LEN);
+        let queued = |device: Box<dyn BlockDevice>, threads, at, len| Self {
+            device,
+            threads,
+            at,
+            len,
+        };
+        let memory: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(expected(0, LEN)));
+        let redirect = Redirect {
+            home: 0,
+            source: 0,
+            first_bytes: None,
+        };
+        let block = NonZeroU32::new(1024).unwrap();
+        let remapped = RemapDevice::new(Arc::clone(&memory), block, vec![redirect]).unwrap();
+        let mut all = vec![
+            queued(Box::new(ThreadedDevice::new(memory)), THREADS, 0, PAGE),
+            queued(Box::new(remapped), THREADS, 0, PAGE),
+        ];
+        for (back_end, threads) in [(BackEnd::IoUring, 1), (BackEnd::Threads, THREADS)] {
+            let open = || FileDevice::open(file.path(), FileRange::default()).unwrap();
+            let direct = || DirectDevice::open(file.path(), FileRange::default()).unwrap();
+            if open().with_back_end(back_end).back_end() != back_end {
+                report_skipped(format!("{back_end} is not available"));
+                continue;
+            }
+            let device = open().with_back_end(back_end);
+            all.push(queued(Box::new(device), threads, 0, PAGE));
+            let device = direct().with_back_end(back_end);
+            all.push(queued(Box::new(device), threads, 0, PAGE));
+            let device = direct().with_back_end(back_end);
+            all.push(queued(Box::new(device), THREADS, PAGE as u64, 100));
+        }
+        all
+    }
+
+    fn read(&self, done: &Sender<Outcome>, number: usize) -> Request {
+        read(done, number, self.len, self.at)
+    }
+
+    /// Makes all threads of the device wait in the completion of a request, so that further requests stay in the queue.
+    /// Each thread continues when its sender is dropped.
+    fn block(&self) -> Vec<Sender<()>> {
+        let (begun, begins) = channel();
+        let blocked = (0..self.threads).map(|_| {
+            let begun = begun.clone();
+            let (release, released) = channel();
+            let request = Request::read(vec![0; self.len], self.at, move |_, _| {
+                begun.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            self.device.submit(vec![request]);
+            release
+        });
+        let blocked = blocked.collect();
+        for _ in 0..self.threads {
+            begins.recv().unwrap();
+        }
+        blocked
+    }
+}
+
+#[test]
+fn cancelled_request_in_a_queue_completes_before_those_in_flight() {
+    for queued in Queued::all() {
+        let blocked = queued.block();
+        let (sender, receiver) = channel();
+        let token = CancelToken::default();
+        let cancelled = queued.read(&sender, 0).with_cancel(&token);
+        let kept = queued.read(&sender, 1).with_cancel(&CancelToken::default());
+        queued.device.submit(vec![cancelled, kept]);
+        token.cancel();
+        queued.device.cancel_in_flight();
+        let (number, _, result) = receiver.try_recv().unwrap();
+        assert!(matches!((number, &result), (0, Err(Error::Cancelled))));
+        assert!(receiver.try_recv().is_err());
+        drop(blocked);
+        let (number, bytes, result) = receiver.recv().unwrap();
+        result.unwrap();
+        let at = usize::try_from(queued.at).unwrap();
+        assert!((number, bytes) == (1, expected(at, queued.len)));
+    }
 }
 
 #[test]

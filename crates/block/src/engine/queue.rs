@@ -9,10 +9,9 @@
 //! Locking: the lock of a queue is held only briefly, never during a system call on the file, and never while a
 //! request completes.
 
-use crate::request::{Countdown, Priority, Request};
+use crate::request::{Priority, Request};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
@@ -39,17 +38,14 @@ impl Waiting {
         }
     }
 
-    /// Removes and returns the requests that `countdown` counts.
-    fn remove(&mut self, countdown: &Arc<Countdown>) -> Vec<Request> {
+    /// Removes and returns the requests for which `is_cancelled` returns true.
+    fn remove(&mut self, is_cancelled: impl Fn(&Request) -> bool) -> Vec<Request> {
         let mut removed = Vec::new();
         for requests in [&mut self.demand, &mut self.background] {
-            for request in std::mem::take(requests) {
-                if request.is_counted_by(countdown) {
-                    removed.push(request);
-                } else {
-                    requests.push_back(request);
-                }
-            }
+            let all = std::mem::take(requests).into_iter();
+            let (cancelled, kept): (VecDeque<_>, VecDeque<_>) = all.partition(&is_cancelled);
+            removed.extend(cancelled);
+            *requests = kept;
         }
         removed
     }
@@ -138,18 +134,11 @@ impl Queue {
         !waited.timed_out()
     }
 
-    /// Cancels the queued requests that `countdown` counts.
-    pub(super) fn cancel(&self, countdown: &Arc<Countdown>) {
-        let cancelled = self.state.lock().waiting.remove(countdown);
+    /// Cancels the queued requests for which `is_cancelled` returns true.
+    pub(super) fn cancel(&self, is_cancelled: impl Fn(&Request) -> bool) {
+        let cancelled = self.state.lock().waiting.remove(is_cancelled);
         // The lock is released, because dropping `cancelled` completes the requests.
         drop(cancelled);
-    }
-
-    /// Cancels all queued requests.
-    pub(super) fn cancel_all(&self) {
-        let waiting = std::mem::take(&mut self.state.lock().waiting);
-        // The lock is released, because dropping the requests completes them.
-        drop(waiting);
     }
 
     /// Removes and returns the next request, without waiting.

@@ -166,16 +166,29 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
 
 #[test]
 fn request_that_is_not_started_is_cancelled_at_once() {
-    let close: fn(&Queue, &Arc<Countdown>) = |queue, _| queue.close();
-    for cancel in [close, Queue::cancel] {
+    type Cancel = fn(&Engine<PipeCalls>, &Arc<Countdown>, &CancelToken);
+    let cancels: [Cancel; 3] = [
+        |engine, _, _| engine.queue.close(),
+        |engine, countdown, _| {
+            let is_counted = |request: &Request| request.is_counted_by(countdown);
+            engine.queue.cancel(is_counted);
+        },
+        |engine, _, token| {
+            token.cancel();
+            engine.complete_cancelled();
+        },
+    ];
+    for cancel in cancels {
         each_kind(|engine, writer| {
             let depth = submitted_depth(&engine);
             let (sender, receiver) = channel();
-            let mut requests: Vec<_> = (0..=depth).map(|_| read(&sender)).collect();
+            let token = CancelToken::default();
+            let requests = (0..=depth).map(|_| read(&sender).with_cancel(&token));
+            let mut requests: Vec<_> = requests.collect();
             let countdown = Countdown::of(&mut requests);
             engine.submit(requests);
             engine.calls.wait_for_starts(depth);
-            cancel(&engine.queue, &countdown);
+            cancel(&engine, &countdown, &token);
             let (_, result) = receiver.try_recv().unwrap();
             assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
             rustix::io::write(&writer, &vec![b'x'; depth]).unwrap();
@@ -198,7 +211,7 @@ fn cancellation_does_not_delay_background_requests() {
     for offset_bytes in 0..DEMAND_RUN as u64 {
         assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
     }
-    queue.cancel(&cancelled);
+    queue.cancel(|request| request.is_counted_by(&cancelled));
     for offset_bytes in [100, 101] {
         assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
     }

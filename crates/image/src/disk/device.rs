@@ -162,7 +162,7 @@ impl BlockDevice for DiskDevice {
     }
 
     fn cancel_in_flight(&self) {
-        self.threads.cancel_queued();
+        self.threads.cancel_in_flight();
         self.disk.file.cancel_in_flight();
     }
 }

@@ -292,6 +292,12 @@ impl BlockDevice for Overlay {
         self.threads.perform_during(threads, timeout, others)
     }
 
+    fn cancel_in_flight(&self) {
+        self.threads.cancel_in_flight();
+        self.layers.file.cancel_in_flight();
+        self.layers.base.cancel_in_flight();
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         self.each_of_base(offset_bytes, len_bytes, |at_bytes, len_bytes| {
             self.layers.base.expedite(at_bytes, len_bytes);
