@@ -273,7 +273,7 @@ pub fn accepted(
     requests: Vec<Request>,
     check: impl Fn(u64, u64, bool) -> Result<()>,
 ) -> Vec<Request> {
-    let checked = requests.into_iter().filter_map(|mut request| {
+    let checked = requests.into_iter().filter_map(|request| {
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
         match check(offset_bytes, len_bytes, request.is_write()) {
             Ok(()) => Some(request),
@@ -293,7 +293,7 @@ pub fn divided(
     is_first: impl Fn(u64, u64) -> bool,
 ) -> (Vec<Request>, Vec<Request>) {
     let (mut first, mut others) = (Vec::new(), Vec::new());
-    for mut request in requests {
+    for request in requests {
         if is_first(request.offset_bytes(), request.len_bytes()) {
             first.push(request);
         } else {

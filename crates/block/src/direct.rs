@@ -230,7 +230,7 @@ impl DirectDevice {
             others: Vec::new(),
         };
         for mut request in requests {
-            let requests = if !self.can_bounce(&mut request) {
+            let requests = if !self.can_bounce(&request) {
                 &mut divided.others
             } else if request.with_slices(
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
@@ -253,7 +253,7 @@ impl DirectDevice {
 
     /// Returns whether all blocks that `request` touches are completely on the device. If it is a write, it must
     /// also cover each of them completely.
-    fn can_bounce(&self, request: &mut Request) -> bool {
+    fn can_bounce(&self, request: &Request) -> bool {
         let ahead_bytes = self.ahead(request) as u64;
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
         let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
@@ -296,7 +296,7 @@ impl Drop for Bounced {
 /// Returns requests in aligned memory that together perform `request`, each of at most `piece_bytes`. The first byte
 /// of `request` has the index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of
 /// [`ALIGN_BYTES`].
-fn pieces(ahead: usize, mut request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
+fn pieces(ahead: usize, request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
     let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
     let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
     let start_bytes = request.offset_bytes() - ahead as u64;
@@ -371,7 +371,7 @@ fn perform_in_batches(
             perform(std::mem::take(&mut batch))?;
             batch_bytes = 0;
         }
-        let Some(mut piece) = pieces.next() else {
+        let Some(piece) = pieces.next() else {
             return perform(batch);
         };
         batch_bytes += usize::try_from(piece.len_bytes()).unwrap_or(PIECE_BYTES);
@@ -730,7 +730,7 @@ mod tests {
             .into_iter()
             .flat_map(|write| pieces(0, write, PIECE_BYTES));
         perform_in_batches(Vec::new(), pieces, |batch| {
-            let lens = batch.into_iter().map(|mut piece| {
+            let lens = batch.into_iter().map(|piece| {
                 let len_bytes = piece.len_bytes();
                 piece.complete(Ok(()));
                 len_bytes
@@ -811,7 +811,7 @@ mod tests {
                         done.send((at, bytes, result)).unwrap();
                     })
                 };
-                assert!(device.can_bounce(&mut read()));
+                assert!(device.can_bounce(&read()));
                 device.perform(vec![read()], None).unwrap();
                 device.submit(vec![read()]);
             }

@@ -92,7 +92,7 @@ impl BlockDevice for LazyDevice {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        for mut request in requests {
+        for request in requests {
             let submitted = (request.offset_bytes(), request.len_bytes());
             let is_waiting = self.do_all_wait || request.priority() == Priority::Background;
             let mut state = self.state.lock();

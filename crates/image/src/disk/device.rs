@@ -63,7 +63,7 @@ impl DiskDevice {
             check_range(self.size_bytes(), at, len)
         });
         let (mut stored, mut others) = (Vec::new(), Vec::new());
-        for mut request in requests {
+        for request in requests {
             let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
             match self.disk.only_place(offset_bytes, len_bytes) {
                 Some(Place::Stored(at_bytes)) => stored.push(request.with_offset(at_bytes)),

@@ -208,7 +208,7 @@ impl Overlay {
             check_range(self.size_bytes(), at, len)
         });
         let mut divided = Divided::default();
-        for mut request in requests {
+        for request in requests {
             let (at, len) = (request.offset_bytes(), request.len_bytes());
             let (place, run_bytes) = self.layers.map.read().run(at, len);
             match place {
