@@ -94,11 +94,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Raises the priority of requests for these bytes to [`Priority::Demand`], because a
     /// thread now waits for them. Has no effect on requests that the device has started.
     ///
-    /// Without an inner device, the default implementation does nothing. [`FileDevice`](crate::FileDevice),
-    /// [`DirectDevice`](crate::DirectDevice) and [`ThreadedDevice`](crate::ThreadedDevice) use it. They start a
-    /// submitted request at once, unless 128 others are in flight with `io_uring`, or 8 with threads. Only then do
-    /// requests wait, and demand requests cannot delay background requests for ever: one background request is
-    /// started after at most 16 demand requests.
+    /// Without an inner device, the default implementation does nothing. A device that keeps submitted requests in a queue
+    /// of its own must override it. [`FileDevice`](crate::FileDevice), [`DirectDevice`](crate::DirectDevice) and
+    /// [`ThreadedDevice`](crate::ThreadedDevice) start a submitted request at once, unless 128 others are in flight with
+    /// `io_uring`, or 8 with threads. Only then do requests wait. Demand requests cannot delay background requests for
+    /// ever: one background request is started after at most 16 demand requests.
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         if let Some(inner) = self.inner() {
             inner.expedite(offset_bytes, len_bytes);

@@ -459,6 +459,11 @@ impl BlockDevice for DirectDevice {
         })
     }
 
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.file.expedite(offset_bytes, len_bytes);
+        self.engine.expedite(offset_bytes, len_bytes);
+    }
+
     fn cancel_in_flight(&self) {
         self.file.cancel_in_flight();
         self.engine.complete_cancelled();

@@ -285,6 +285,12 @@ impl<C: Calls> Engine<C> {
         waited
     }
 
+    /// Starts the queued background requests for these bytes as if they were demand requests.
+    pub(crate) fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        let end_bytes = offset_bytes.saturating_add(len_bytes);
+        self.queue.expedite(&(offset_bytes..end_bytes));
+    }
+
     /// Completes the queued requests whose [token](crate::CancelToken) was cancelled. Requests in flight complete
     /// normally.
     pub(crate) fn complete_cancelled(&self) {

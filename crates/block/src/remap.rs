@@ -240,6 +240,7 @@ impl BlockDevice for RemapDevice {
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.threads.expedite(offset_bytes, len_bytes);
         self.remap
             .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
                 self.remap.inner.expedite(at_bytes, len_bytes);

@@ -90,6 +90,11 @@ impl BlockDevice for ThreadedDevice {
         self.perform_during(requests, timeout, || Ok(()))
     }
 
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.engine.expedite(offset_bytes, len_bytes);
+        self.inner.expedite(offset_bytes, len_bytes);
+    }
+
     fn cancel_in_flight(&self) {
         self.engine.complete_cancelled();
         self.inner.cancel_in_flight();

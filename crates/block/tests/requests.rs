@@ -315,13 +315,13 @@ fn cancelled_requests_complete_without_being_started() {
     });
 }
 
-/// A device with a queue, and what it can have in flight at a time.
+/// A queue of a device.
 struct Queued {
     device: Box<dyn BlockDevice>,
-    /// The number of threads that complete requests.
+    /// The number of threads that complete the requests of the queue.
     threads: usize,
-    /// Where the requests are that this queue receives, in bytes.
-    at: u64,
+    /// Two ranges of the device, one after the other. The queue receives requests for each of them.
+    at: usize,
     len: usize,
 }
 
@@ -329,7 +329,7 @@ impl Queued {
     /// Returns a device of each kind. A direct device has two queues. The second is for requests that touch a block that
     /// is only partly on the device.
     fn all() -> Vec<Self> {
-        const LEN: usize = PAGE + 100;
+        const LEN: usize = 2 * PAGE + 100;
         const THREADS: usize = 8;
         let file = file(LEN);
         let queued = |device: Box<dyn BlockDevice>, threads, at, len| Self {
@@ -339,13 +339,13 @@ impl Queued {
             len,
         };
         let memory: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(expected(0, LEN)));
-        let redirect = Redirect {
-            home: 0,
-            source: 0,
+        let redirects = [0, 1].map(|block| Redirect {
+            home: block,
+            source: block,
             first_bytes: None,
-        };
-        let block = NonZeroU32::new(1024).unwrap();
-        let remapped = RemapDevice::new(Arc::clone(&memory), block, vec![redirect]).unwrap();
+        });
+        let block = NonZeroU32::new(PAGE.try_into().unwrap()).unwrap();
+        let remapped = RemapDevice::new(Arc::clone(&memory), block, redirects.into()).unwrap();
         let mut all = vec![
             queued(Box::new(ThreadedDevice::new(memory)), THREADS, 0, PAGE),
             queued(Box::new(remapped), THREADS, 0, PAGE),
@@ -362,13 +362,18 @@ impl Queued {
             let device = direct().with_back_end(back_end);
             all.push(queued(Box::new(device), threads, 0, PAGE));
             let device = direct().with_back_end(back_end);
-            all.push(queued(Box::new(device), THREADS, PAGE as u64, 100));
+            all.push(queued(Box::new(device), THREADS, 2 * PAGE, 50));
         }
         all
     }
 
+    /// Returns a read of the range with this number.
     fn read(&self, done: &Sender<Outcome>, number: usize) -> Request {
-        read(done, number, self.len, self.at)
+        read(done, number, self.len, self.start_bytes(number))
+    }
+
+    fn start_bytes(&self, number: usize) -> u64 {
+        (self.at + number * self.len) as u64
     }
 
     /// Makes all threads of the device wait in the completion of a request, so that further requests stay in the queue.
@@ -378,7 +383,7 @@ impl Queued {
         let blocked = (0..self.threads).map(|_| {
             let begun = begun.clone();
             let (release, released) = channel();
-            let request = Request::read(vec![0; self.len], self.at, move |_, _| {
+            let request = Request::read(vec![0; self.len], self.start_bytes(0), move |_, _| {
                 begun.send(()).unwrap();
                 released.recv().unwrap_err();
             });
@@ -410,8 +415,23 @@ fn cancelled_request_in_a_queue_completes_before_those_in_flight() {
         drop(blocked);
         let (number, bytes, result) = receiver.recv().unwrap();
         result.unwrap();
-        let at = usize::try_from(queued.at).unwrap();
-        assert!((number, bytes) == (1, expected(at, queued.len)));
+        assert!((number, bytes) == (1, expected(queued.at + queued.len, queued.len)));
+    }
+}
+
+#[test]
+fn expedited_request_in_a_queue_is_performed_before_earlier_ones() {
+    // The requests of a ring can complete in another order than that of their starts.
+    for queued in Queued::all().iter().filter(|queued| queued.threads > 1) {
+        let mut blocked = queued.block();
+        let (sender, receiver) = channel();
+        let background = |number| queued.read(&sender, number).with_priority(Priority::Background);
+        queued.device.submit(vec![background(0), background(1)]);
+        queued.device.expedite(queued.start_bytes(1), 1);
+        // One thread continues, and performs both.
+        drop(blocked.pop());
+        let order = [(); 2].map(|()| receiver.recv().unwrap().0);
+        assert_eq!(order, [1, 0]);
     }
 }
 

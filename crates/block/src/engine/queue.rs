@@ -1,8 +1,9 @@
 //! The requests that wait to be started by the threads of an engine.
 //!
 //! Order: requests with [`Priority::Demand`] are started first, and those of each priority in the order of
-//! submission. A thread may wait for the completion of a request with [`Priority::Background`], for example for
-//! a page that is read ahead. Therefore one such request is started after [`DEMAND_RUN`] demand requests, even
+//! submission. When a thread waits for a request with [`Priority::Background`], for example for a page that is read
+//! ahead, it can [expedite](crate::BlockDevice::expedite) the request, which then becomes the last demand request. Not
+//! all threads can do so. Therefore one background request is started after [`DEMAND_RUN`] demand requests, even
 //! if further demand requests wait (`writes_starved` of Linux's deadline scheduler limits the delay of writes in
 //! the same way).
 //!
@@ -12,6 +13,7 @@
 use crate::request::{Priority, Request};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
@@ -48,6 +50,18 @@ impl Waiting {
             *requests = kept;
         }
         removed
+    }
+
+    /// Moves the background requests for `bytes` of the device to the end of the demand requests.
+    fn expedite(&mut self, bytes: &Range<u64>) {
+        let is_needed = |request: &Request| {
+            let start_bytes = request.offset_bytes();
+            start_bytes < bytes.end && bytes.start < start_bytes + request.len_bytes()
+        };
+        let all = std::mem::take(&mut self.background).into_iter();
+        let (needed, others): (VecDeque<_>, VecDeque<_>) = all.partition(is_needed);
+        self.demand.extend(needed);
+        self.background = others;
     }
 
     fn len(&self) -> usize {
@@ -139,6 +153,11 @@ impl Queue {
         let cancelled = self.state.lock().waiting.remove(is_cancelled);
         // The lock is released, because dropping `cancelled` completes the requests.
         drop(cancelled);
+    }
+
+    /// Starts the queued background requests for `bytes` of the device as if they were demand requests.
+    pub(super) fn expedite(&self, bytes: &Range<u64>) {
+        self.state.lock().waiting.expedite(bytes);
     }
 
     /// Removes and returns the next request, without waiting.

@@ -147,6 +147,7 @@ impl BlockDevice for DiskDevice {
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.threads.expedite(offset_bytes, len_bytes);
         for range in self.stored_ranges(offset_bytes, len_bytes) {
             self.disk
                 .file

@@ -137,22 +137,21 @@ impl Runs {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
-    /// Raises the priority of the request for page `index`, for which a reader is going to wait. Does nothing if the
-    /// device is local: its requests do not wait long. May wait for reads of the mapping.
+    /// Raises the priority of the request for page `index`, for which a reader is going to wait. May wait for reads of the
+    /// mapping. Does nothing if another thread changes the mapping, or waits to change it.
     pub(super) fn expedite(&self, inode: &Inode, index: u64) {
         let inodes = &self.filler.inodes;
-        let device = &self.filler.device;
-        // A device that delivers in pieces is read-only, so the mapping does not change.
-        if device.pieces().is_none() || inodes.live.is_some() {
+        // The reader gets an error later.
+        let Ok(Some((inode, _mapping))) = inodes.stable_mapping(inode, false) else {
             return;
-        }
+        };
         let page_bytes = inodes.caches.pages.page_bytes();
         let start_bytes = index * page_bytes as u64;
-        // The reader gets the error of the mapping later.
-        let segments = segments(&inodes.fs, inode, start_bytes, page_bytes).unwrap_or_default();
+        let segments = segments(&inodes.fs, &inode, start_bytes, page_bytes).unwrap_or_default();
         for segment in segments {
             if let Some(offset_bytes) = segment.offset_bytes {
-                device.expedite(offset_bytes, segment.bytes.len() as u64);
+                let len_bytes = segment.bytes.len() as u64;
+                self.filler.device.expedite(offset_bytes, len_bytes);
             }
         }
     }
