@@ -12,10 +12,12 @@
 //! meet these requirements. Requests that do not meet them are copied through aligned memory, the bounce
 //! memory:
 //! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
-//!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
-//!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait. The memory for a piece
-//!   of a submitted read is allocated when the engine starts the piece. The engine has at most 128 submitted requests
-//!   in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above submits writes.
+//!   block in part, or touches a block that is only partly on the device. `perform` first waits for those other
+//!   requests, and then once for each batch of pieces. The pieces of a batch have at most [`BATCH_BYTES`], so little
+//!   memory is allocated even for a large checkpoint. Each of these waits has the full timeout. `submit` does not wait.
+//!   The memory for a piece of a submitted read is allocated when the engine starts the piece. The engine has at most 128
+//!   submitted requests in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above
+//!   submits writes.
 //! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
 //!   bounce memory is as large as all blocks that they touch.
 //!
