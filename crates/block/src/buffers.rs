@@ -17,6 +17,11 @@ use std::sync::Arc;
 pub unsafe trait ReadBuffers: Send + 'static {
     /// Returns the slices.
     fn slices_mut(&mut self) -> Vec<IoSliceMut<'_>>;
+
+    /// Returns the total length of the slices, in bytes.
+    fn len_bytes(&mut self) -> u64 {
+        total_bytes(&self.slices_mut())
+    }
 }
 
 /// The buffers of a write: one or more slices, written in order.
@@ -140,6 +145,11 @@ unsafe impl ReadBuffers for LateBytes {
             .get_or_insert_with(|| AlignedBytes::zeroed(len, align));
         vec![IoSliceMut::new(bytes)]
     }
+
+    /// Does not allocate the bytes.
+    fn len_bytes(&mut self) -> u64 {
+        self.len as u64
+    }
 }
 
 /// Returns the total length of `bufs`.
@@ -152,6 +162,18 @@ pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
 #[must_use]
 pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
+}
+
+/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
+pub(crate) fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
+    for buf in bufs {
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let len = bytes.len().min(buf.len() - skipped);
+        let (part, rest) = bytes.split_at_mut(len);
+        part.copy_from_slice(&buf[skipped..skipped + len]);
+        bytes = rest;
+    }
 }
 
 /// Copies `bytes` to `bufs`, in order. Skips the first `skip` bytes of `bufs`.
@@ -172,6 +194,7 @@ mod tests {
     #[test]
     fn late_bytes_are_allocated_once_when_a_device_requests_them() {
         let mut bytes = LateBytes::new(100, 64);
+        assert_eq!(bytes.len_bytes(), 100);
         assert!(bytes.is_empty());
         let address = bytes.slices_mut()[0].as_ptr();
         assert!(address.align_offset(64) == 0 && bytes.len() == 100);

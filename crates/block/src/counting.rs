@@ -71,7 +71,7 @@ impl CountingDevice {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn count_requests(&self, requests: &mut [Request]) {
+    fn count_requests(&self, requests: &[Request]) {
         self.requests
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         for request in requests {
@@ -123,13 +123,13 @@ impl BlockDevice for CountingDevice {
         self.inner.write_vectored_at(bufs, offset_bytes)
     }
 
-    fn submit(&self, mut requests: Vec<Request>) {
-        self.count_requests(&mut requests);
+    fn submit(&self, requests: Vec<Request>) {
+        self.count_requests(&requests);
         self.inner.submit(requests);
     }
 
-    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        self.count_requests(&mut requests);
+    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        self.count_requests(&requests);
         self.inner.perform(requests, timeout)
     }
 

@@ -94,11 +94,11 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Raises the priority of requests for these bytes to [`Priority::Demand`], because a
     /// thread now waits for them. Has no effect on requests that the device has started.
     ///
-    /// Without an inner device, the default implementation does nothing. [`FileDevice`](crate::FileDevice),
-    /// [`DirectDevice`](crate::DirectDevice) and [`ThreadedDevice`](crate::ThreadedDevice) use it. They start a
-    /// submitted request at once, unless 128 others are in flight with `io_uring`, or 8 with threads. Only then do
-    /// requests wait, and demand requests cannot delay background requests for ever: one background request is
-    /// started after at most 16 demand requests.
+    /// Without an inner device, the default implementation does nothing. A device that keeps submitted requests in a queue
+    /// of its own must override it. [`FileDevice`](crate::FileDevice), [`DirectDevice`](crate::DirectDevice) and
+    /// [`ThreadedDevice`](crate::ThreadedDevice) start a submitted request at once, unless 128 others are in flight with
+    /// `io_uring`, or 8 with threads. Only then do requests wait. Demand requests cannot delay background requests for
+    /// ever: one background request is started after at most 16 demand requests.
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         if let Some(inner) = self.inner() {
             inner.expedite(offset_bytes, len_bytes);
@@ -115,11 +115,13 @@ pub trait BlockDevice: Debug + Send + Sync {
         }
     }
 
-    /// Completes the requests in flight with [`Error::Cancelled`], if they wait for a server. A volume calls this at
-    /// its end, when no thread needs its requests. Requests of other users of the device are cancelled, too.
+    /// Completes requests early, with [`Error::Cancelled`]: those that wait for a server, and those that the device has
+    /// not started and whose [token](crate::CancelToken) was cancelled. A volume calls this at its end, when no thread needs its
+    /// requests. Requests of other users of the device that wait for a server are cancelled, too.
     ///
-    /// Without an inner device, the default implementation does nothing: the kernel may still write to the buffers of a
-    /// request for a file.
+    /// Without an inner device, the default implementation does nothing. A device that keeps submitted requests in a queue
+    /// of its own must override it. A request for a file that is in flight completes normally, because the kernel may
+    /// still write to its buffers.
     fn cancel_in_flight(&self) {
         if let Some(inner) = self.inner() {
             inner.cancel_in_flight();
@@ -271,7 +273,7 @@ pub fn accepted(
     requests: Vec<Request>,
     check: impl Fn(u64, u64, bool) -> Result<()>,
 ) -> Vec<Request> {
-    let checked = requests.into_iter().filter_map(|mut request| {
+    let checked = requests.into_iter().filter_map(|request| {
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
         match check(offset_bytes, len_bytes, request.is_write()) {
             Ok(()) => Some(request),
@@ -291,7 +293,7 @@ pub fn divided(
     is_first: impl Fn(u64, u64) -> bool,
 ) -> (Vec<Request>, Vec<Request>) {
     let (mut first, mut others) = (Vec::new(), Vec::new());
-    for mut request in requests {
+    for request in requests {
         if is_first(request.offset_bytes(), request.len_bytes()) {
             first.push(request);
         } else {

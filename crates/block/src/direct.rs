@@ -12,10 +12,12 @@
 //! meet these requirements. Requests that do not meet them are copied through aligned memory, the bounce
 //! memory:
 //! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
-//!   block in part, or touches a block that is only partly on the device. `perform` allocates at most
-//!   [`BATCH_BYTES`] for pieces at a time, even for a large checkpoint. `submit` does not wait. The memory for a piece
-//!   of a submitted read is allocated when the engine starts the piece. The engine has at most 128 submitted requests
-//!   in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above submits writes.
+//!   block in part, or touches a block that is only partly on the device. `perform` first waits for those other
+//!   requests, and then once for each batch of pieces. The pieces of a batch have at most [`BATCH_BYTES`], so little
+//!   memory is allocated even for a large checkpoint. Each of these waits has the full timeout. `submit` does not wait.
+//!   The memory for a piece of a submitted read is allocated when the engine starts the piece. The engine has at most 128
+//!   submitted requests in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above
+//!   submits writes.
 //! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
 //!   bounce memory is as large as all blocks that they touch.
 //!
@@ -35,7 +37,7 @@
 //! of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block and a
 //! write of a part of it change the same bytes, so the callers must serialize them.
 
-use crate::buffers::{AlignedBytes, LateBytes, scatter};
+use crate::buffers::{AlignedBytes, LateBytes, gather, scatter};
 use crate::calls::FileCalls;
 use crate::engine::{Calls, Engine};
 use crate::lock::Access;
@@ -230,7 +232,7 @@ impl DirectDevice {
             others: Vec::new(),
         };
         for mut request in requests {
-            let requests = if !self.can_bounce(&mut request) {
+            let requests = if !self.can_bounce(&request) {
                 &mut divided.others
             } else if request.with_slices(
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
@@ -253,7 +255,7 @@ impl DirectDevice {
 
     /// Returns whether all blocks that `request` touches are completely on the device. If it is a write, it must
     /// also cover each of them completely.
-    fn can_bounce(&self, request: &mut Request) -> bool {
+    fn can_bounce(&self, request: &Request) -> bool {
         let ahead_bytes = self.ahead(request) as u64;
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
         let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
@@ -296,7 +298,7 @@ impl Drop for Bounced {
 /// Returns requests in aligned memory that together perform `request`, each of at most `piece_bytes`. The first byte
 /// of `request` has the index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of
 /// [`ALIGN_BYTES`].
-fn pieces(ahead: usize, mut request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
+fn pieces(ahead: usize, request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
     let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
     let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
     let start_bytes = request.offset_bytes() - ahead as u64;
@@ -371,23 +373,11 @@ fn perform_in_batches(
             perform(std::mem::take(&mut batch))?;
             batch_bytes = 0;
         }
-        let Some(mut piece) = pieces.next() else {
+        let Some(piece) = pieces.next() else {
             return perform(batch);
         };
         batch_bytes += usize::try_from(piece.len_bytes()).unwrap_or(PIECE_BYTES);
         batch.push(piece);
-    }
-}
-
-/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
-fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
-    for buf in bufs {
-        let skipped = skip.min(buf.len());
-        skip -= skipped;
-        let len = bytes.len().min(buf.len() - skipped);
-        let (part, rest) = bytes.split_at_mut(len);
-        part.copy_from_slice(&buf[skipped..skipped + len]);
-        bytes = rest;
     }
 }
 
@@ -457,6 +447,16 @@ impl BlockDevice for DirectDevice {
         perform_in_batches(direct, self.pieces(bounced, PIECE_BYTES), |batch| {
             self.file.engine().perform(batch, timeout)
         })
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.file.expedite(offset_bytes, len_bytes);
+        self.engine.expedite(offset_bytes, len_bytes);
+    }
+
+    fn cancel_in_flight(&self) {
+        self.file.cancel_in_flight();
+        self.engine.complete_cancelled();
     }
 
     fn back_end(&self) -> BackEnd {
@@ -725,7 +725,7 @@ mod tests {
             .into_iter()
             .flat_map(|write| pieces(0, write, PIECE_BYTES));
         perform_in_batches(Vec::new(), pieces, |batch| {
-            let lens = batch.into_iter().map(|mut piece| {
+            let lens = batch.into_iter().map(|piece| {
                 let len_bytes = piece.len_bytes();
                 piece.complete(Ok(()));
                 len_bytes
@@ -806,7 +806,7 @@ mod tests {
                         done.send((at, bytes, result)).unwrap();
                     })
                 };
-                assert!(device.can_bounce(&mut read()));
+                assert!(device.can_bounce(&read()));
                 device.perform(vec![read()], None).unwrap();
                 device.submit(vec![read()]);
             }

@@ -279,14 +279,22 @@ impl<C: Calls> Engine<C> {
         self.submit(requests);
         let waited = meanwhile().and_then(|()| countdown.wait(timeout));
         if waited.is_err() {
-            self.queue.cancel(&countdown);
+            self.queue
+                .cancel(|request| request.is_counted_by(&countdown));
         }
         waited
     }
 
-    /// Cancels the queued requests. Requests in flight complete normally.
-    pub(crate) fn cancel_queued(&self) {
-        self.queue.cancel_all();
+    /// Starts the queued background requests for these bytes as if they were demand requests.
+    pub(crate) fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        let end_bytes = offset_bytes.saturating_add(len_bytes);
+        self.queue.expedite(&(offset_bytes..end_bytes));
+    }
+
+    /// Completes the queued requests whose [token](crate::CancelToken) was cancelled. Requests in flight complete
+    /// normally.
+    pub(crate) fn complete_cancelled(&self) {
+        self.queue.cancel(Request::is_cancelled);
     }
 
     /// Starts threads for the queued requests. Returns whether the engine has at least one thread.

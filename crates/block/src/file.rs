@@ -225,6 +225,14 @@ impl BlockDevice for FileDevice {
         self.engine.perform(requests, timeout)
     }
 
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.engine.expedite(offset_bytes, len_bytes);
+    }
+
+    fn cancel_in_flight(&self) {
+        self.engine.complete_cancelled();
+    }
+
     fn back_end(&self) -> BackEnd {
         self.engine.back_end()
     }

@@ -234,7 +234,13 @@ impl BlockDevice for RemapDevice {
         self.remap.inner.perform(others, timeout)
     }
 
+    fn cancel_in_flight(&self) {
+        self.threads.cancel_in_flight();
+        self.remap.inner.cancel_in_flight();
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.threads.expedite(offset_bytes, len_bytes);
         self.remap
             .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
                 self.remap.inner.expedite(at_bytes, len_bytes);

@@ -11,7 +11,7 @@
 //!                          `--------------------------------------------------------'
 //! ```
 
-use crate::buffers::{ReadBuffers, WriteBuffers, gathered_bytes, total_bytes};
+use crate::buffers::{ReadBuffers, WriteBuffers, gathered_bytes};
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{self, Debug, Formatter};
@@ -36,7 +36,8 @@ pub enum Priority {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Cancels all requests that have this token, except those in flight, which complete normally.
+    /// Cancels all requests that have this token, except those in flight, which complete normally. A device completes the
+    /// others when they would be started, or in [`BlockDevice::cancel_in_flight`](crate::BlockDevice::cancel_in_flight).
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -96,6 +97,7 @@ pub struct Request {
     /// `None` after completion.
     operation: Option<Operation>,
     offset_bytes: u64,
+    len_bytes: u64,
     priority: Priority,
     cancel: Option<CancelToken>,
     countdown: Option<Arc<Countdown>>,
@@ -106,14 +108,13 @@ impl Request {
     /// thread that submits the request or waits for it. `done` must be quick, and must not wait for another
     /// request.
     pub fn read<B: ReadBuffers>(
-        buffers: B,
+        mut buffers: B,
         offset_bytes: u64,
         done: impl FnOnce(B, Result<()>) + Send + 'static,
     ) -> Self {
-        Self::new(
-            Operation::Read(Box::new(Owned { buffers, done })),
-            offset_bytes,
-        )
+        let len_bytes = buffers.len_bytes();
+        let operation = Operation::Read(Box::new(Owned { buffers, done }));
+        Self::new(operation, offset_bytes, len_bytes)
     }
 
     /// Creates a write of `buffers` at `offset_bytes`. `done` is as for [`Request::read`].
@@ -122,16 +123,16 @@ impl Request {
         offset_bytes: u64,
         done: impl FnOnce(B, Result<()>) + Send + 'static,
     ) -> Self {
-        Self::new(
-            Operation::Write(Box::new(Owned { buffers, done })),
-            offset_bytes,
-        )
+        let len_bytes = gathered_bytes(&buffers.slices());
+        let operation = Operation::Write(Box::new(Owned { buffers, done }));
+        Self::new(operation, offset_bytes, len_bytes)
     }
 
-    fn new(operation: Operation, offset_bytes: u64) -> Self {
+    fn new(operation: Operation, offset_bytes: u64, len_bytes: u64) -> Self {
         Self {
             operation: Some(operation),
             offset_bytes,
+            len_bytes,
             priority: Priority::Demand,
             cancel: None,
             countdown: None,
@@ -191,8 +192,9 @@ impl Request {
     }
 
     /// Returns the total length of the buffers, in bytes.
-    pub fn len_bytes(&mut self) -> u64 {
-        self.with_slices(|slices| total_bytes(slices), gathered_bytes)
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
     }
 
     /// Calls `read` or `write`, depending on the direction, with the buffers.
@@ -241,7 +243,7 @@ impl Request {
 
     /// Completes the request with the system error `source`.
     pub fn fail(mut self, source: io::Error) {
-        let (offset_bytes, len_bytes) = (self.offset_bytes, self.len_bytes());
+        let (offset_bytes, len_bytes) = (self.offset_bytes, self.len_bytes);
         let error = if self.is_write() {
             Error::Write {
                 offset_bytes,

@@ -55,11 +55,6 @@ impl ThreadedDevice {
         });
         self.engine.perform_during(requests, timeout, meanwhile)
     }
-
-    /// Cancels the submitted requests that no thread has started.
-    pub fn cancel_queued(&self) {
-        self.engine.cancel_queued();
-    }
 }
 
 impl BlockDevice for ThreadedDevice {
@@ -93,6 +88,16 @@ impl BlockDevice for ThreadedDevice {
             return self.inner.perform(requests, None);
         }
         self.perform_during(requests, timeout, || Ok(()))
+    }
+
+    fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.engine.expedite(offset_bytes, len_bytes);
+        self.inner.expedite(offset_bytes, len_bytes);
+    }
+
+    fn cancel_in_flight(&self) {
+        self.engine.complete_cancelled();
+        self.inner.cancel_in_flight();
     }
 
     fn back_end(&self) -> BackEnd {

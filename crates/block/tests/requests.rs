@@ -1,7 +1,8 @@
 //! Requests that complete later, with each back end of a file device.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{IoSlice, Write};
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use larder_block::{
     BackEnd, BlockDevice, CancelToken, DeadlineDevice, DirectDevice, Error, FileDevice, FileRange,
-    MemoryDevice, Priority, Request, Result, write_all,
+    MemoryDevice, Priority, Redirect, RemapDevice, Request, Result, ThreadedDevice, write_all,
 };
 use larder_instruments::{FaultyDevice, ReorderingDevice};
 use larder_testkit::report_skipped;
@@ -314,6 +315,126 @@ fn cancelled_requests_complete_without_being_started() {
     });
 }
 
+/// A queue of a device.
+struct Queued {
+    device: Box<dyn BlockDevice>,
+    /// The number of threads that complete the requests of the queue.
+    threads: usize,
+    /// Two ranges of the device, one after the other. The queue receives requests for each of them.
+    at: usize,
+    len: usize,
+}
+
+impl Queued {
+    /// Returns a device of each kind. A direct device has two queues. The second is for requests that touch a block that
+    /// is only partly on the device.
+    fn all() -> Vec<Self> {
+        const LEN: usize = 2 * PAGE + 100;
+        const THREADS: usize = 8;
+        let file = file(LEN);
+        let queued = |device: Box<dyn BlockDevice>, threads, at, len| Self {
+            device,
+            threads,
+            at,
+            len,
+        };
+        let memory: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(expected(0, LEN)));
+        let redirects = [0, 1].map(|block| Redirect {
+            home: block,
+            source: block,
+            first_bytes: None,
+        });
+        let block = NonZeroU32::new(PAGE.try_into().unwrap()).unwrap();
+        let remapped = RemapDevice::new(Arc::clone(&memory), block, redirects.into()).unwrap();
+        let mut all = vec![
+            queued(Box::new(ThreadedDevice::new(memory)), THREADS, 0, PAGE),
+            queued(Box::new(remapped), THREADS, 0, PAGE),
+        ];
+        for (back_end, threads) in [(BackEnd::IoUring, 1), (BackEnd::Threads, THREADS)] {
+            let open = || FileDevice::open(file.path(), FileRange::default()).unwrap();
+            let direct = || DirectDevice::open(file.path(), FileRange::default()).unwrap();
+            if open().with_back_end(back_end).back_end() != back_end {
+                report_skipped(format!("{back_end} is not available"));
+                continue;
+            }
+            let device = open().with_back_end(back_end);
+            all.push(queued(Box::new(device), threads, 0, PAGE));
+            let device = direct().with_back_end(back_end);
+            all.push(queued(Box::new(device), threads, 0, PAGE));
+            let device = direct().with_back_end(back_end);
+            all.push(queued(Box::new(device), THREADS, 2 * PAGE, 50));
+        }
+        all
+    }
+
+    /// Returns a read of the range with this number.
+    fn read(&self, done: &Sender<Outcome>, number: usize) -> Request {
+        read(done, number, self.len, self.start_bytes(number))
+    }
+
+    fn start_bytes(&self, number: usize) -> u64 {
+        (self.at + number * self.len) as u64
+    }
+
+    /// Makes all threads of the device wait in the completion of a request, so that further requests stay in the queue.
+    /// Each thread continues when its sender is dropped.
+    fn block(&self) -> Vec<Sender<()>> {
+        let (begun, begins) = channel();
+        let blocked = (0..self.threads).map(|_| {
+            let begun = begun.clone();
+            let (release, released) = channel();
+            let request = Request::read(vec![0; self.len], self.start_bytes(0), move |_, _| {
+                begun.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            self.device.submit(vec![request]);
+            release
+        });
+        let blocked = blocked.collect();
+        for _ in 0..self.threads {
+            begins.recv().unwrap();
+        }
+        blocked
+    }
+}
+
+#[test]
+fn cancelled_request_in_a_queue_completes_before_those_in_flight() {
+    for queued in Queued::all() {
+        let blocked = queued.block();
+        let (sender, receiver) = channel();
+        let token = CancelToken::default();
+        let cancelled = queued.read(&sender, 0).with_cancel(&token);
+        let kept = queued.read(&sender, 1).with_cancel(&CancelToken::default());
+        queued.device.submit(vec![cancelled, kept]);
+        token.cancel();
+        queued.device.cancel_in_flight();
+        let (number, _, result) = receiver.try_recv().unwrap();
+        assert!(matches!((number, &result), (0, Err(Error::Cancelled))));
+        assert!(receiver.try_recv().is_err());
+        drop(blocked);
+        let (number, bytes, result) = receiver.recv().unwrap();
+        result.unwrap();
+        assert!((number, bytes) == (1, expected(queued.at + queued.len, queued.len)));
+    }
+}
+
+#[test]
+fn expedited_request_in_a_queue_is_performed_before_earlier_ones() {
+    // The requests of a ring can complete in another order than that of their starts.
+    for queued in Queued::all().iter().filter(|queued| queued.threads > 1) {
+        let mut blocked = queued.block();
+        let (sender, receiver) = channel();
+        let background = |number| queued.read(&sender, number).with_priority(Priority::Background);
+        queued.device.submit(vec![background(0), background(1)]);
+        queued.device.expedite(queued.start_bytes(1), 1);
+        // One thread continues, and performs both.
+        drop(blocked.pop());
+        let order = [(); 2].map(|()| receiver.recv().unwrap().0);
+        assert_eq!(order, [1, 0]);
+    }
+}
+
 #[test]
 fn dropped_device_completes_what_it_accepted() {
     each_back_end(PAGES * PAGE, |_, device| {
@@ -419,21 +540,47 @@ fn request_may_drop_its_device_at_the_end() {
     });
 }
 
-#[test]
-fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
+/// Calls `write` with a device of three pages of zeros that does not answer requests for the second. Returns the content
+/// after a late answer.
+fn answered_late(write: impl FnOnce(&DeadlineDevice) -> Result<()>) -> Vec<u8> {
     let memory = Arc::new(MemoryDevice::new(vec![0; 3 * PAGE]));
     let silent = PAGE as u64..2 * PAGE as u64;
     let silent = ReorderingDevice::new(Arc::clone(&memory) as _, 1).with_silence(silent);
     let silent = Arc::new(silent);
     let device = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_millis(1));
-    let writes = (0..3).map(|page| ((page * PAGE) as u64, vec![7; PAGE]));
-    let written = write_all(&device, writes);
+    let written = write(&device);
     assert!(matches!(written, Err(Error::Deadline(_))), "{written:?}");
-    let middle = || memory.to_bytes()[PAGE..2 * PAGE].to_vec();
-    assert!(middle() == vec![0; PAGE]);
+    assert!(memory.to_bytes()[PAGE..2 * PAGE] == vec![0; PAGE]);
     silent.answer();
     // The last drop performs the requests that wait.
     drop(device);
     drop(silent);
-    assert!(memory.to_bytes() == vec![7; 3 * PAGE]);
+    memory.to_bytes()
+}
+
+#[test]
+fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
+    let bytes = answered_late(|device| {
+        let writes = (0..3).map(|page| ((page * PAGE) as u64, vec![7; PAGE]));
+        write_all(device, writes)
+    });
+    assert!(bytes == vec![7; 3 * PAGE]);
+}
+
+#[test]
+fn blocking_write_fails_at_the_deadline_and_a_late_answer_completes_it() {
+    let parts = [IoSlice::new(&[7; 1000]), IoSlice::new(&[8; PAGE - 1000])];
+    let bytes = answered_late(|device| device.write_vectored_at(&parts, PAGE as u64));
+    let zeros = [0; PAGE];
+    assert!(bytes == [&zeros[..], &parts[0], &parts[1], &zeros].concat());
+    let bytes = answered_late(|device| device.write_at(&[9; PAGE], PAGE as u64));
+    assert!(bytes == [zeros, [9; PAGE], zeros].concat());
+}
+
+#[test]
+fn write_outside_of_a_device_with_a_deadline_is_refused() {
+    let memory = Arc::new(MemoryDevice::new(vec![0; PAGE]));
+    let device = DeadlineDevice::new(memory, Duration::from_hours(1));
+    let written = device.write_at(&[1; 2], PAGE as u64 - 1);
+    assert!(matches!(written, Err(Error::OutOfRange { .. })), "{written:?}");
 }

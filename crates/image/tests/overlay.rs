@@ -1,13 +1,18 @@
 //! Overlays: compared with a model, after power cuts, and with qemu.
 
-use larder_block::{BlockDevice, FileDevice, FileRange, MemoryDevice, Request};
+use larder_block::{
+    BlockDevice, CancelToken, Error, FileDevice, FileRange, MemoryDevice, Priority, Request,
+};
 use larder_image::{Overlay, OverlayError};
-use larder_instruments::{ChangeRecord, FaultyDevice, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_instruments::{
+    ChangeRecord, FaultyDevice, LazyDevice, OverlayDevice, PowerCuts, RecordingDevice,
+};
 use larder_testkit::tool::Tool;
 use larder_testkit::{Random, Requirement, Seed, proptest_config, skip};
 use proptest::prelude::*;
 use std::fs;
 use std::io::IoSlice;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -440,6 +445,44 @@ fn threads_write_different_parts_of_one_subcluster() {
     let mut expected = content;
     expected[..400 * KIB].fill(7);
     assert!(read_all(&disk) == expected);
+}
+
+#[test]
+fn requests_for_the_base_and_for_the_file_are_expedited_and_cancelled() {
+    let base = base(&[1; DISK_LEN]);
+    let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
+    let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+    disk.write_at(&[2; 4 * KIB], 0).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+
+    let local = |device| LazyDevice::new(device, NonZeroU64::MIN).without_pieces();
+    let (base, file) = (Arc::new(local(base)), Arc::new(local(file)));
+    let disk = Overlay::open(Arc::clone(&file) as _, Arc::clone(&base) as _).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let token = CancelToken::default();
+    let read = |offset_bytes| {
+        let done = sender.clone();
+        let request = Request::read(vec![0; 100], offset_bytes, move |bytes, result| {
+            done.send(result.map(|()| bytes[99])).unwrap();
+        });
+        let request = request.with_priority(Priority::Background);
+        disk.submit(vec![request.with_cancel(&token)]);
+    };
+    for (at, expected) in [(0, 2), (8 << 10, 1)] {
+        read(at);
+        assert_eq!(base.waiting() + file.waiting(), 1);
+        disk.expedite(at, 100);
+        assert_eq!(receiver.try_recv().unwrap().unwrap(), expected);
+        read(at);
+    }
+    assert_eq!((base.waiting(), file.waiting()), (1, 1));
+    token.cancel();
+    disk.cancel_in_flight();
+    for result in receiver.try_iter().collect::<Vec<_>>() {
+        assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    }
+    assert_eq!((base.waiting(), file.waiting()), (0, 0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// A read-only device that delivers its content in pieces, like a device at a URL.
+/// A device that delivers its content in pieces, like a device at a URL.
 ///
 /// A request with [`Priority::Background`] waits until a thread [expedites](BlockDevice::expedite) it, the test calls
 /// [`LazyDevice::perform_waiting`], or it is [cancelled](BlockDevice::cancel_in_flight). Any other request is complete
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,
-    piece_bytes: NonZeroU64,
+    pieces: Option<Pieces>,
     do_all_wait: bool,
     state: Mutex<State>,
 }
@@ -32,10 +32,18 @@ impl LazyDevice {
     pub fn new(inner: Arc<dyn BlockDevice>, piece_bytes: NonZeroU64) -> Self {
         Self {
             inner,
-            piece_bytes,
+            pieces: Some(Pieces::new(piece_bytes, 0)),
             do_all_wait: false,
             state: Mutex::default(),
         }
+    }
+
+    /// Makes the device like one for a local image, whose queue is full: it has no pieces, and only requests whose token
+    /// was cancelled can be cancelled.
+    #[must_use]
+    pub fn without_pieces(mut self) -> Self {
+        self.pieces = None;
+        self
     }
 
     /// Makes all requests wait, whatever their priority.
@@ -84,7 +92,7 @@ impl BlockDevice for LazyDevice {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        for mut request in requests {
+        for request in requests {
             let submitted = (request.offset_bytes(), request.len_bytes());
             let is_waiting = self.do_all_wait || request.priority() == Priority::Background;
             let mut state = self.state.lock();
@@ -116,16 +124,31 @@ impl BlockDevice for LazyDevice {
     }
 
     fn cancel_in_flight(&self) {
+        let is_cancelled = |request: &mut Request| self.pieces.is_some() || request.is_cancelled();
+        let mut state = self.state.lock();
+        let cancelled: Vec<_> = state.waiting.extract_if(.., is_cancelled).collect();
+        drop(state);
         // The drop of a request cancels it.
-        let waiting = std::mem::take(&mut self.state.lock().waiting);
-        drop(waiting);
+        drop(cancelled);
     }
 
     fn pieces(&self) -> Option<Pieces> {
-        Some(Pieces::new(self.piece_bytes, 0))
+        self.pieces
     }
 
     fn back_end(&self) -> BackEnd {
         BackEnd::Threads
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.inner.write_at(buf, offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
     }
 }

@@ -374,7 +374,7 @@ impl BlockDevice for RemoteDevice {
             check_range(self.size_bytes(), at, len)
         });
         let _runtime = self.runtime().enter();
-        for mut request in requests {
+        for request in requests {
             let range_bytes = self.recorded(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
                 request.complete(Err(DeviceError::Cancelled));

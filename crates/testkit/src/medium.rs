@@ -1,14 +1,15 @@
-//! Where the image of a test is stored: in memory, in a file with a given back end, or in an overlay.
+//! Where the image of a test is stored: in memory, also with requests that complete out of order, in a file with a given
+//! back end, or in an overlay.
 //!
 //! The *disk* has the image. The *store* has the bytes that survive a power cut. The two are the same, except for an overlay:
 //! its store is the file of the overlay.
 
 use crate::crash::ImageFile;
 use crate::error::{Error, Result};
-use crate::report_skipped;
+use crate::{Seed, report_skipped};
 use larder_block::{BackEnd, BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_image::{Overlay, OverlayError};
-use larder_instruments::{OVERLAY_PAGE_BYTES, OverlayDevice};
+use larder_instruments::{OVERLAY_PAGE_BYTES, OverlayDevice, ReorderingDevice};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub enum Medium {
     /// A device with blocking calls.
     #[default]
     Memory,
+    /// A device in memory that performs requests one after the other, in an order that the seed determines.
+    Reordered(Seed),
     /// A file in the kernel's page cache.
     File(BackEnd),
     /// A file that is opened for direct I/O. A thread that waits for a write also uses the back end, instead
@@ -29,12 +32,13 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Returns the kinds of storage besides memory that this machine supports: an overlay, and files with and without
-    /// direct I/O, for both back ends. Reports the kinds that it does not support.
+    /// Returns the kinds of storage besides [`Medium::Memory`] that this machine supports: memory with requests that
+    /// complete in the order of `seed`, an overlay, and files with and without direct I/O, for both back ends. Reports the
+    /// kinds that it does not support.
     #[must_use]
-    pub fn others() -> Vec<Self> {
+    pub fn others(seed: Seed) -> Vec<Self> {
         let back_ends = [BackEnd::IoUring, BackEnd::Threads];
-        let mut others = vec![Self::Overlay];
+        let mut others = vec![Self::Reordered(seed), Self::Overlay];
         others.extend(back_ends.map(Self::File));
         others.extend(back_ends.map(Self::DirectFile));
         let probe = OverlayDevice::new(Arc::new([0; OVERLAY_PAGE_BYTES]));
@@ -94,6 +98,10 @@ impl Medium {
     ) -> Result<(Stored, Arc<W>)> {
         let (device, file): (Arc<dyn BlockDevice>, _) = match self {
             Self::Memory | Self::Overlay => (Arc::new(store.clone()), None),
+            Self::Reordered(seed) => {
+                let memory = Arc::new(store.clone());
+                (Arc::new(ReorderingDevice::new(memory, seed.0)), None)
+            }
             Self::File(back_end) | Self::DirectFile(back_end) => {
                 let file = ImageFile::new(store)?;
                 let is_direct = matches!(self, Self::DirectFile(_));
@@ -147,6 +155,7 @@ impl fmt::Display for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory"),
+            Self::Reordered(seed) => write!(f, "memory, order of seed {seed}"),
             Self::File(back_end) => write!(f, "file, {back_end}"),
             Self::DirectFile(back_end) => write!(f, "file with direct I/O, {back_end}"),
             Self::Overlay => f.write_str("overlay"),
@@ -234,6 +243,7 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_instruments::{ChangeRecord, RecordingDevice};
 
     #[test]
     fn stored_image_has_its_content_and_its_changes_on_each_medium() {
@@ -241,7 +251,8 @@ mod tests {
         content.write_at(&[9; 6000], 100).unwrap();
         let expected = content.clone();
         expected.write_at(&[8; 10], 19_990).unwrap();
-        for medium in Medium::others().into_iter().chain([Medium::Memory]) {
+        let others = Medium::others(Seed(1)).into_iter();
+        for medium in others.chain([Medium::Memory]) {
             let stored = medium.store(&content).unwrap();
             let write = (19_990, vec![8; 10]);
             larder_block::write_all(&*stored.device(), [write]).unwrap();
@@ -253,5 +264,31 @@ mod tests {
             });
             assert!(bytes[0] == bytes[1], "{medium}");
         }
+    }
+
+    /// Returns the offsets of writes in the order in which `medium` completes them.
+    fn order(medium: Medium) -> Vec<u64> {
+        let content = OverlayDevice::zeros(20);
+        let store = medium.store_of(&content).unwrap();
+        let restored = medium.restore(&content, &store, RecordingDevice::new);
+        let (stored, recorder) = restored.unwrap();
+        let writes = (0..20).map(|at| (at, vec![1]));
+        larder_block::write_all(&*stored.device(), writes).unwrap();
+        let changes = recorder.take_changes().into_iter();
+        let offsets = changes.filter_map(|change| match change {
+            ChangeRecord::Write { offset_bytes, .. } => Some(offset_bytes),
+            _ => None,
+        });
+        offsets.collect()
+    }
+
+    #[test]
+    fn seed_determines_the_order_of_writes() {
+        let of_seed = |seed| order(Medium::Reordered(Seed(seed)));
+        assert_eq!(of_seed(1), of_seed(1));
+        assert_ne!(of_seed(1), of_seed(2));
+        let submitted: Vec<u64> = (0..20).collect();
+        assert_eq!(order(Medium::Memory), submitted);
+        assert_ne!(of_seed(1), submitted);
     }
 }

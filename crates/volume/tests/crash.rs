@@ -3,7 +3,8 @@
 //! Each layout has two runs. The wide run checks six states of each of sixty workloads. It finds defects that
 //! need a rare operation, but show in most states after that operation. The deep run checks some hundred
 //! states of one workload. It finds defects that show only in rare states. The device of these runs is in
-//! memory. Some states of one more workload are also checked on files, with each back end.
+//! memory. Some states of one more workload are also checked on files, with each back end, and in memory with requests
+//! that complete out of order.
 //!
 //! With `LARDER_CRASH=full` (`make crash`), the deep run cuts the power at every write, with more
 //! reorderings, and continues with further workloads until it has checked 12,500 states.
@@ -106,10 +107,10 @@ fn survive(
     }
     println!("{name}: {breadth} workloads, {total:?}");
 
-    let seed_on_files = Seed::from_environment(seed);
-    for medium in Medium::others() {
+    let seed_of_media = Seed::from_environment(seed);
+    for medium in Medium::others(seed_of_media) {
         let mut total = Tally::default();
-        look(&start.on(medium), &WIDE, seed_on_files, &mut total);
+        look(&start.on(medium), &WIDE, seed_of_media, &mut total);
         println!("{name}, {medium}: {total:?}");
         assert!(total.requests > 0, "the back end performed no request");
     }

@@ -7,8 +7,8 @@
 //!    of content contain the number of their file and their offset.
 //!
 //! `LARDER_CRASH=full` (`make crash`) tries 20 workloads on each layout instead of one. The device is in
-//! memory. One workload also runs on files, with each back end. A failure prints the seed. If `LARDER_SEED`
-//! is set to that seed, a test runs only this workload.
+//! memory. One workload also runs on files, with each back end, and in memory with requests that complete out of order. A
+//! failure prints the seed. If `LARDER_SEED` is set to that seed, a test runs only this workload.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::BlockDevice;
@@ -284,8 +284,9 @@ fn survive(name: &str, seed: u64) {
     for seed in Seed::parts_from_environment(seed).take(workloads) {
         survive_workload(name, Medium::Memory, seed, STATES);
     }
-    for medium in Medium::others() {
-        survive_workload(name, medium, Seed::from_environment(seed), STATES_ON_FILES);
+    let seed = Seed::from_environment(seed);
+    for medium in Medium::others(seed) {
+        survive_workload(name, medium, seed, STATES_ON_FILES);
     }
 }
 

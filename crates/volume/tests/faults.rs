@@ -3,7 +3,8 @@
 //! Afterwards, the file system can be recovered, and contains all durable changes.
 //!
 //! With `LARDER_CRASH=full` (`make crash`), every call to a device in memory fails in turn. Without it, only
-//! some of the calls fail. On files, some of the calls fail with each back end.
+//! some of the calls fail. On files, some of the calls fail with each back end. In memory, some of the calls also fail
+//! while requests complete out of order.
 
 use larder_instruments::{FaultyDevice, OverlayDevice};
 use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
@@ -28,7 +29,7 @@ const SHARING: Mix = MIX.sharing();
 /// The number of calls that fail in turn on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
 
-/// The number of calls that fail in turn on each layout with each kind of file.
+/// The number of calls that fail in turn on each layout with each other medium.
 const FILE_CALLS: u64 = 6;
 
 fn excused(errno: Errno) -> bool {
@@ -100,7 +101,7 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let memory_calls = if is_full { u64::MAX } else { SHORT_CALLS };
     survive_on(layout, Medium::Memory, seed, &operations, memory_calls);
-    for medium in Medium::others() {
+    for medium in Medium::others(seed) {
         survive_on(layout, medium, seed, &operations, FILE_CALLS);
     }
 }

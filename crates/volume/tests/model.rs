@@ -1,7 +1,7 @@
 //! Seeded operations through a volume, compared with the model. After each operation, the changed files are
 //! compared, and at the end all files. Then e2fsck checks the image, and the kernel's mount is compared with
 //! the model. The device is in memory. One sequence on each layout also runs on files, with each back end and
-//! with readahead.
+//! with readahead, and one in memory with requests that complete out of order.
 //!
 //! `LARDER_SEQUENCES` sets the number of sequences on each layout. A failure prints the smallest
 //! sequence that fails, and the seed. If `LARDER_SEED` is set to that seed, only this sequence is
@@ -164,12 +164,17 @@ fn follow_with_caches(name: &str, seed: u64, mix: Mix, cache_size_bytes: u64) {
     let sequences =
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let on_memory = std::iter::repeat_n(Medium::Memory, sequences);
-    let media: Vec<_> = on_memory.chain(Medium::others()).collect();
+    let media = on_memory.chain(Medium::others(Seed(seed)));
     // If the environment sets a seed, each medium runs the sequence of that seed.
     let mut seeds = Seed::parts_from_environment(seed);
     let mut seed = Seed(seed);
     for medium in media {
         seed = seeds.next().unwrap_or(seed);
+        let medium = match medium {
+            // A failure prints only one seed.
+            Medium::Reordered(_) => Medium::Reordered(seed),
+            medium => medium,
+        };
         let setting = Setting {
             layout,
             medium,

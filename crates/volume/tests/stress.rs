@@ -101,7 +101,7 @@ fn eight_threads_read_every_byte_right_with_each_back_end() {
     let mut bytes = vec![0; usize::try_from(large.device.size_bytes()).unwrap()];
     large.device.read_at(&mut bytes, 0).unwrap();
     let content = OverlayDevice::new(bytes.into());
-    for medium in Medium::others() {
+    for medium in Medium::others(seed) {
         println!("{medium}, seed {seed}");
         let stored = medium.store(&content).unwrap();
         let volume =

@@ -1,18 +1,19 @@
 //! The requests that wait to be started by the threads of an engine.
 //!
 //! Order: requests with [`Priority::Demand`] are started first, and those of each priority in the order of
-//! submission. A thread may wait for the completion of a request with [`Priority::Background`], for example for
-//! a page that is read ahead. Therefore one such request is started after [`DEMAND_RUN`] demand requests, even
+//! submission. When a thread waits for a request with [`Priority::Background`], for example for a page that is read
+//! ahead, it can [expedite](crate::BlockDevice::expedite) the request, which then becomes the last demand request. Not
+//! all threads can do so. Therefore one background request is started after [`DEMAND_RUN`] demand requests, even
 //! if further demand requests wait (`writes_starved` of Linux's deadline scheduler limits the delay of writes in
 //! the same way).
 //!
 //! Locking: the lock of a queue is held only briefly, never during a system call on the file, and never while a
 //! request completes.
 
-use crate::request::{Countdown, Priority, Request};
+use crate::request::{Priority, Request};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The maximum number of requests with [`Priority::Demand`] that are started in a row while a request with
@@ -39,19 +40,28 @@ impl Waiting {
         }
     }
 
-    /// Removes and returns the requests that `countdown` counts.
-    fn remove(&mut self, countdown: &Arc<Countdown>) -> Vec<Request> {
+    /// Removes and returns the requests for which `is_cancelled` returns true.
+    fn remove(&mut self, is_cancelled: impl Fn(&Request) -> bool) -> Vec<Request> {
         let mut removed = Vec::new();
         for requests in [&mut self.demand, &mut self.background] {
-            for request in std::mem::take(requests) {
-                if request.is_counted_by(countdown) {
-                    removed.push(request);
-                } else {
-                    requests.push_back(request);
-                }
-            }
+            let all = std::mem::take(requests).into_iter();
+            let (cancelled, kept): (VecDeque<_>, VecDeque<_>) = all.partition(&is_cancelled);
+            removed.extend(cancelled);
+            *requests = kept;
         }
         removed
+    }
+
+    /// Moves the background requests for `bytes` of the device to the end of the demand requests.
+    fn expedite(&mut self, bytes: &Range<u64>) {
+        let is_needed = |request: &Request| {
+            let start_bytes = request.offset_bytes();
+            start_bytes < bytes.end && bytes.start < start_bytes + request.len_bytes()
+        };
+        let all = std::mem::take(&mut self.background).into_iter();
+        let (needed, others): (VecDeque<_>, VecDeque<_>) = all.partition(is_needed);
+        self.demand.extend(needed);
+        self.background = others;
     }
 
     fn len(&self) -> usize {
@@ -138,18 +148,16 @@ impl Queue {
         !waited.timed_out()
     }
 
-    /// Cancels the queued requests that `countdown` counts.
-    pub(super) fn cancel(&self, countdown: &Arc<Countdown>) {
-        let cancelled = self.state.lock().waiting.remove(countdown);
+    /// Cancels the queued requests for which `is_cancelled` returns true.
+    pub(super) fn cancel(&self, is_cancelled: impl Fn(&Request) -> bool) {
+        let cancelled = self.state.lock().waiting.remove(is_cancelled);
         // The lock is released, because dropping `cancelled` completes the requests.
         drop(cancelled);
     }
 
-    /// Cancels all queued requests.
-    pub(super) fn cancel_all(&self) {
-        let waiting = std::mem::take(&mut self.state.lock().waiting);
-        // The lock is released, because dropping the requests completes them.
-        drop(waiting);
+    /// Starts the queued background requests for `bytes` of the device as if they were demand requests.
+    pub(super) fn expedite(&self, bytes: &Range<u64>) {
+        self.state.lock().waiting.expedite(bytes);
     }
 
     /// Removes and returns the next request, without waiting.

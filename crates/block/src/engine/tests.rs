@@ -166,16 +166,29 @@ fn requests_that_are_not_started_are_cancelled_at_the_deadline() {
 
 #[test]
 fn request_that_is_not_started_is_cancelled_at_once() {
-    let close: fn(&Queue, &Arc<Countdown>) = |queue, _| queue.close();
-    for cancel in [close, Queue::cancel] {
+    type Cancel = fn(&Engine<PipeCalls>, &Arc<Countdown>, &CancelToken);
+    let cancels: [Cancel; 3] = [
+        |engine, _, _| engine.queue.close(),
+        |engine, countdown, _| {
+            let is_counted = |request: &Request| request.is_counted_by(countdown);
+            engine.queue.cancel(is_counted);
+        },
+        |engine, _, token| {
+            token.cancel();
+            engine.complete_cancelled();
+        },
+    ];
+    for cancel in cancels {
         each_kind(|engine, writer| {
             let depth = submitted_depth(&engine);
             let (sender, receiver) = channel();
-            let mut requests: Vec<_> = (0..=depth).map(|_| read(&sender)).collect();
+            let token = CancelToken::default();
+            let requests = (0..=depth).map(|_| read(&sender).with_cancel(&token));
+            let mut requests: Vec<_> = requests.collect();
             let countdown = Countdown::of(&mut requests);
             engine.submit(requests);
             engine.calls.wait_for_starts(depth);
-            cancel(&engine.queue, &countdown);
+            cancel(&engine, &countdown, &token);
             let (_, result) = receiver.try_recv().unwrap();
             assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
             rustix::io::write(&writer, &vec![b'x'; depth]).unwrap();
@@ -198,7 +211,7 @@ fn cancellation_does_not_delay_background_requests() {
     for offset_bytes in 0..DEMAND_RUN as u64 {
         assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
     }
-    queue.cancel(&cancelled);
+    queue.cancel(|request| request.is_counted_by(&cancelled));
     for offset_bytes in [100, 101] {
         assert_eq!(queue.take().unwrap().offset_bytes(), offset_bytes);
     }
@@ -337,41 +350,64 @@ fn request_cancelled_while_the_queue_is_full_is_not_started() {
     });
 }
 
+/// Submits reads of two bytes at the offsets `waiting`, while as many others are in flight as possible. Then calls
+/// `change`. Returns the offsets in the order in which the reads are started.
+fn order_of_starts(
+    engine: &Engine<PipeCalls>,
+    writer: &OwnedFd,
+    waiting: &[(u64, Priority)],
+    change: impl FnOnce(),
+) -> Vec<u64> {
+    let depth = submitted_depth(engine);
+    let (sender, receiver) = channel();
+    let read = |offset_bytes, priority| {
+        let done = sender.clone();
+        let request = Request::read(vec![0; 2], offset_bytes, move |_, result| {
+            done.send(result).unwrap();
+        });
+        request.with_priority(priority)
+    };
+    // These requests stay in flight, so the following requests wait.
+    engine.submit((0..depth).map(|_| read(0, Priority::Demand)).collect());
+    engine.calls.wait_for_starts(depth);
+    engine.submit(waiting.iter().map(|(at, priority)| read(*at, *priority)).collect());
+    change();
+    for started in 1..=waiting.len() {
+        // These bytes complete one request, so that one more is started.
+        rustix::io::write(writer, b"xx").unwrap();
+        engine.calls.wait_for_starts(depth + started);
+    }
+    rustix::io::write(writer, &vec![b'x'; 2 * depth]).unwrap();
+    for result in receiver.iter().take(depth + waiting.len()) {
+        result.unwrap();
+    }
+    engine.calls.started.lock()[depth..].to_vec()
+}
+
 #[test]
 fn waiting_demand_requests_start_before_background_requests_which_are_not_starved() {
     const BACKGROUND: [u64; 2] = [1, 2];
     each_kind(|engine, writer| {
-        let depth = submitted_depth(&engine);
-        let (sender, receiver) = channel();
-        let read = |offset_bytes, priority| {
-            let done = sender.clone();
-            let request = Request::read(vec![0; 1], offset_bytes, move |_, result| {
-                done.send(result).unwrap();
-            });
-            request.with_priority(priority)
-        };
-        // These requests stay in flight, so the following requests wait.
-        engine.submit((0..depth).map(|_| read(0, Priority::Demand)).collect());
-        engine.calls.wait_for_starts(depth);
-        let background = BACKGROUND.map(|at| read(at, Priority::Background));
         let demand: Vec<u64> = (10..).take(DEMAND_RUN + 1).collect();
-        let waiting = background.into_iter();
-        let waiting = waiting.chain(demand.iter().map(|at| read(*at, Priority::Demand)));
-        engine.submit(waiting.collect());
-
+        let waiting: Vec<_> = (BACKGROUND.iter().map(|at| (*at, Priority::Background)))
+            .chain(demand.iter().map(|at| (*at, Priority::Demand)))
+            .collect();
         let (run, rest) = demand.split_at(DEMAND_RUN);
         let expected = [run, &BACKGROUND[..1], rest, &BACKGROUND[1..]].concat();
-        for started in 1..=expected.len() {
-            // This byte completes one request, so that one more is started.
-            rustix::io::write(&writer, b"x").unwrap();
-            engine.calls.wait_for_starts(depth + started);
-        }
-        assert_eq!(engine.calls.started.lock()[depth..], expected);
+        let started = order_of_starts(&engine, &writer, &waiting, || ());
+        assert_eq!(started, expected);
+    });
+}
 
-        rustix::io::write(&writer, &vec![b'x'; depth]).unwrap();
-        for result in receiver.iter().take(depth + expected.len()) {
-            result.unwrap();
-        }
+#[test]
+fn expedited_requests_start_after_earlier_demand_requests_and_before_background_requests() {
+    each_kind(|engine, writer| {
+        let background = [20, 22, 24, 26].map(|at| (at, Priority::Background));
+        let waiting = [&[(50, Priority::Demand)], &background[..]].concat();
+        // The bytes from 23 to 24 are parts of two requests.
+        let expedite = || engine.expedite(23, 2);
+        let started = order_of_starts(&engine, &writer, &waiting, expedite);
+        assert_eq!(started, [50, 22, 24, 20, 26]);
     });
 }
 

@@ -63,7 +63,7 @@ impl DiskDevice {
             check_range(self.size_bytes(), at, len)
         });
         let (mut stored, mut others) = (Vec::new(), Vec::new());
-        for mut request in requests {
+        for request in requests {
             let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
             match self.disk.only_place(offset_bytes, len_bytes) {
                 Some(Place::Stored(at_bytes)) => stored.push(request.with_offset(at_bytes)),
@@ -147,6 +147,7 @@ impl BlockDevice for DiskDevice {
     }
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
+        self.threads.expedite(offset_bytes, len_bytes);
         for range in self.stored_ranges(offset_bytes, len_bytes) {
             self.disk
                 .file
@@ -162,7 +163,7 @@ impl BlockDevice for DiskDevice {
     }
 
     fn cancel_in_flight(&self) {
-        self.threads.cancel_queued();
+        self.threads.cancel_in_flight();
         self.disk.file.cancel_in_flight();
     }
 }

@@ -426,8 +426,8 @@ pub fn report(
     };
     // Shrinking takes long, so print this in case the run is aborted.
     eprintln!(
-        "{}, seed {seed}: {what}; shrinking the sequence",
-        start.name
+        "{}, {}, seed {seed}: {what}; shrinking the sequence",
+        start.name, start.medium
     );
     // Cut at more positions, because a shorter sequence fails at another position.
     let thorough = Plan {
@@ -443,8 +443,9 @@ pub fn report(
     });
     let last = examine(&smallest, &thorough).err().unwrap_or_default();
     Err(format!(
-        "{}, seed {seed}: {what}\nsmallest failing sequence:\n{}{last}",
+        "{}, {}, seed {seed}: {what}\nsmallest failing sequence:\n{}{last}",
         start.name,
+        start.medium,
         Listing(&smallest)
     ))
 }

@@ -32,7 +32,7 @@ use super::in_flight::{Counted, InFlight};
 use crate::Result;
 use crate::fill::{Newer, PageFiller, Segment, segments, slices};
 use crate::live::StableMapping;
-use larder_block::{Error, Pieces, Priority, Request};
+use larder_block::{CancelToken, Error, Pieces, Priority, Request};
 use larder_cache::page::{NewPage, PagesToRead};
 use larder_ext4::Inode;
 use parking_lot::Mutex;
@@ -41,14 +41,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests, if
-/// the device can do so, and waits until all are complete, at most for the timeout of the device. After a timeout, the
-/// requests that are still in flight keep references to their pages, the pool of frames that contains the pages, the
-/// inodes and the device. The last request to complete frees these.
+/// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests that the
+/// device has not started, or that wait for a server. It then waits until all are complete, at most for the timeout of
+/// the device. After a timeout, the requests that are still in flight keep references to their pages, the pool of frames
+/// that contains the pages, the inodes and the device. The last request to complete frees these.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
+    /// The token of the requests for which no reader waits.
+    cancel: CancelToken,
 }
 
 /// Bytes of a part that are contiguous on the device. `bytes` is their range, relative to the start of the
@@ -100,6 +102,7 @@ enum Handover {
 struct PageReads {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
+    cancel: CancelToken,
     /// The current state of the inode.
     inode: Inode,
     /// Keeps the mapping of the file unchanged until all requests of the run are complete. `None` if the
@@ -114,6 +117,7 @@ impl Runs {
         Self {
             filler,
             in_flight: InFlight::new(cache_pages),
+            cancel: CancelToken::default(),
         }
     }
 
@@ -133,22 +137,21 @@ impl Runs {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
-    /// Raises the priority of the request for page `index`, for which a reader is going to wait. Does nothing if the
-    /// device is local: its requests do not wait long. May wait for reads of the mapping.
+    /// Raises the priority of the request for page `index`, for which a reader is going to wait. May wait for reads of the
+    /// mapping. Does nothing if another thread changes the mapping, or waits to change it.
     pub(super) fn expedite(&self, inode: &Inode, index: u64) {
         let inodes = &self.filler.inodes;
-        let device = &self.filler.device;
-        // A device that delivers in pieces is read-only, so the mapping does not change.
-        if device.pieces().is_none() || inodes.live.is_some() {
+        // The reader gets an error later.
+        let Ok(Some((inode, _mapping))) = inodes.stable_mapping(inode, false) else {
             return;
-        }
+        };
         let page_bytes = inodes.caches.pages.page_bytes();
         let start_bytes = index * page_bytes as u64;
-        // The reader gets the error of the mapping later.
-        let segments = segments(&inodes.fs, inode, start_bytes, page_bytes).unwrap_or_default();
+        let segments = segments(&inodes.fs, &inode, start_bytes, page_bytes).unwrap_or_default();
         for segment in segments {
             if let Some(offset_bytes) = segment.offset_bytes {
-                device.expedite(offset_bytes, segment.bytes.len() as u64);
+                let len_bytes = segment.bytes.len() as u64;
+                self.filler.device.expedite(offset_bytes, len_bytes);
             }
         }
     }
@@ -227,6 +230,7 @@ impl Runs {
         let reads = PageReads {
             filler: self.filler.clone(),
             in_flight: Arc::clone(&self.in_flight),
+            cancel: self.cancel.clone(),
             inode,
             _mapping: mapping.map(Arc::new),
             priority,
@@ -249,6 +253,7 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
+        self.cancel.cancel();
         self.filler.device.cancel_in_flight();
         let pages = self.in_flight.wait(self.deadline());
         if pages > 0 {
@@ -279,9 +284,10 @@ impl PageReads {
             return None;
         };
         let counted = self.in_flight.count(part.pages.len());
-        let priority = self.priority;
+        let (priority, cancel) = (self.priority, self.cancel.clone());
         let done = |reads: Self, answer| reads.answered(answer, counted);
-        Some(self.request_for(part, place, done).with_priority(priority))
+        let request = self.request_for(part, place, done);
+        Some(request.with_priority(priority).with_cancel(&cancel))
     }
 
     /// Returns a request that fills `place` of `part`, and then calls `done`.

@@ -234,8 +234,11 @@ fn cancelled_reads_of_units_complete_whether_they_were_started_or_not() {
     let (read, results) = reads();
     let units: Vec<u64> = (0..UNITS).filter(|unit| is_packed(*unit)).collect();
     assert!(units.len() > THREADS);
-    disk.submit(units.iter().map(|&unit| read(unit)).collect());
+    let token = CancelToken::default();
+    let requests = units.iter().map(|&unit| read(unit).with_cancel(&token));
+    disk.submit(requests.collect());
     await_waiting(&file, THREADS, &results);
+    token.cancel();
     disk.cancel_in_flight();
     let mut cancelled = 0;
     while cancelled < units.len() {

@@ -208,7 +208,7 @@ impl Overlay {
             check_range(self.size_bytes(), at, len)
         });
         let mut divided = Divided::default();
-        for mut request in requests {
+        for request in requests {
             let (at, len) = (request.offset_bytes(), request.len_bytes());
             let (place, run_bytes) = self.layers.map.read().run(at, len);
             match place {
@@ -224,16 +224,11 @@ impl Overlay {
         divided
     }
 
-    /// Calls `run` with each part of a range that has the content of the base.
-    fn each_of_base(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
-        if check_range(self.size_bytes(), offset_bytes, len_bytes).is_err() {
-            return;
-        }
-        for (place, range) in self.layers.runs(offset_bytes, len_bytes) {
-            if place == Place::Base {
-                run(range.start, range.end - range.start);
-            }
-        }
+    /// Returns the places of the parts of a range, or nothing if the range is not inside the disk.
+    fn runs(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (Place, Range<u64>)> {
+        let checked = check_range(self.size_bytes(), offset_bytes, len_bytes);
+        let runs = move |()| self.layers.runs(offset_bytes, len_bytes);
+        checked.into_iter().flat_map(runs)
     }
 }
 
@@ -292,16 +287,31 @@ impl BlockDevice for Overlay {
         self.threads.perform_during(threads, timeout, others)
     }
 
+    fn cancel_in_flight(&self) {
+        self.threads.cancel_in_flight();
+        self.layers.file.cancel_in_flight();
+        self.layers.base.cancel_in_flight();
+    }
+
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
-        self.each_of_base(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.layers.base.expedite(at_bytes, len_bytes);
-        });
+        self.threads.expedite(offset_bytes, len_bytes);
+        for (place, range) in self.runs(offset_bytes, len_bytes) {
+            let len_bytes = range.end - range.start;
+            match place {
+                Place::Zero => {}
+                Place::Base => self.layers.base.expedite(range.start, len_bytes),
+                Place::File(at_bytes) => self.layers.file.expedite(at_bytes, len_bytes),
+            }
+        }
     }
 
     fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        self.each_of_base(offset_bytes, len_bytes, |at_bytes, len_bytes| {
-            self.layers.base.announce(at_bytes, len_bytes, priority);
-        });
+        for (place, range) in self.runs(offset_bytes, len_bytes) {
+            if place == Place::Base {
+                let len_bytes = range.end - range.start;
+                self.layers.base.announce(range.start, len_bytes, priority);
+            }
+        }
     }
 
     fn is_writable(&self) -> bool {
