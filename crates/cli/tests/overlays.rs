@@ -259,6 +259,27 @@ fn overlay_is_refused_if_its_base_has_changed() {
 }
 
 #[test]
+fn overlay_is_refused_on_another_image_with_the_same_size_and_time() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["/new"]);
+    let file = File::options().write(true).open(&image).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    // The UUID of another file system.
+    file.write_all_at(&[7; 16], 1024 + 104).unwrap();
+    file.set_modified(time).unwrap();
+    let before = fs::read(&image).unwrap();
+    let parts = ["changes.qcow2", "does not belong to this state", "CRC-32"];
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
+    assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
+    assert_fails(&overlaid.overlay("commit", &[&image]), 1, &parts);
+    assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
 fn overlay_as_an_image_is_explained() {
     if !can_make_images() {
         return;

@@ -8,7 +8,7 @@
 //!    both copy the content of the base. Writes to stored subclusters do not take it.
 //! 3. `map` is held briefly, never during I/O.
 
-use super::base::Base;
+use super::base::{Base, version};
 use super::error::OverlayError;
 use super::header::{BYTES_OF_TABLE, CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES};
 use super::map::{Map, Piece, Place};
@@ -26,9 +26,6 @@ use std::time::Duration;
 
 /// The largest part of the refcount blocks that is read at once, in bytes.
 const READ_BYTES: u64 = 1 << 20;
-/// The length of the start of a base whose checksum is its version, if its device has none. It has the superblock of a
-/// first partition that begins at 1 MiB.
-const CHECKED_BYTES: u64 = 2 << 20;
 
 /// A disk: the content of a base, and the changes in an overlay. It can be written to if the file of the overlay can.
 ///
@@ -97,7 +94,7 @@ impl Overlay {
             Commit::Complete => return Err(OverlayError::Committed),
         }
         let given = version(&*base)?;
-        if head.base.version != given || head.geometry.size_bytes != base.size_bytes() {
+        if !head.base.is_of(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
             return Err(OverlayError::OtherBase {
                 recorded: head.base,
                 given,
@@ -606,21 +603,6 @@ fn indices(range: &Range<u64>, start_bytes: u64) -> (usize, usize) {
         index(range.start - start_bytes),
         index(range.end - range.start),
     )
-}
-
-/// Returns a text that changes when the content of `base` changes: the version of its device, or else a checksum of its
-/// start, where a file system records when it was written.
-fn version(base: &dyn BlockDevice) -> Result<String> {
-    if let Some(version) = base.content_version() {
-        return Ok(version);
-    }
-    let len_bytes = base.size_bytes().min(CHECKED_BYTES);
-    let mut start = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-    base.read_at(&mut start, 0)?;
-    Ok(format!(
-        "the first {len_bytes} bytes have the CRC-32 {:08x}",
-        crc32fast::hash(&start)
-    ))
 }
 
 /// Compares the reference counts in `file` with the used clusters of `space`.

@@ -10,6 +10,7 @@
 //! | `header.rs` | the header, the record of the base, and the places of the tables |
 //! | `map.rs` | where each subcluster is stored |
 //! | `space.rs` | which clusters of the file are used |
+//! | `base.rs` | the version of the base |
 //! | `device.rs` | reads, writes and flushes |
 //!
 //! Larder creates all tables except the L2 tables with the file. Its places follow from the size of the disk. An overlay
@@ -18,7 +19,10 @@
 //!
 //! # Binding
 //! The overlay records the name, the format and the version of its base. The name and the format are for other programs.
-//! Larder opens the base that the user names, and refuses it if its version differs.
+//! Larder opens the base that the user names, and refuses it if its version differs. The version is that of the object on a
+//! server. Otherwise it is the size and the time of modification of the file, if the base is in a file, and a checksum of the
+//! first 2 MiB of the disk. It detects another file system, but not a change of content that no metadata in these 2 MiB
+//! describes, if the time of modification was set back.
 //!
 //! # Order of writes
 //! A file system in the overlay keeps its promises after a power loss, because the overlay keeps those of
