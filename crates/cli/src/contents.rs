@@ -107,6 +107,14 @@ pub(crate) fn unusable(image: &Path, format: Format, error: &DiskError) -> Failu
         DiskError::Unsupported(_) => {
             Failure::with_hint(format!("{path} is {is}, but {error}"), hint(image, format))
         }
+        DiskError::OtherFormat => Failure::with_hint(
+            format!("{path} is not {is}"),
+            "omit the format: larder then recognizes it by the first bytes",
+        ),
+        DiskError::Encrypted(_) if format == Format::Qcow2 => Failure::with_hint(
+            format!("{path} is {is}, but {error}"),
+            hint(image, Format::EncryptedQcow2),
+        ),
         DiskError::Device(_) => Failure::new(format!("{path}: {error}")),
         _ => Failure::new(format!("{path} is {is}, but {error}")),
     }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::e2fsprogs::{make_image, make_image_of};
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
@@ -172,6 +172,56 @@ fn disk_image_is_only_read() {
     assert!(fs::write(mountpoint.0.join("new"), "").is_err());
     larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
     assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
+fn raw_image_that_begins_like_a_qcow2_image_is_opened_in_the_given_format() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (other, image) = (fixture.path("other"), fixture.path("disk.img"));
+    make_image(&other, "-q -t ext4 -L other", "8M").unwrap();
+    convert(&other, &image, "qcow2", "").unwrap();
+    let mut bytes = fs::read(&image).unwrap();
+    bytes.resize(32 << 20, 0);
+    bytes.extend(fs::read(fixture.image()).unwrap());
+    fs::write(&image, bytes).unwrap();
+    let path = image.to_str().unwrap();
+    // The file system is after the qcow2 image.
+    let raw = ["ls", "--format", "raw", "--offset", "32M", path, "/dir"];
+    assert_eq!(larder_ok(raw), "again\ndeep\nempty\nlarge\n");
+    let guessed = ["ls", "--offset", "32M", path, "/dir"];
+    assert_fails(&larder(guessed), 1, &[path]);
+    assert_eq!(larder_ok(["ls", path]), "lost+found\n");
+    assert_eq!(larder_ok(["ls", "--format", "qcow2", path]), "lost+found\n");
+    let not_ext = ["is not an ext2, ext3 or ext4 image"];
+    assert_fails(&larder(["ls", "--format", "raw", path]), 1, &not_ext);
+    for (format, message) in [
+        ("vmdk", "is not a VMDK image"),
+        ("zstd", "is not compressed with zstd"),
+    ] {
+        let output = larder(["info", "--format", format, path]);
+        assert_fails(&output, 1, &[message, "omit the format"]);
+    }
+    assert_fails(
+        &larder(["ls", "--format", "vdi", path]),
+        2,
+        &["--format", "raw, qcow2, vmdk, zstd"],
+    );
+    if !can_mount(User::Same) {
+        return;
+    }
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    larder_ok([
+        "mount".as_ref(),
+        "-o".as_ref(),
+        "ro,format=raw,offset=32M".as_ref(),
+        image.as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert!(fs::read(mountpoint.0.join("dir/large")).unwrap() == content(3 << 20));
+    larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
 }
 
 #[test]

@@ -280,6 +280,56 @@ fn overlay_is_refused_on_another_image_with_the_same_size_and_time() {
 }
 
 #[test]
+fn base_is_opened_in_the_format_that_the_overlay_records() {
+    if skip(QEMU) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let (image, plain) = (overlaid.fixture.image(), overlaid.fixture.path("plain"));
+    // A guest has written a qcow2 image to the start of a raw disk.
+    fs::copy(&image, &plain).unwrap();
+    convert(&plain, &image, "qcow2", "").unwrap();
+    let mut disk = fs::read(&image).unwrap();
+    disk.resize(64 << 20, 0);
+    disk.extend(fs::read(&plain).unwrap());
+    fs::write(&image, disk).unwrap();
+    let offset = ["--offset", "64M"];
+    overlaid.ok("mkdir", &["/new", "--format", "raw", offset[0], offset[1]]);
+    let names = overlaid.ok("ls", &["/", offset[0], offset[1]]);
+    assert!(names.contains("new"), "{names}");
+    let arguments = [&image, Path::new(offset[0]), Path::new(offset[1])];
+    assert_eq!(overlaid.overlay_ok("diff", &arguments), "A /new/\n");
+    let other = overlaid.run("ls", &["/", "--format", "qcow2"]);
+    let parts = ["the format raw, and the given format is qcow2"];
+    assert_fails(&other, 1, &parts);
+    let commit = [&image, Path::new("--format"), Path::new("qcow2")];
+    assert_fails(&overlaid.overlay("commit", &commit), 1, &parts);
+    overlaid.overlay_ok("commit", &[&image]);
+    let path = image.to_str().unwrap();
+    let names = larder_ok(["ls", "--format", "raw", "--offset", "64M", path]);
+    assert!(names.contains("new"), "{names}");
+}
+
+#[test]
+fn base_that_was_converted_to_another_format_is_refused() {
+    if skip(QEMU) || !can_make_images() {
+        return;
+    }
+    for (format, other, message) in [
+        ("qcow2", "raw", "the format qcow2, and"),
+        ("raw", "qcow2", "(raw image, "),
+    ] {
+        let overlaid = Overlaid::new();
+        let (image, plain) = (overlaid.fixture.image(), overlaid.fixture.path("plain"));
+        fs::copy(&image, &plain).unwrap();
+        convert(&plain, &image, format, "").unwrap();
+        overlaid.ok("mkdir", &["/new"]);
+        convert(&plain, &image, other, "").unwrap();
+        assert_fails(&overlaid.run("ls", &["/"]), 1, &["changes.qcow2", message]);
+    }
+}
+
+#[test]
 fn overlay_as_an_image_is_explained() {
     if !can_make_images() {
         return;

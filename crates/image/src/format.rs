@@ -154,6 +154,13 @@ impl Format {
         is_swap.then_some(Self::Swap)
     }
 
+    /// Returns whether a device that begins with `start` can have this format.
+    pub(crate) fn is_in(self, start: &[u8]) -> bool {
+        MAGICS
+            .iter()
+            .any(|magic| magic.format == self && magic.is_in(start))
+    }
+
     /// Returns [`Format::Iso9660`] if a device that begins with `start` has this format.
     pub(crate) fn iso_9660(start: &[u8]) -> Option<Self> {
         ISO_9660.is_in(start).then_some(ISO_9660.format)

@@ -4,12 +4,12 @@
 //! overlay records this, too, and is removed. In between, it has all changes, so a commit that was interrupted can be
 //! repeated from the start.
 
-use crate::args::OverlayCommitArgs;
-use crate::overlay::{self, RAW};
+use crate::args::{ImageArgs, OverlayCommitArgs};
+use crate::overlay;
 use crate::{opening, progress, remote};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_console::{Failure, Result, name, size};
-use larder_image::Overlay;
+use larder_image::{ImageFormat, Overlay};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ const PART_BYTES: u64 = 1 << 20;
 pub(super) fn run(args: &OverlayCommitArgs) -> Result<()> {
     match &args.to {
         Some(target) => upload(args, target),
-        None => commit(&args.changes, &args.source.image),
+        None => commit(&args.changes, &args.source),
     }
 }
 
@@ -42,8 +42,9 @@ fn upload(args: &OverlayCommitArgs, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the changes in the overlay at `path` to `image`, and removes the overlay.
-fn commit(path: &Path, image: &Path) -> Result<()> {
+/// Writes the changes in the overlay at `path` to the image of `source`, and removes the overlay.
+fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
+    let image: &Path = &source.image;
     if remote::is_remote(image) {
         return Err(Failure::with_hint(
             format!(
@@ -65,12 +66,12 @@ fn commit(path: &Path, image: &Path) -> Result<()> {
         .map_err(|error| overlay::not_opened(path, &error.into()))?;
     let file: Arc<dyn BlockDevice> = Arc::new(file);
     let base = Overlay::record(&*file).map_err(|error| overlay::not_usable(path, image, &error))?;
-    if base.format != RAW {
+    let format = overlay::format_of_base(path, &base, source.volume.format)?;
+    if format != ImageFormat::Raw {
         return Err(Failure::with_hint(
             format!(
-                "{} is not a raw image, but has the format {}: larder does not write it",
+                "{} is not a raw image, but has the format {format}: larder does not write it",
                 image.display(),
-                name::escaped(base.format.as_bytes())
             ),
             "give --to URL to upload the disk with the changes, or mount it and copy the files",
         ));

@@ -11,7 +11,7 @@ const CHECKED_BYTES: u64 = 2 << 20;
 pub struct Base {
     /// The path or the URL, without secrets, for other programs.
     pub name: Vec<u8>,
-    /// The format in the terms of qemu, for example `raw`, for other programs.
+    /// The format in the terms of qemu, for example `raw`. Larder and other programs open the base with this format.
     pub format: String,
     /// A text that differs for bases with different content.
     pub version: String,

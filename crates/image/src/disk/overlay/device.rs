@@ -47,8 +47,8 @@ impl Overlay {
     }
 
     /// Writes an overlay on `base` to `file`, without changes. `file` must have [`Overlay::max_file_bytes`], all of which are
-    /// zero. `name` and `format` are recorded for other programs: the path or the URL of the base, without secrets, and
-    /// its format in the terms of qemu, for example `raw`.
+    /// zero. It records the `name` of the base for other programs: the path or the URL, without secrets. It also records
+    /// its `format` in the terms of qemu, for example `raw`.
     ///
     /// # Errors
     /// [`OverlayError::TooLarge`], or if the base cannot be read, or the file cannot be written.

@@ -18,8 +18,8 @@
 //! (an autoclear feature).
 //!
 //! # Binding
-//! The overlay records the name, the format and the version of its base. The name and the format are for other programs.
-//! Larder opens the base that the user names, and refuses it if its version differs. The version is that of the object on a
+//! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens the
+//! base that the user names, with the recorded format, and refuses it if its version differs. The version is that of the object on a
 //! server. Otherwise it is the size and the time of modification of the file, if the base is in a file, and a checksum of the
 //! first 2 MiB of the disk. It detects another file system, but not a change of content that no metadata in these 2 MiB
 //! describes, if the time of modification was set back.
