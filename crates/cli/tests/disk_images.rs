@@ -252,6 +252,33 @@ fn content_of_a_disk_is_named_with_a_hint_for_its_image() {
     );
 }
 
+#[test]
+fn encrypted_qcow2_image_is_named_with_a_command_that_decrypts_it() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let [key, image, plain] = ["key", "disk.qcow2", "plain"].map(|name| fixture.path(name));
+    fs::write(&key, "pass").unwrap();
+    let secret = format!("secret,id=key,file={}", key.display());
+    let options = "encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time=10";
+    let convert = Tool::new("qemu-img").args(["convert", "-q", "-f", "raw", "-O", "qcow2"]);
+    let convert = convert.args(["--object", &secret, "-o", options]);
+    let convert = convert.arg(fixture.image()).arg(&image);
+    convert.run().unwrap();
+    let path = image.to_str().unwrap();
+    let parts = ["qcow2 image", "encrypted", "qemu-img convert --object secret"];
+    assert_fails(&larder(["ls", path]), 1, &parts);
+    assert_fails(&larder(["ls", "--format", "qcow2", path]), 1, &parts);
+    // The command of the hint.
+    let options = format!("driver=qcow2,encrypt.key-secret=key,file.filename={path}");
+    let decrypt = Tool::new("qemu-img").args(["convert", "--object", &secret, "--image-opts"]);
+    let decrypt = decrypt.args([&options, "-O", "raw"]).arg(&plain);
+    decrypt.run().unwrap();
+    let plain = plain.to_str().unwrap();
+    assert_eq!(larder_ok(["cat", plain, "/hello"]), "hello, larder\n");
+}
+
 /// Returns the paths and addresses that `larder info` opens or connects to for `image`, and its messages.
 fn opened(image: &Path) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();

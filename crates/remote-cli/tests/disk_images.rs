@@ -8,6 +8,7 @@ mod larder;
 use fixture::{Fixture, larder_fails, larder_ok, large};
 use larder::{Mounted, command};
 use larder_testkit::http::{HttpServer, Link, Object};
+use larder_testkit::mbr::put_entry;
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
@@ -95,6 +96,33 @@ fn mount_of_a_disk_image_at_a_url_reads_it() {
         let _mounted = Mounted(&mountpoint);
         let read = fs::read(mountpoint.join("directory/large")).unwrap();
         assert!(read == large(), "{format} {arguments}");
+    }
+}
+
+#[test]
+fn other_formats_at_a_url_are_named_with_a_command() {
+    let mut xz = b"\xfd7zXZ\0".to_vec();
+    xz.resize(1 << 20, 0);
+    // The only partition has a physical volume of LVM.
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x8e, 2048, 4096);
+    disk[(1 << 20) + 512..][..8].copy_from_slice(b"LABELONE");
+    for (bytes, name, hint) in [
+        (xz, "compressed with xz", "xz -dc < FILE > FILE.raw"),
+        (
+            disk,
+            "a physical volume of LVM",
+            "losetup -f -o 1048576 --sizelimit 2097152 FILE; vgchange -ay",
+        ),
+    ] {
+        let server = HttpServer::of_object(Object::new(bytes, "one"), Link::default());
+        let url = server.url("disk");
+        let message = larder_fails(["ls", &url]);
+        for part in [name, "copy the image to a local FILE", hint] {
+            assert!(message.contains(part), "{message}");
+        }
+        let info = String::from_utf8(larder_ok(["info", &url])).unwrap();
+        assert!(info.contains(hint), "{info}");
     }
 }
 
