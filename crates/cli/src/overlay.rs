@@ -177,6 +177,18 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
                 quoted(&image.display().to_string())
             ),
         ),
+        OverlayError::ChangedInCommit => Failure::with_hint(
+            format!(
+                "overlay {overlay}: {} was changed after the commit was interrupted, and was not changed again",
+                image.display()
+            ),
+            format!(
+                "restore the image, and commit again; to give up the changes, remove the overlay with larder overlay \
+                 discard {}",
+                quoted(&overlay.to_string())
+            ),
+        ),
+        OverlayError::Base(error) => Failure::new(format!("image {}: {error}", image.display())),
         OverlayError::Committed => Failure::with_hint(
             format!("overlay {overlay}: {error}"),
             format!(

@@ -74,6 +74,23 @@ impl Overlaid {
         text(&output.stdout)
     }
 
+    /// Begins a commit to the image, and interrupts it.
+    #[track_caller]
+    fn interrupt_commit(&self) {
+        let image = self.fixture.image();
+        let before = fs::read(&image).unwrap();
+        // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
+        let interrupted = Command::new("sh")
+            .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
+            .arg(binary())
+            .args(["overlay", "commit"])
+            .args([&self.overlay, &image])
+            .output()
+            .unwrap();
+        assert!(!interrupted.status.success());
+        assert!(fs::read(&image).unwrap() != before, "nothing was written");
+    }
+
     fn mounted(&self, mountpoint: &Path, options: &str) -> Output {
         let mut mount = command("larder", User::Same);
         mount
@@ -395,22 +412,40 @@ fn interrupted_commit_is_completed_by_a_second_one() {
     let source = overlaid.fixture.path("source");
     fs::write(&source, content(8 << 20)).unwrap();
     overlaid.put(&source, "/file");
-    let before = fs::read(&image).unwrap();
-    // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
-    let interrupted = Command::new("sh")
-        .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
-        .arg(binary())
-        .args(["overlay", "commit"])
-        .args([&overlaid.overlay, &image])
-        .output()
-        .unwrap();
-    assert!(!interrupted.status.success());
-    assert!(fs::read(&image).unwrap() != before, "nothing was written");
+    overlaid.interrupt_commit();
     let parts = ["its commit was interrupted", "larder overlay commit"];
     assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
     assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
     overlaid.overlay_ok("commit", &[&image]);
     assert!(!overlaid.overlay.exists());
+    assert_clean(&image);
+    let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
+    assert!(read.stdout == content(8 << 20));
+}
+
+#[test]
+fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    let source = overlaid.fixture.path("source");
+    fs::write(&source, content(8 << 20)).unwrap();
+    overlaid.put(&source, "/file");
+    let original = fs::read(&image).unwrap();
+    overlaid.interrupt_commit();
+    // A program, such as e2fsck, writes to the superblock.
+    let file = File::options().write(true).open(&image).unwrap();
+    file.write_all_at(b"changed", 1024 + 120).unwrap();
+    let changed = fs::read(&image).unwrap();
+    let output = overlaid.overlay("commit", &[&image]);
+    let parts = ["was changed after the commit was interrupted", "discard"];
+    assert_fails(&output, 1, &parts);
+    assert!(fs::read(&image).unwrap() == changed);
+    // The image before the commit has no changes, so all of them can be written.
+    fs::write(&image, original).unwrap();
+    overlaid.overlay_ok("commit", &[&image]);
     assert_clean(&image);
     let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
     assert!(read.stdout == content(8 << 20));

@@ -1,8 +1,6 @@
 //! Writes the changes in an overlay to its base, or uploads the base with the changes.
 //!
-//! The overlay records that the commit has begun, before the base changes. When all changes in the base are durable, the
-//! overlay records this, too, and is removed. In between, it has all changes, so a commit that was interrupted can be
-//! repeated from the start.
+//! See [`Overlay::commit`]. When all changes in the base are durable, the overlay is removed.
 
 use crate::args::{ImageArgs, OverlayCommitArgs};
 use crate::overlay;
@@ -15,9 +13,6 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The number of bytes that are copied at once.
-const PART_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(args: &OverlayCommitArgs) -> Result<()> {
     match &args.to {
@@ -57,8 +52,6 @@ fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
     let of_overlay = |error: &dyn std::fmt::Display| {
         Failure::new(format!("overlay {}: {error}", path.display()))
     };
-    let of_image =
-        |error: larder_block::Error| Failure::new(format!("image {}: {error}", image.display()));
     // A symbolic link to the overlay stays, and refers to nothing.
     let path = &fs::canonicalize(path).map_err(|error| of_overlay(&error))?;
     let image_name = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
@@ -76,31 +69,20 @@ fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
             "give --to URL to upload the disk with the changes, or mount it and copy the files",
         ));
     }
-    let device = FileDevice::open_writable(image, FileRange::default()).map_err(of_image)?;
-    let device = Arc::new(device);
+    let device = FileDevice::open_writable(image, FileRange::default())
+        .map_err(|error| Failure::new(format!("image {}: {error}", image.display())))?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
     let name = image_name.as_os_str().as_bytes();
-    let opened = Overlay::begin_commit(&file, Arc::clone(&device) as _, name)
+    let mut bar = None;
+    let show = |copied_bytes, total_bytes| {
+        bar.get_or_insert_with(|| progress::bar(|| total_bytes))
+            .set_position(copied_bytes);
+    };
+    let total_bytes = Overlay::commit(&file, &device, name, show)
         .map_err(|error| overlay::not_usable(path, image, &error))?;
-    let changes = opened.changes();
-    let total_bytes = changes.iter().map(|range| range.end - range.start).sum();
-    let bar = progress::bar(|| total_bytes);
-    let mut bytes = vec![0; usize::try_from(PART_BYTES).unwrap_or(usize::MAX)];
-    for range in changes {
-        let mut at_bytes = range.start;
-        while at_bytes < range.end {
-            let len_bytes = PART_BYTES.min(range.end - at_bytes);
-            let part = &mut bytes[..usize::try_from(len_bytes).unwrap_or(0)];
-            opened
-                .read_at(part, at_bytes)
-                .map_err(|error| of_overlay(&error))?;
-            device.write_at(part, at_bytes).map_err(of_image)?;
-            at_bytes += len_bytes;
-            bar.inc(len_bytes);
-        }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
     }
-    device.flush().map_err(of_image)?;
-    opened.finish_commit().map_err(|error| of_overlay(&error))?;
-    bar.finish_and_clear();
     fs::remove_file(path).map_err(|error| of_overlay(&error))?;
     writeln!(
         io::stdout().lock(),

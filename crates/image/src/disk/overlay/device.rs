@@ -90,7 +90,7 @@ impl Overlay {
         let head = Head::read(&*file)?;
         match head.commit {
             Commit::None => {}
-            Commit::Begun => return Err(OverlayError::Committing),
+            Commit::Begun { .. } => return Err(OverlayError::Committing),
             Commit::Complete => return Err(OverlayError::Committed),
         }
         let given = version(&*base)?;
@@ -103,47 +103,8 @@ impl Overlay {
         Self::with_head(file, base, &head)
     }
 
-    /// Opens the overlay in `file`, to write its changes to `base`, which has this `name`. Records in the overlay that a commit
-    /// has begun: from then on, the overlay can only be committed, to a base with the same name. This also continues a commit
-    /// that was interrupted. The version of the base may then have changed.
-    ///
-    /// # Errors
-    /// As [`Overlay::open`].
-    pub fn begin_commit(
-        file: &Arc<dyn BlockDevice>,
-        base: Arc<dyn BlockDevice>,
-        name: &[u8],
-    ) -> Result<Self, OverlayError> {
-        let mut head = Head::read(&**file)?;
-        let is_continued = head.commit == Commit::Begun
-            && head.base.name == name
-            && head.geometry.size_bytes == base.size_bytes();
-        let overlay = if is_continued {
-            Self::with_head(Arc::clone(file), base, &head)?
-        } else {
-            Self::open(Arc::clone(file), base)?
-        };
-        // If the commit is continued, an earlier write of the head may not be durable.
-        head.commit = Commit::Begun;
-        head.base.name = name.to_vec();
-        head.write(&**file)?;
-        Ok(overlay)
-    }
-
-    /// Records in the overlay that the base has all changes, durably. Then it cannot be opened again.
-    ///
-    /// # Errors
-    /// If the file cannot be read or written.
-    pub fn finish_commit(&self) -> Result<(), OverlayError> {
-        let file = &*self.layers.file;
-        let head = Head {
-            commit: Commit::Complete,
-            ..Head::read(file)?
-        };
-        head.write(file)
-    }
-
-    fn with_head(
+    /// Opens the overlay with this `head`.
+    pub(super) fn with_head(
         file: Arc<dyn BlockDevice>,
         base: Arc<dyn BlockDevice>,
         head: &Head,

@@ -12,6 +12,7 @@
 //! | `space.rs` | which clusters of the file are used |
 //! | `base.rs` | the version of the base |
 //! | `device.rs` | reads, writes and flushes |
+//! | `commit.rs` | writes the changes to the base |
 //!
 //! Larder creates all tables except the L2 tables with the file. Its places follow from the size of the disk. An overlay
 //! that another program has written to is refused: such a program clears a bit of the header that only Larder knows
@@ -47,6 +48,7 @@
 //! The header, the tables and the reference counts are checked when the overlay is opened. A cluster cannot be used twice.
 
 mod base;
+mod commit;
 mod device;
 mod error;
 mod header;
