@@ -7,13 +7,15 @@ use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::{
     Fixture, Mountpoint, Server, User, assert_clean, assert_fails, binary, can_make_images,
-    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, wait_until,
+    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -355,6 +357,55 @@ fn overlay_as_an_image_is_explained() {
     overlaid.ok("mkdir", &["/new"]);
     let output = larder(["ls".as_ref(), overlaid.overlay.as_os_str()]);
     assert_fails(&output, 1, &["is an overlay", "--overlay", "image"]);
+}
+
+#[test]
+fn name_of_the_base_in_an_overlay_is_never_opened() {
+    if skip(QEMU) || skip(&[Requirement::Tool("strace")]) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = fs::canonicalize(overlaid.fixture.image()).unwrap();
+    // A file that only the user can read. Its path is as long as that of the image.
+    let name = image.file_name().unwrap();
+    let secret = image.with_file_name("s".repeat(name.len()));
+    let content = vec![b'x'; 1 << 20];
+    fs::write(&secret, &content).unwrap();
+    overlaid.ok("mkdir", &["/new"]);
+    let mut bytes = fs::read(&overlaid.overlay).unwrap();
+    let [old, new] = [&image, &secret].map(|path| path.as_os_str().as_bytes());
+    let at = bytes.windows(old.len()).position(|window| window == old);
+    let at = at.unwrap();
+    bytes[at..at + old.len()].copy_from_slice(new);
+    fs::write(&overlaid.overlay, &bytes).unwrap();
+    let hostile = overlaid.fixture.path("hostile.qcow2");
+    let create = Tool::new("qemu-img").args(["create", "-q", "-f", "qcow2", "-u", "-F", "raw"]);
+    let create = create.arg("-b").arg(&secret).arg(&hostile);
+    create.arg("32M").run().unwrap();
+    let [option, of_larder, of_qemu, image] = [
+        Path::new("--overlay"),
+        &overlaid.overlay,
+        &hostile,
+        &image,
+    ]
+    .map(Path::as_os_str);
+    let [ls, root, overlay, diff, commit] =
+        ["ls", "/", "overlay", "diff", "commit"].map(OsStr::new);
+    for (arguments, is_ok) in [
+        (&[ls, of_larder][..], false),
+        (&[ls, option, of_qemu, image, root], false),
+        (&[overlay, commit, of_qemu, image], false),
+        (&[ls, option, of_larder, image, root], true),
+        (&[overlay, diff, of_larder, image], true),
+        (&[overlay, commit, of_larder, image], true),
+    ] {
+        let (trace, output) = traced(arguments);
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.success(), is_ok, "{arguments:?}: {messages}");
+        assert!(trace.contains("openat"), "{trace}");
+        assert!(!trace.contains(secret.to_str().unwrap()), "{trace}");
+    }
+    assert!(fs::read(&secret).unwrap() == content);
 }
 
 #[test]

@@ -774,6 +774,19 @@ fn check(path: &Path) {
         .unwrap();
 }
 
+/// Returns the disk in the overlay at `path`, as qemu-io prints it.
+fn read_by_qemu_io(path: &Path) -> Vec<u8> {
+    let read = Tool::new("qemu-io").args(["-r", "-f", "qcow2", "-c"]);
+    let read = read.arg(format!("read -v 0 {DISK_LEN}")).arg(path);
+    let printed = read.run().unwrap();
+    // For each 16 bytes, a line with their offset, their hexadecimal digits and their characters.
+    let rows = printed.lines().filter_map(|line| line.split_once(":  "));
+    let digits = rows.flat_map(|(_, row)| row.split(' ').take(16));
+    digits
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
 #[test]
 fn qemu_reads_the_overlay_and_finds_no_error() {
     if skip(QEMU) {
@@ -800,6 +813,7 @@ fn qemu_reads_the_overlay_and_finds_no_error() {
         let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
         convert.arg(path).arg(converted).run().unwrap();
         assert!(fs::read(converted).unwrap() == model);
+        assert!(read_by_qemu_io(path) == model);
     }
     // Once another program has written to it, Larder refuses it.
     let write = Tool::new("qemu-io").args(["-c", "write -P 7 0 64k"]);
