@@ -103,7 +103,7 @@ wins. If a flag contradicts a mount option, the flag wins. There are three
 exceptions: noload always wins over rw, allow_other over allow_root, and
 direct_io over writeback_cache. The mount options offset= and partition=
 cannot be used together.
-  offset=, partition=, overlay=, cache_size=, readahead=,
+  offset=, partition=, format=, overlay=, cache_size=, readahead=,
   readahead_max=, threads=, transport=, fsname=, subtype=, metrics=,
   endpoint=, cache_dir=, cache_disk_size=, profile=,
   profile_record=, sha256=,

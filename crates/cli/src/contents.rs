@@ -20,15 +20,20 @@ pub(crate) fn not_found(
         (NotFound::NoTable, _) => {
             Failure::new(format!("{} has no partition table", image.display()))
         }
-        (NotFound::NotSelected(error), Some(table)) => not_selected(image, table, error),
-        (NotFound::OtherPartition { number, format }, Some(table)) => Failure::with_hint(
-            format!(
+        (NotFound::NotSelected(error), Some(table)) => not_selected(image, disk, table, error),
+        (NotFound::OtherPartition { number, format }, Some(table)) => {
+            let message = format!(
                 "partition {number} of {} is {}",
                 image.display(),
                 format.description()
-            ),
-            listed(table),
-        ),
+            );
+            match table.partitions.iter().find(|one| one.number == *number) {
+                Some(one) => {
+                    Failure::with_hint(message, partition_hint(image, disk, one, *format))
+                }
+                None => Failure::new(message),
+            }
+        }
         _ => not_ext(image, disk, contents),
     }
 }
@@ -40,7 +45,12 @@ pub(crate) fn not_ext(image: &Path, disk: Option<DiskInfo>, contents: &Contents)
     match contents {
         Contents::Partitions(table) => {
             let selected = table.select(None);
-            not_selected(image, table, &selected.expect_err("not one ext partition"))
+            not_selected(
+                image,
+                disk,
+                table,
+                &selected.expect_err("not one ext partition"),
+            )
         }
         Contents::ExtAndPartitions(table) => Failure::with_hint(
             format!(
@@ -79,10 +89,47 @@ pub(crate) fn not_ext(image: &Path, disk: Option<DiskInfo>, contents: &Contents)
 
 /// Returns what a user can do with `image`, which has this `format`.
 pub(crate) fn hint(image: &Path, format: Format) -> String {
-    if remote::is_remote(image) {
-        "copy the image to a local file; larder info then names a command that helps".to_owned()
+    of_local(image, |file| format.hint(file))
+}
+
+/// Returns what a user can do with the partitions of `image`, which has this `table` and no ext file system: the hint for the
+/// largest partition whose format is known.
+pub(crate) fn table_hint(
+    image: &Path,
+    disk: Option<DiskInfo>,
+    table: &PartitionTable,
+) -> Option<String> {
+    let known = table.partitions.iter();
+    let known = known.filter_map(|one| one.format.map(|format| (one, format)));
+    let (largest, format) = known.max_by_key(|(one, _)| one.size_bytes)?;
+    let hint = partition_hint(image, disk, largest, format);
+    Some(format!("for partition {}, {hint}", largest.number))
+}
+
+/// Returns what a user can do with a `partition` of `image` that has this `format`.
+fn partition_hint(
+    image: &Path,
+    disk: Option<DiskInfo>,
+    partition: &Partition,
+    format: Format,
+) -> String {
+    match disk {
+        // Other programs find no partition in a disk image.
+        Some(disk) => hint(image, disk.format),
+        None => of_local(image, |file| format.hint_for_partition(file, partition)),
+    }
+}
+
+/// Returns the `hint` for the file that is `image`, or for a copy if the image is at a URL.
+fn of_local(image: &Path, hint: impl Fn(&str) -> String) -> String {
+    if !remote::is_remote(image) {
+        return hint(&image.display().to_string());
+    }
+    let hint = hint("FILE");
+    if hint.contains("FILE") {
+        format!("copy the image to a local FILE; {hint}")
     } else {
-        format.hint(&image.display().to_string())
+        hint
     }
 }
 
@@ -107,6 +154,14 @@ pub(crate) fn unusable(image: &Path, format: Format, error: &DiskError) -> Failu
         DiskError::Unsupported(_) => {
             Failure::with_hint(format!("{path} is {is}, but {error}"), hint(image, format))
         }
+        DiskError::OtherFormat => Failure::with_hint(
+            format!("{path} is not {is}"),
+            "omit the format: larder then recognizes it by the first bytes",
+        ),
+        DiskError::Encrypted(_) if format == Format::Qcow2 => Failure::with_hint(
+            format!("{path} is {is}, but {error}"),
+            hint(image, Format::EncryptedQcow2),
+        ),
         DiskError::Device(_) => Failure::new(format!("{path}: {error}")),
         _ => Failure::new(format!("{path} is {is}, but {error}")),
     }
@@ -125,15 +180,23 @@ pub(crate) fn not_writable(image: &Path, disk: DiskInfo) -> Failure {
 }
 
 /// Returns the failure for `image`, from whose `table` no partition was selected.
-fn not_selected(image: &Path, table: &PartitionTable, error: &NotSelected) -> Failure {
-    let choose = match error {
-        NotSelected::SeveralExt(_) => "choose one with --partition N; ",
-        NotSelected::NoSuchNumber(_) | NotSelected::NoExt => "",
-    };
-    Failure::with_hint(
-        format!("{}: {error}", image.display()),
-        format!("{choose}{}", listed(table)),
-    )
+fn not_selected(
+    image: &Path,
+    disk: Option<DiskInfo>,
+    table: &PartitionTable,
+    error: &NotSelected,
+) -> Failure {
+    let mut hint = listed(table);
+    match error {
+        NotSelected::SeveralExt(_) => hint.insert_str(0, "choose one with --partition N; "),
+        NotSelected::NoExt => {
+            if let Some(more) = table_hint(image, disk, table) {
+                hint = format!("{hint}; {more}");
+            }
+        }
+        NotSelected::NoSuchNumber(_) => {}
+    }
+    Failure::with_hint(format!("{}: {error}", image.display()), hint)
 }
 
 /// Lists the partitions of `table` for a hint.

@@ -7,6 +7,7 @@ use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions};
 use larder_console::{Failure, Result, name, print_note, size};
 use larder_fuse::{MountOptions, WriteBack};
+use larder_image::ImageFormat;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -67,6 +68,7 @@ pub(crate) const VALUED: &[&str] = &[
     "subtype",
     "offset",
     "partition",
+    "format",
     "overlay",
     "cache_size",
     "readahead",
@@ -158,6 +160,8 @@ pub(crate) struct Options {
     pub access: Option<Access>,
     /// The number of the partition that is mounted, if it was given.
     pub partition: Option<u32>,
+    /// The format of the image, if it was given.
+    pub format: Option<ImageFormat>,
     /// The file with the changes of the image, if they are not in the image.
     pub overlay: Option<PathBuf>,
     /// How an image at a URL is accessed.
@@ -180,6 +184,7 @@ impl Options {
             options.partition = args.volume.partition;
             options.volume.offset_bytes = 0;
         }
+        options.format = args.volume.format.or(options.format);
         if args.volume.overlay.is_some() {
             options.overlay.clone_from(&args.volume.overlay);
         }
@@ -309,6 +314,7 @@ impl Options {
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
             "partition" => self.partition = Some(named(key, value)?),
+            "format" => self.format = Some(named(key, value)?),
             "overlay" => self.overlay = Some(value.into()),
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
             "readahead" => self.volume.readahead = named(key, value)?,
@@ -594,6 +600,20 @@ mod tests {
     }
 
     #[test]
+    fn every_format_of_images_has_a_name_and_the_flag_wins() {
+        for format in ImageFormat::ALL {
+            let options = parsed(&format!("format={format}")).unwrap();
+            assert_eq!(options.format, Some(format));
+        }
+        let args = ["larder", "mount", "-o", "format=raw", "--format", "vmdk"];
+        let args = args.into_iter().chain(["x", "y"]);
+        let Command::Mount(args) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("not a mount");
+        };
+        assert_eq!(Options::of(&args).unwrap().format, Some(ImageFormat::Vmdk));
+    }
+
+    #[test]
     fn image_at_a_url_has_more_threads_unless_a_number_is_given() {
         for (list, expected) in [("", REMOTE_THREADS), ("threads=3", NonZeroUsize::new(3))] {
             let mut options = parsed(list).unwrap();
@@ -780,6 +800,7 @@ mod tests {
             ("tables=A+", "tables"),
             ("metrics=everywhere", "metrics"),
             ("metrics", "metrics"),
+            ("format=vdi", "format"),
         ] {
             let failure = parsed(list).unwrap_err();
             assert!(failure.to_string().contains(option), "{failure}");

@@ -2,8 +2,9 @@
 //! until the server ends, at most [`TIMEOUT`]. [`open_or_fall_back`] opens an image read-only if the image cannot
 //! be written.
 //!
-//! If an image is a disk image of another format, such as qcow2, the disk in it is opened. If an image has partitions, the
-//! requested one is opened, or the only one with an ext file system.
+//! If an image is a disk image of another format, such as qcow2, the disk in it is opened. The format is the one that was
+//! given, or that an overlay records. Otherwise it is guessed. If an image has partitions, the requested one is opened, or
+//! the only one with an ext file system.
 
 use crate::args::ImageArgs;
 use crate::contents;
@@ -19,7 +20,10 @@ use larder_block::{
 };
 use larder_console::{Failure, Result, print_hint, print_note, print_warning};
 use larder_ext4::Error as Ext4Error;
-use larder_image::{Contents, DiskInfo, Medium, Partition, PartitionTable, device_memory_bytes};
+use larder_image::{
+    Contents, DiskError, DiskInfo, ImageFormat, Medium, Overlay, Partition, PartitionTable,
+    device_memory_bytes,
+};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +46,8 @@ pub(crate) struct Source<'a> {
     pub image: &'a Path,
     /// The number of the requested partition.
     pub partition: Option<u32>,
+    /// The format of the image, if it was given.
+    pub format: Option<ImageFormat>,
     /// The file with the changes of the image, if they are not in the image.
     pub overlay: Option<&'a Path>,
     /// How an image at a URL is accessed.
@@ -53,6 +59,7 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
         Self {
             image: &args.image,
             partition: args.volume.partition,
+            format: args.volume.format,
             overlay: args.volume.overlay.as_deref(),
             remote: &args.volume.remote,
         }
@@ -158,6 +165,21 @@ pub(crate) fn open_disk_of(args: &ImageArgs) -> Result<Arc<dyn BlockDevice>> {
         .and_then(|(device, options)| Disk::new(args.into(), &device, &options));
     let disk = opened.map_err(|error| error.describe(&args.image, &options))?;
     Ok(disk.medium.device)
+}
+
+/// Returns the format of the image of `source`, if it is known: the one that its overlay records, or the one that was given.
+///
+/// # Errors
+/// If the two differ, or if the overlay cannot be read.
+pub(crate) fn format_of(source: Source<'_>) -> Result<Option<ImageFormat>> {
+    let Some(path) = source.overlay.filter(|path| path.exists()) else {
+        return Ok(source.format);
+    };
+    let file = when_free(path, source.image, || overlay::open_file(path, 0, false))
+        .map_err(|error| overlay::not_opened(path, &error))?;
+    let base = Overlay::record(&*file)
+        .map_err(|error| overlay::not_usable(path, source.image, &error))?;
+    overlay::format_of_base(path, &base, source.format).map(Some)
 }
 
 /// Returns the options for reading the image of `args`.
@@ -310,9 +332,15 @@ impl Disk {
     ) -> Result<Self, Error> {
         let mut options = options.clone();
         let memory_bytes = device_memory_bytes(options.cache_size_bytes);
-        let opened = Medium::open(Arc::clone(device), source.partition, memory_bytes);
-        let mut medium = opened
-            .map_err(|(format, error)| overlay::explained(source.image, format, device, &error))?;
+        let format = format_of(source)?;
+        let opened = Medium::open(Arc::clone(device), format, source.partition, memory_bytes);
+        let mut medium =
+            opened.map_err(|(format, error)| match (source.overlay, source.format, &error) {
+                (Some(path), None, DiskError::OtherFormat) => {
+                    overlay::of_other_format(path, source.image, format)
+                }
+                _ => overlay::explained(source.image, format, device, &error),
+            })?;
         if medium.disk.is_some() {
             options.cache_size_bytes -= memory_bytes;
         }

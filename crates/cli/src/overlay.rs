@@ -4,7 +4,7 @@ use crate::args::ImageArgs;
 use crate::{contents, remote};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_console::{Failure, Result, name};
-use larder_image::{Base, DiskError, Format, Overlay, OverlayError, quoted};
+use larder_image::{Base, DiskError, Format, ImageFormat, Overlay, OverlayError, quoted};
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -12,9 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::NamedTempFile;
-
-/// The format of a base that is not a disk image, in the terms of qemu.
-pub(crate) const RAW: &str = "raw";
 
 /// An image that does not change.
 #[derive(Clone, Debug)]
@@ -38,7 +35,8 @@ pub(crate) fn create_if_absent(path: &Path, base: &BaseImage<'_>) -> Result<()> 
         fs::canonicalize(base.image).unwrap_or_else(|_| base.image.to_owned())
     };
     let name = name.as_os_str().as_bytes().to_vec();
-    let format = base.format.map_or(RAW, Format::as_str).to_owned();
+    let raw = ImageFormat::Raw.as_str();
+    let format = base.format.map_or(raw, Format::as_str).to_owned();
     let create = || -> Result<(), Box<dyn std::error::Error>> {
         let directory = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -104,6 +102,43 @@ pub(crate) fn open(
     Overlay::open(file, base.device).map_err(|error| not_usable(path, base.image, &error))
 }
 
+/// Returns the format of `base`, which the overlay at `path` records. If a format was `given`, it must be the same.
+pub(crate) fn format_of_base(
+    path: &Path,
+    base: &Base,
+    given: Option<ImageFormat>,
+) -> Result<ImageFormat> {
+    let overlay = path.display();
+    let Ok(recorded) = base.format.parse::<ImageFormat>() else {
+        let format = name::escaped(base.format.as_bytes());
+        return Err(Failure::new(format!(
+            "overlay {overlay} was created for an image of the format {format}, which larder does not read"
+        )));
+    };
+    match given {
+        Some(given) if given != recorded => Err(Failure::with_hint(
+            format!(
+                "overlay {overlay} was created for an image of the format {recorded}, and the given format is {given}"
+            ),
+            "omit the format, or create another overlay",
+        )),
+        _ => Ok(recorded),
+    }
+}
+
+/// Returns the failure for `image`, which does not have the `format` that the overlay at `path` records.
+pub(crate) fn of_other_format(path: &Path, image: &Path, format: Format) -> Failure {
+    Failure::with_hint(
+        format!(
+            "overlay {} was created for an image of the format {}, and {} does not have this format",
+            path.display(),
+            format.as_str(),
+            image.display()
+        ),
+        "restore the image, or create another overlay",
+    )
+}
+
 /// Returns the failure for the overlay at `path`, whose file cannot be opened.
 pub(crate) fn not_opened(path: &Path, error: &larder::Error) -> Failure {
     let message = format!("overlay {}: {error}", path.display());
@@ -122,9 +157,11 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
     match error {
         OverlayError::OtherBase { recorded, given } => Failure::with_hint(
             format!(
-                "overlay {overlay} does not belong to this state of {}: it was created for {} ({}), not for {given}",
+                "overlay {overlay} does not belong to this state of {}: it was created for {} ({} image, {}), not for \
+                 {given}",
                 image.display(),
                 name::escaped(&recorded.name),
+                name::escaped(recorded.format.as_bytes()),
                 name::escaped(recorded.version.as_bytes()),
             ),
             "restore the image, or create another overlay",
@@ -140,6 +177,18 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
                 quoted(&image.display().to_string())
             ),
         ),
+        OverlayError::ChangedInCommit => Failure::with_hint(
+            format!(
+                "overlay {overlay}: {} was changed after the commit was interrupted, and was not changed again",
+                image.display()
+            ),
+            format!(
+                "restore the image, and commit again; to give up the changes, remove the overlay with larder overlay \
+                 discard {}",
+                quoted(&overlay.to_string())
+            ),
+        ),
+        OverlayError::Base(error) => Failure::new(format!("image {}: {error}", image.display())),
         OverlayError::Committed => Failure::with_hint(
             format!("overlay {overlay}: {error}"),
             format!(

@@ -2,18 +2,19 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::e2fsprogs::{make_image, make_image_of};
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
+use larder_testkit::zstd::seekable;
 use larder_testkit::{Requirement, skip};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{
-    Fixture, Mountpoint, User, assert_fails, binary, can_mount, command, content, larder,
-    larder_ok, text, tool,
+    Fixture, Mountpoint, User, assert_fails, can_mount, command, content, larder, larder_ok, text,
+    traced,
 };
 
 const MIB: u64 = 1 << 20;
@@ -22,6 +23,7 @@ const NEEDED: &[Requirement] = &[
     Requirement::Tool("sfdisk"),
     Requirement::Tool("mke2fs"),
 ];
+const ZSTD: &[Requirement] = &[Requirement::Tool("zstd")];
 
 /// The formats, and further arguments of qemu-img.
 const FORMATS: [(&str, &str); 4] = [
@@ -100,35 +102,21 @@ fn files_of_a_disk_image_are_read() {
 
 #[test]
 fn seekable_zstd_is_read_and_other_zstd_is_refused() {
-    if skip(NEEDED) || skip(&[Requirement::Tool("zstd")]) {
+    if skip(NEEDED) || skip(ZSTD) {
         return;
     }
     let fixture = Fixture::new();
-    let (frame, image) = (fixture.path("frame"), fixture.path("disk.zst"));
-    let (mut bytes, mut table) = (Vec::new(), Vec::new());
-    for part in fs::read(fixture.image()).unwrap().chunks(4 << 20) {
-        fs::write(&frame, part).unwrap();
-        let zstd = Tool::new("zstd").args(["-q", "-f"]).arg(&frame);
-        zstd.arg("-o").arg(&image).run().unwrap();
-        let packed = fs::read(&image).unwrap();
-        for len in [packed.len(), part.len()] {
-            table.extend(u32::try_from(len).unwrap().to_le_bytes());
-        }
-        bytes.extend(packed);
+    let image = fixture.path("disk.zst");
+    let raw = fs::read(fixture.image()).unwrap();
+    let bytes = seekable(&raw, 4 << 20, false).unwrap();
+    // Without the end of the seek table.
+    fs::write(&image, &bytes[..bytes.len() - 1]).unwrap();
+    let message = ["compressed with zstd", "zstd -dc"];
+    for arguments in [&["ls"][..], &["ls", "--format", "zstd"]] {
+        let mut ls = command("larder", User::Same);
+        let output = ls.args(arguments).arg(&image).output().unwrap();
+        assert_fails(&output, 1, &message);
     }
-    fs::write(&image, &bytes).unwrap();
-    assert_fails(
-        &larder(["ls".as_ref(), image.as_os_str()]),
-        1,
-        &["compressed with zstd", "zstd -dc"],
-    );
-    let frames = u32::try_from(table.len() / 8).unwrap();
-    bytes.extend(0x184D_2A5E_u32.to_le_bytes());
-    bytes.extend((frames * 8 + 9).to_le_bytes());
-    bytes.extend(table);
-    bytes.extend(frames.to_le_bytes());
-    bytes.push(0);
-    bytes.extend(0x8F92_EAB1_u32.to_le_bytes());
     fs::write(&image, bytes).unwrap();
     let image = image.to_str().unwrap();
     let output = larder(["cat", image, "/dir/large"]);
@@ -175,6 +163,56 @@ fn disk_image_is_only_read() {
 }
 
 #[test]
+fn raw_image_that_begins_like_a_qcow2_image_is_opened_in_the_given_format() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (other, image) = (fixture.path("other"), fixture.path("disk.img"));
+    make_image(&other, "-q -t ext4 -L other", "8M").unwrap();
+    convert(&other, &image, "qcow2", "").unwrap();
+    let mut bytes = fs::read(&image).unwrap();
+    bytes.resize(32 << 20, 0);
+    bytes.extend(fs::read(fixture.image()).unwrap());
+    fs::write(&image, bytes).unwrap();
+    let path = image.to_str().unwrap();
+    // The file system is after the qcow2 image.
+    let raw = ["ls", "--format", "raw", "--offset", "32M", path, "/dir"];
+    assert_eq!(larder_ok(raw), "again\ndeep\nempty\nlarge\n");
+    let guessed = ["ls", "--offset", "32M", path, "/dir"];
+    assert_fails(&larder(guessed), 1, &[path]);
+    assert_eq!(larder_ok(["ls", path]), "lost+found\n");
+    assert_eq!(larder_ok(["ls", "--format", "qcow2", path]), "lost+found\n");
+    let not_ext = ["is not an ext2, ext3 or ext4 image"];
+    assert_fails(&larder(["ls", "--format", "raw", path]), 1, &not_ext);
+    for (format, message) in [
+        ("vmdk", "is not a VMDK image"),
+        ("zstd", "is not compressed with zstd"),
+    ] {
+        let output = larder(["info", "--format", format, path]);
+        assert_fails(&output, 1, &[message, "omit the format"]);
+    }
+    assert_fails(
+        &larder(["ls", "--format", "vdi", path]),
+        2,
+        &["--format", "raw, qcow2, vmdk, zstd"],
+    );
+    if !can_mount(User::Same) {
+        return;
+    }
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    larder_ok([
+        "mount".as_ref(),
+        "-o".as_ref(),
+        "ro,format=raw,offset=32M".as_ref(),
+        image.as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert!(fs::read(mountpoint.0.join("dir/large")).unwrap() == content(3 << 20));
+    larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);
+}
+
+#[test]
 fn content_of_a_disk_is_named_with_a_hint_for_its_image() {
     if skip(NEEDED) {
         return;
@@ -202,19 +240,36 @@ fn content_of_a_disk_is_named_with_a_hint_for_its_image() {
     );
 }
 
+#[test]
+fn encrypted_qcow2_image_is_named_with_a_command_that_decrypts_it() {
+    if skip(NEEDED) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let [key, image, plain] = ["key", "disk.qcow2", "plain"].map(|name| fixture.path(name));
+    fs::write(&key, "pass").unwrap();
+    let secret = format!("secret,id=key,file={}", key.display());
+    let options = "encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time=10";
+    let convert = Tool::new("qemu-img").args(["convert", "-q", "-f", "raw", "-O", "qcow2"]);
+    let convert = convert.args(["--object", &secret, "-o", options]);
+    let convert = convert.arg(fixture.image()).arg(&image);
+    convert.run().unwrap();
+    let path = image.to_str().unwrap();
+    let parts = ["qcow2 image", "encrypted", "qemu-img convert --object secret"];
+    assert_fails(&larder(["ls", path]), 1, &parts);
+    assert_fails(&larder(["ls", "--format", "qcow2", path]), 1, &parts);
+    // The command of the hint.
+    let options = format!("driver=qcow2,encrypt.key-secret=key,file.filename={path}");
+    let decrypt = Tool::new("qemu-img").args(["convert", "--object", &secret, "--image-opts"]);
+    let decrypt = decrypt.args([&options, "-O", "raw"]).arg(&plain);
+    decrypt.run().unwrap();
+    let plain = plain.to_str().unwrap();
+    assert_eq!(larder_ok(["cat", plain, "/hello"]), "hello, larder\n");
+}
+
 /// Returns the paths and addresses that `larder info` opens or connects to for `image`, and its messages.
 fn opened(image: &Path) -> (String, String) {
-    let dir = tempfile::tempdir().unwrap();
-    let trace = dir.path().join("trace");
-    let output = Command::new(tool("strace"))
-        .args(["-f", "-e", "trace=open,openat,openat2,connect,socket", "-o"])
-        .arg(&trace)
-        .arg(binary())
-        .arg("info")
-        .arg(image)
-        .output()
-        .unwrap();
-    let trace = fs::read_to_string(trace).unwrap();
+    let (trace, output) = traced(&["info".as_ref(), image.as_os_str()]);
     assert!(trace.contains(image.to_str().unwrap()), "{trace}");
     (trace, text(&output.stderr))
 }
@@ -248,26 +303,31 @@ fn image_that_names_a_password_file_or_a_url_opens_nothing() {
             "{trace}"
         );
     }
-    // A descriptor, and the same descriptor in a sparse file, name the file as the content of the disk.
-    let descriptor = format!(
-        "# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\n\
-         createType=\"monolithicFlat\"\n\nRW 2048 FLAT \"{secret}\" 0\n"
-    );
-    fs::write(&image, &descriptor).unwrap();
+    // A descriptor, and the same descriptor in a sparse file, name the file or the URL as the content of the disk.
     let sparse = dir.path().join("sparse");
     let create = Tool::new("qemu-img").args(["create", "-q", "-f", "vmdk"]);
     create.arg(&sparse).arg("1M").run().unwrap();
-    let mut text = descriptor.into_bytes();
-    text.resize(20 * 512, 0);
-    let file = fs::File::options().write(true).open(&sparse).unwrap();
-    file.write_all_at(&text, 512).unwrap();
-    for image in [image, sparse] {
-        let (trace, messages) = opened(&image);
-        assert!(
-            messages.contains("its extent") && messages.contains(secret),
-            "{messages}"
+    for name in [secret, url] {
+        let descriptor = format!(
+            "# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\n\
+             createType=\"monolithicFlat\"\n\nRW 2048 FLAT \"{name}\" 0\n"
         );
-        assert!(!trace.contains(secret), "{trace}");
+        fs::write(&image, &descriptor).unwrap();
+        let mut text = descriptor.into_bytes();
+        text.resize(20 * 512, 0);
+        let file = fs::File::options().write(true).open(&sparse).unwrap();
+        file.write_all_at(&text, 512).unwrap();
+        for image in [&image, &sparse] {
+            let (trace, messages) = opened(image);
+            assert!(
+                messages.contains("its extent") && messages.contains(name),
+                "{messages}"
+            );
+            assert!(
+                !trace.contains(name) && !trace.contains("AF_INET"),
+                "{trace}"
+            );
+        }
     }
 }
 
@@ -288,7 +348,7 @@ fn name_of_another_file_cannot_control_the_terminal() {
 
 #[test]
 fn disk_image_of_a_tree_of_many_files_is_walked() {
-    if skip(NEEDED) || !can_mount(User::Same) {
+    if skip(NEEDED) || skip(ZSTD) || !can_mount(User::Same) {
         return;
     }
     let fixture = Fixture::new();
@@ -298,11 +358,24 @@ fn disk_image_of_a_tree_of_many_files_is_walked() {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join(format!("{number}")), content(number * 37)).unwrap();
     }
-    let (raw, image) = (fixture.path("raw"), fixture.path("disk.x"));
+    let [raw, disk, image] = ["raw", "disk", "disk.x"].map(|name| fixture.path(name));
     make_image_of(&tree, &raw, "-q -t ext4", "16M").unwrap();
+    // The same file system in the second partition of a disk.
+    let file = fs::File::create(&disk).unwrap();
+    file.set_len(34 * MIB).unwrap();
+    let script = "label: gpt\nstart=1MiB, size=7MiB, type=uefi\nstart=16MiB, size=16MiB, type=linux\n";
+    write_table(&disk, script).unwrap();
+    file.write_all_at(&fs::read(&raw).unwrap(), 16 * MIB)
+        .unwrap();
+    let formats = FORMATS.into_iter().chain([("raw", ""), ("zstd", "")]);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    for (format, arguments) in FORMATS {
-        convert(&raw, &image, format, arguments).unwrap();
+    for ((format, arguments), source) in formats.flat_map(|one| [(one, &raw), (one, &disk)]) {
+        if format == "zstd" {
+            let packed = seekable(&fs::read(source).unwrap(), 1 << 20, false).unwrap();
+            fs::write(&image, packed).unwrap();
+        } else {
+            convert(source, &image, format, arguments).unwrap();
+        }
         larder_ok([
             "mount".as_ref(),
             "-o".as_ref(),
@@ -317,7 +390,8 @@ fn disk_image_of_a_tree_of_many_files_is_walked() {
             .unwrap();
         assert!(
             differences.status.success(),
-            "{format} {arguments}: {}",
+            "{format} {arguments} of {}: {}",
+            source.display(),
             text(&differences.stdout)
         );
         larder_ok(["umount".as_ref(), mountpoint.0.as_os_str()]);

@@ -7,13 +7,15 @@ use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::{
     Fixture, Mountpoint, Server, User, assert_clean, assert_fails, binary, can_make_images,
-    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, wait_until,
+    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -72,6 +74,23 @@ impl Overlaid {
         let output = self.overlay(subcommand, arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
+    }
+
+    /// Begins a commit to the image, and interrupts it.
+    #[track_caller]
+    fn interrupt_commit(&self) {
+        let image = self.fixture.image();
+        let before = fs::read(&image).unwrap();
+        // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
+        let interrupted = Command::new("sh")
+            .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
+            .arg(binary())
+            .args(["overlay", "commit"])
+            .args([&self.overlay, &image])
+            .output()
+            .unwrap();
+        assert!(!interrupted.status.success());
+        assert!(fs::read(&image).unwrap() != before, "nothing was written");
     }
 
     fn mounted(&self, mountpoint: &Path, options: &str) -> Output {
@@ -259,6 +278,77 @@ fn overlay_is_refused_if_its_base_has_changed() {
 }
 
 #[test]
+fn overlay_is_refused_on_another_image_with_the_same_size_and_time() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["/new"]);
+    let file = File::options().write(true).open(&image).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    // The UUID of another file system.
+    file.write_all_at(&[7; 16], 1024 + 104).unwrap();
+    file.set_modified(time).unwrap();
+    let before = fs::read(&image).unwrap();
+    let parts = ["changes.qcow2", "does not belong to this state", "CRC-32"];
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
+    assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
+    assert_fails(&overlaid.overlay("commit", &[&image]), 1, &parts);
+    assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
+fn base_is_opened_in_the_format_that_the_overlay_records() {
+    if skip(QEMU) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let (image, plain) = (overlaid.fixture.image(), overlaid.fixture.path("plain"));
+    // A guest has written a qcow2 image to the start of a raw disk.
+    fs::copy(&image, &plain).unwrap();
+    convert(&plain, &image, "qcow2", "").unwrap();
+    let mut disk = fs::read(&image).unwrap();
+    disk.resize(64 << 20, 0);
+    disk.extend(fs::read(&plain).unwrap());
+    fs::write(&image, disk).unwrap();
+    let offset = ["--offset", "64M"];
+    overlaid.ok("mkdir", &["/new", "--format", "raw", offset[0], offset[1]]);
+    let names = overlaid.ok("ls", &["/", offset[0], offset[1]]);
+    assert!(names.contains("new"), "{names}");
+    let arguments = [&image, Path::new(offset[0]), Path::new(offset[1])];
+    assert_eq!(overlaid.overlay_ok("diff", &arguments), "A /new/\n");
+    let other = overlaid.run("ls", &["/", "--format", "qcow2"]);
+    let parts = ["the format raw, and the given format is qcow2"];
+    assert_fails(&other, 1, &parts);
+    let commit = [&image, Path::new("--format"), Path::new("qcow2")];
+    assert_fails(&overlaid.overlay("commit", &commit), 1, &parts);
+    overlaid.overlay_ok("commit", &[&image]);
+    let path = image.to_str().unwrap();
+    let names = larder_ok(["ls", "--format", "raw", "--offset", "64M", path]);
+    assert!(names.contains("new"), "{names}");
+}
+
+#[test]
+fn base_that_was_converted_to_another_format_is_refused() {
+    if skip(QEMU) || !can_make_images() {
+        return;
+    }
+    for (format, other, message) in [
+        ("qcow2", "raw", "the format qcow2, and"),
+        ("raw", "qcow2", "(raw image, "),
+    ] {
+        let overlaid = Overlaid::new();
+        let (image, plain) = (overlaid.fixture.image(), overlaid.fixture.path("plain"));
+        fs::copy(&image, &plain).unwrap();
+        convert(&plain, &image, format, "").unwrap();
+        overlaid.ok("mkdir", &["/new"]);
+        convert(&plain, &image, other, "").unwrap();
+        assert_fails(&overlaid.run("ls", &["/"]), 1, &["changes.qcow2", message]);
+    }
+}
+
+#[test]
 fn overlay_as_an_image_is_explained() {
     if !can_make_images() {
         return;
@@ -267,6 +357,55 @@ fn overlay_as_an_image_is_explained() {
     overlaid.ok("mkdir", &["/new"]);
     let output = larder(["ls".as_ref(), overlaid.overlay.as_os_str()]);
     assert_fails(&output, 1, &["is an overlay", "--overlay", "image"]);
+}
+
+#[test]
+fn name_of_the_base_in_an_overlay_is_never_opened() {
+    if skip(QEMU) || skip(&[Requirement::Tool("strace")]) || !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = fs::canonicalize(overlaid.fixture.image()).unwrap();
+    // A file that only the user can read. Its path is as long as that of the image.
+    let name = image.file_name().unwrap();
+    let secret = image.with_file_name("s".repeat(name.len()));
+    let content = vec![b'x'; 1 << 20];
+    fs::write(&secret, &content).unwrap();
+    overlaid.ok("mkdir", &["/new"]);
+    let mut bytes = fs::read(&overlaid.overlay).unwrap();
+    let [old, new] = [&image, &secret].map(|path| path.as_os_str().as_bytes());
+    let at = bytes.windows(old.len()).position(|window| window == old);
+    let at = at.unwrap();
+    bytes[at..at + old.len()].copy_from_slice(new);
+    fs::write(&overlaid.overlay, &bytes).unwrap();
+    let hostile = overlaid.fixture.path("hostile.qcow2");
+    let create = Tool::new("qemu-img").args(["create", "-q", "-f", "qcow2", "-u", "-F", "raw"]);
+    let create = create.arg("-b").arg(&secret).arg(&hostile);
+    create.arg("32M").run().unwrap();
+    let [option, of_larder, of_qemu, image] = [
+        Path::new("--overlay"),
+        &overlaid.overlay,
+        &hostile,
+        &image,
+    ]
+    .map(Path::as_os_str);
+    let [ls, root, overlay, diff, commit] =
+        ["ls", "/", "overlay", "diff", "commit"].map(OsStr::new);
+    for (arguments, is_ok) in [
+        (&[ls, of_larder][..], false),
+        (&[ls, option, of_qemu, image, root], false),
+        (&[overlay, commit, of_qemu, image], false),
+        (&[ls, option, of_larder, image, root], true),
+        (&[overlay, diff, of_larder, image], true),
+        (&[overlay, commit, of_larder, image], true),
+    ] {
+        let (trace, output) = traced(arguments);
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.success(), is_ok, "{arguments:?}: {messages}");
+        assert!(trace.contains("openat"), "{trace}");
+        assert!(!trace.contains(secret.to_str().unwrap()), "{trace}");
+    }
+    assert!(fs::read(&secret).unwrap() == content);
 }
 
 #[test]
@@ -324,22 +463,40 @@ fn interrupted_commit_is_completed_by_a_second_one() {
     let source = overlaid.fixture.path("source");
     fs::write(&source, content(8 << 20)).unwrap();
     overlaid.put(&source, "/file");
-    let before = fs::read(&image).unwrap();
-    // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
-    let interrupted = Command::new("sh")
-        .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
-        .arg(binary())
-        .args(["overlay", "commit"])
-        .args([&overlaid.overlay, &image])
-        .output()
-        .unwrap();
-    assert!(!interrupted.status.success());
-    assert!(fs::read(&image).unwrap() != before, "nothing was written");
+    overlaid.interrupt_commit();
     let parts = ["its commit was interrupted", "larder overlay commit"];
     assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
     assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &parts);
     overlaid.overlay_ok("commit", &[&image]);
     assert!(!overlaid.overlay.exists());
+    assert_clean(&image);
+    let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
+    assert!(read.stdout == content(8 << 20));
+}
+
+#[test]
+fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    let source = overlaid.fixture.path("source");
+    fs::write(&source, content(8 << 20)).unwrap();
+    overlaid.put(&source, "/file");
+    let original = fs::read(&image).unwrap();
+    overlaid.interrupt_commit();
+    // A program, such as e2fsck, writes to the superblock.
+    let file = File::options().write(true).open(&image).unwrap();
+    file.write_all_at(b"changed", 1024 + 120).unwrap();
+    let changed = fs::read(&image).unwrap();
+    let output = overlaid.overlay("commit", &[&image]);
+    let parts = ["was changed after the commit was interrupted", "discard"];
+    assert_fails(&output, 1, &parts);
+    assert!(fs::read(&image).unwrap() == changed);
+    // The image before the commit has no changes, so all of them can be written.
+    fs::write(&image, original).unwrap();
+    overlaid.overlay_ok("commit", &[&image]);
     assert_clean(&image);
     let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
     assert!(read.stdout == content(8 << 20));

@@ -284,15 +284,29 @@ fn partition_is_mounted() {
 fn other_formats_are_named_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    for (bytes, name, hint) in [
-        (&b"\x1f\x8b\x08\0"[..], "compressed with gzip", "gzip -dc"),
-        (b"conectix", "a VHD image", "qemu-img convert"),
-        (b"LUKS\xba\xbe", "a LUKS container", "cryptsetup open"),
-        (b"XFSB", "an XFS file system", "mount -o loop"),
-        (b"hsqs", "a squashfs file system", "squashfuse"),
+    for (offset, bytes, name, hint) in [
+        (
+            0,
+            &b"\x1f\x8b\x08\0"[..],
+            "compressed with gzip",
+            "gzip -dc",
+        ),
+        (0, b"\xfd7zXZ\0", "compressed with xz", "xz -dc <"),
+        (0, b"conectix", "a VHD image", "qemu-img convert"),
+        (0, b"LUKS\xba\xbe", "a LUKS container", "cryptsetup open"),
+        (512, b"LABELONE", "a physical volume of LVM", "vgchange -ay"),
+        (0, b"XFSB", "an XFS file system", "mount -o loop"),
+        (
+            65_600,
+            b"_BHRfS_M",
+            "a Btrfs file system",
+            "guestmount -a",
+        ),
+        (32_769, b"CD001", "an ISO 9660 file system", "fuseiso"),
+        (0, b"hsqs", "a squashfs file system", "squashfuse"),
     ] {
-        let mut content = bytes.to_vec();
-        content.resize(1 << 20, 0);
+        let mut content = vec![0; 1 << 20];
+        content[offset..offset + bytes.len()].copy_from_slice(bytes);
         fs::write(&path, content).unwrap();
         let path = path.to_str().unwrap();
         assert_fails(&larder(["ls", path]), 1, &[name, "hint:", hint]);
@@ -304,4 +318,44 @@ fn other_formats_are_named_with_a_hint() {
         1,
         &["begins with zeros", "--offset"],
     );
+}
+
+#[test]
+fn other_formats_in_partitions_are_named_with_a_command() {
+    if skip(NEEDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), &[]);
+    let file = fs::File::options().write(true).open(&disk).unwrap();
+    let path = disk.to_str().unwrap();
+    let place = format!("-o 16777216 --sizelimit 8388608 {path}");
+    let mounted = format!("mount -o loop,offset=16777216,sizelimit=8388608 {path}");
+    // The first partition has a FAT file system, and is smaller.
+    file.write_all_at(b"FAT16   ", MIB + 54).unwrap();
+    for (offset, bytes, name, hint) in [
+        (
+            512,
+            &b"LABELONE"[..],
+            "a physical volume of LVM",
+            format!("losetup -f {place}; vgchange -ay"),
+        ),
+        (
+            0,
+            b"LUKS\xba\xbe",
+            "a LUKS container",
+            format!("cryptsetup open $(losetup -f --show {place}) NAME"),
+        ),
+        (0, b"XFSB", "an XFS file system", mounted.clone()),
+        (65_600, b"_BHRfS_M", "a Btrfs file system", mounted),
+    ] {
+        file.write_all_at(&[0; 128 << 10], 16 * MIB).unwrap();
+        file.write_all_at(bytes, 16 * MIB + offset).unwrap();
+        let parts = ["no partition has an ext2", name, "for partition 2, ", &hint];
+        assert_fails(&larder(["ls", path]), 1, &parts);
+        let message = format!("partition 2 of {path} is {name}");
+        let chosen = larder(["ls", "--partition", "2", path]);
+        assert_fails(&chosen, 1, &[&message, &hint]);
+        assert!(larder_ok(["info", path]).contains(&hint));
+    }
 }

@@ -201,7 +201,7 @@ fn recognize(partition: &mut Partition, start: &[u8]) {
 }
 
 /// Returns the first `len` bytes of `device`, or all of a shorter device.
-fn start_of(device: &dyn BlockDevice, len: usize) -> Result<Vec<u8>> {
+pub(crate) fn start_of(device: &dyn BlockDevice, len: usize) -> Result<Vec<u8>> {
     let mut start = vec![0; len_within(device.size_bytes(), len)];
     device.read_at(&mut start, 0)?;
     Ok(start)

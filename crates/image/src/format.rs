@@ -1,6 +1,7 @@
 //! Formats that are neither ext file systems nor partition tables: their names, how they are recognized, and how a
 //! user gets at the files in them. Larder itself reads the disks in some of them ([`open_disk`](crate::open_disk)).
 
+use crate::Partition;
 use crate::shell::quoted;
 
 /// A format that is recognized by its first bytes.
@@ -88,6 +89,9 @@ pub(crate) const START_BYTES: usize = (64 << 10) + 4096;
 const SWAP_PAGE_BYTES: [usize; 3] = [4096, 16 << 10, 64 << 10];
 const SWAP: &[u8] = b"SWAPSPACE2";
 
+/// The hint for swap space.
+const NO_FILES: &str = "it contains no files";
+
 /// The magic numbers, in the order in which they are compared.
 const MAGICS: [Magic; 28] = [
     magic(Format::Qcow, 0, b"QFI\xfb\0\0\0\x01"),
@@ -152,6 +156,13 @@ impl Format {
             .iter()
             .any(|page| start.get(page - SWAP.len()..*page) == Some(SWAP));
         is_swap.then_some(Self::Swap)
+    }
+
+    /// Returns whether a device that begins with `start` can have this format.
+    pub(crate) fn is_in(self, start: &[u8]) -> bool {
+        MAGICS
+            .iter()
+            .any(|magic| magic.format == self && magic.is_in(start))
     }
 
     /// Returns [`Format::Iso9660`] if a device that begins with `start` has this format.
@@ -240,11 +251,6 @@ impl Format {
             format!("convert it to a raw image: qemu-img convert -f {from} -O raw {file} {raw}")
         };
         let decompress = |command: &str| format!("decompress it first: {command} < {file} > {raw}");
-        let kernel = |name: &str| {
-            format!(
-                "larder reads ext2, ext3 and ext4; for {name}, use the kernel (mount -o loop, as root) or guestmount"
-            )
-        };
         match self {
             Self::Gzip => decompress("gzip -dc"),
             Self::Bzip2 => decompress("bzip2 -dc"),
@@ -266,38 +272,80 @@ impl Format {
             Self::AndroidSparse => {
                 format!("convert it to a raw image: simg2img {file} {raw}")
             }
-            Self::Luks => format!(
-                "as root, open it with its key: cryptsetup open {file} NAME; then use /dev/mapper/NAME"
-            ),
-            Self::Lvm => format!(
-                "as root, activate its logical volumes: losetup -f {file}; vgchange -ay; then use /dev/GROUP/VOLUME"
-            ),
-            Self::LinuxRaid => format!(
-                "as root, assemble the array from all members: losetup -f {file}; mdadm --assemble --scan; then use \
-                 /dev/md/NAME"
-            ),
-            Self::Swap => "it contains no files".to_owned(),
-            Self::Xfs => kernel("XFS"),
-            Self::Btrfs => kernel("Btrfs"),
-            Self::F2fs => kernel("F2FS"),
-            Self::Squashfs => {
-                format!(
-                    "larder reads ext2, ext3 and ext4; for squashfs, use: squashfuse {file} MOUNTPOINT"
-                )
+            Self::Luks | Self::Lvm | Self::LinuxRaid => {
+                self.hint_for_volumes(&file, &format!("losetup -f {file}"))
             }
-            Self::Erofs => {
-                format!(
-                    "larder reads ext2, ext3 and ext4; for EROFS, use: erofsfuse {file} MOUNTPOINT"
-                )
+            Self::Swap => NO_FILES.to_owned(),
+            Self::Squashfs => by_fuse("squashfs", "squashfuse", &file),
+            Self::Erofs => by_fuse("EROFS", "erofsfuse", &file),
+            Self::Iso9660 => by_fuse("ISO 9660", "fuseiso", &file),
+            Self::Xfs | Self::Btrfs | Self::F2fs | Self::Ntfs | Self::ExFat | Self::Fat => {
+                by_kernel("loop", &file, "/dev/sda")
             }
-            Self::Iso9660 => {
-                format!(
-                    "larder reads ext2, ext3 and ext4; for ISO 9660, use: fuseiso {file} MOUNTPOINT"
-                )
-            }
-            Self::Ntfs => kernel("NTFS"),
-            Self::ExFat => kernel("exFAT"),
-            Self::Fat => kernel("FAT"),
         }
     }
+
+    /// Returns what a user can do to get at the files in `partition` of the disk in `file`, if it has this format. `file` is the
+    /// name of the file, which is quoted for a shell.
+    #[must_use]
+    pub fn hint_for_partition(self, file: &str, partition: &Partition) -> String {
+        let file = quoted(file);
+        let (offset_bytes, size_bytes) = (partition.offset_bytes, partition.size_bytes);
+        let attach = |more: &str| {
+            format!("losetup -f{more} -o {offset_bytes} --sizelimit {size_bytes} {file}")
+        };
+        match self {
+            Self::Luks | Self::Lvm | Self::LinuxRaid => {
+                self.hint_for_volumes(&format!("$({})", attach(" --show")), &attach(""))
+            }
+            Self::Swap => NO_FILES.to_owned(),
+            Self::Xfs
+            | Self::Btrfs
+            | Self::F2fs
+            | Self::Squashfs
+            | Self::Erofs
+            | Self::Iso9660
+            | Self::Ntfs
+            | Self::ExFat
+            | Self::Fat => {
+                let options = format!("loop,offset={offset_bytes},sizelimit={size_bytes}");
+                by_kernel(&options, &file, &format!("/dev/sda{}", partition.number))
+            }
+            _ => format!(
+                "as root, attach it with {}, which prints a device; then use this device",
+                attach(" --show")
+            ),
+        }
+    }
+
+    /// Returns what a user can do with a container of volumes. `container` is its file or device, and `attach` is a command
+    /// that attaches it to a loop device.
+    fn hint_for_volumes(self, container: &str, attach: &str) -> String {
+        match self {
+            Self::Luks => format!(
+                "as root, open it with its key: cryptsetup open {container} NAME; then use /dev/mapper/NAME"
+            ),
+            Self::Lvm => format!(
+                "as root, activate its logical volumes: {attach}; vgchange -ay; then use /dev/GROUP/VOLUME"
+            ),
+            _ => format!(
+                "as root, assemble the array from all members: {attach}; mdadm --assemble --scan; then use \
+                 /dev/md/NAME"
+            ),
+        }
+    }
+}
+
+/// Returns the hint to mount `file` with these `options` of mount(8), or by guestmount, for which the file system is on
+/// `device`.
+fn by_kernel(options: &str, file: &str, device: &str) -> String {
+    format!(
+        "larder reads ext2, ext3 and ext4; mount it as root: mount -o {options} {file} MOUNTPOINT; or without root: \
+         guestmount -a {file} -m {device} MOUNTPOINT"
+    )
+}
+
+/// Returns the hint to mount `file`, which has the file system `name`, by `program`.
+fn by_fuse(name: &str, program: &str, file: &str) -> String {
+    format!("larder reads ext2, ext3 and ext4; for {name}, use: {program} {file} MOUNTPOINT")
 }

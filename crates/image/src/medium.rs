@@ -1,6 +1,11 @@
 //! An image that is opened to find the file system in it.
 
-use crate::{Contents, DiskError, DiskInfo, Format, NotSelected, Partition, examine, open_disk};
+use crate::contents::start_of;
+use crate::format::START_BYTES;
+use crate::{
+    Contents, DiskDevice, DiskError, DiskInfo, Format, ImageFormat, NotSelected, Partition, examine,
+    open_disk,
+};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
@@ -57,28 +62,64 @@ pub enum NotFound {
 
 impl Medium {
     /// Examines the image on `device`, of which partition `number` will be used. If it is a disk image, opens the disk
-    /// in it, with `memory_bytes` for [`open_disk`], and examines that.
+    /// in it, with `memory_bytes` for [`open_disk`], and examines that. The image has the given `format`. Without it, the
+    /// format is guessed from the content, which the users of the disk may have written.
     ///
     /// # Errors
-    /// The errors of [`open_disk`], with the format.
+    /// The errors of [`open_disk`], with the format. [`DiskError::OtherFormat`] if the image does not have the given format.
     pub fn open(
         device: Arc<dyn BlockDevice>,
+        format: Option<ImageFormat>,
         number: Option<u32>,
         memory_bytes: u64,
     ) -> Result<Self, (Format, DiskError)> {
+        if let Some(format) = format.map(ImageFormat::of_disk_image) {
+            return match format {
+                Some(format) => Self::of_format(&device, format, number, memory_bytes)
+                    .map_err(|error| (format, error)),
+                None => Ok(Self::raw(device, number)),
+            };
+        }
         let medium = Self::new(device, None, number);
         let Contents::Other(format) = medium.contents else {
             return Ok(medium);
         };
         let disk = open_disk(Arc::clone(&medium.device), format, memory_bytes)
             .map_err(|error| (format, error))?;
-        Ok(match disk {
-            Some(disk) => {
-                let info = disk.info();
-                Self::new(Arc::new(disk), Some(info), number)
-            }
-            None => medium,
-        })
+        Ok(disk.map_or(medium, |disk| Self::of_disk(disk, number)))
+    }
+
+    /// Opens the disk in a disk image of this `format`.
+    fn of_format(
+        device: &Arc<dyn BlockDevice>,
+        format: Format,
+        number: Option<u32>,
+        memory_bytes: u64,
+    ) -> Result<Self, DiskError> {
+        if !format.is_in(&start_of(&**device, START_BYTES)?) {
+            return Err(DiskError::OtherFormat);
+        }
+        match open_disk(Arc::clone(device), format, memory_bytes)? {
+            Some(disk) => Ok(Self::of_disk(disk, number)),
+            None => Err(DiskError::Unsupported("it has no seek table".to_owned())),
+        }
+    }
+
+    fn of_disk(disk: DiskDevice, number: Option<u32>) -> Self {
+        let info = disk.info();
+        Self::new(Arc::new(disk), Some(info), number)
+    }
+
+    /// Examines a raw image. If it begins like a disk image, its content is unknown.
+    fn raw(device: Arc<dyn BlockDevice>, number: Option<u32>) -> Self {
+        let mut medium = Self::new(device, None, number);
+        if let Contents::Other(
+            Format::Qcow2 | Format::EncryptedQcow2 | Format::Vmdk | Format::Zstd,
+        ) = medium.contents
+        {
+            medium.contents = Contents::Unknown;
+        }
+        medium
     }
 
     /// Examines `device`, of which partition `number` will be used. `disk` is what the image is, if it is a disk image.

@@ -5,6 +5,7 @@ use larder_image::{Contents, DiskDevice, Format, examine, open_disk};
 use larder_instruments::RecordingDevice;
 use larder_testkit::qemu::convert;
 use larder_testkit::tool::Tool;
+use larder_testkit::zstd::seekable;
 use larder_testkit::{Random, Requirement, Seed, skip};
 use std::fs;
 use std::io::{IoSliceMut, Write};
@@ -257,35 +258,6 @@ fn disk_compressed_by_zeekstd_has_the_content_of_the_raw_image() {
     }
 }
 
-/// Compresses `content` by the program zstd, in frames of `frame_bytes`, and adds a seek table.
-fn compress(content: &[u8], frame_bytes: usize, has_checksums: bool) -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
-    let (plain, packed) = (dir.path().join("plain"), dir.path().join("packed"));
-    let (mut bytes, mut table) = (Vec::new(), Vec::new());
-    let mut frames = 0_u32;
-    for part in content.chunks(frame_bytes) {
-        fs::write(&plain, part).unwrap();
-        let zstd = Tool::new("zstd").args(["-q", "-f"]).arg(&plain);
-        zstd.arg("-o").arg(&packed).run().unwrap();
-        let frame = fs::read(&packed).unwrap();
-        for len in [frame.len(), part.len()] {
-            table.extend(u32::try_from(len).unwrap().to_le_bytes());
-        }
-        if has_checksums {
-            table.extend([0; 4]);
-        }
-        bytes.extend(frame);
-        frames += 1;
-    }
-    bytes.extend(0x184D_2A5E_u32.to_le_bytes());
-    bytes.extend(u32::try_from(table.len() + 9).unwrap().to_le_bytes());
-    bytes.extend(table);
-    bytes.extend(frames.to_le_bytes());
-    bytes.push(if has_checksums { 0x80 } else { 0 });
-    bytes.extend(0x8F92_EAB1_u32.to_le_bytes());
-    bytes
-}
-
 #[test]
 fn frames_of_zstd_with_a_seek_table_are_a_disk() {
     if skip(&[Requirement::Tool("zstd")]) {
@@ -294,7 +266,7 @@ fn frames_of_zstd_with_a_seek_table_are_a_disk() {
     let mut random = Random::new(Seed::announced(8));
     let expected = content(&mut random);
     for has_checksums in [false, true] {
-        let bytes = compress(&expected, 700 * KIB, has_checksums);
+        let bytes = seekable(&expected, 700 * KIB, has_checksums).unwrap();
         // It is an ordinary file for zstd.
         let dir = tempfile::tempdir().unwrap();
         let (file, plain) = (dir.path().join("disk.zst"), dir.path().join("disk"));
@@ -306,7 +278,7 @@ fn frames_of_zstd_with_a_seek_table_are_a_disk() {
         assert_equal(&disk, &expected, &mut random, "zstd");
     }
     // Without a seek table, it is not a disk.
-    let mut bytes = compress(&expected[..1000], 1000, false);
+    let mut bytes = seekable(&expected[..1000], 1000, false).unwrap();
     bytes.truncate(bytes.len() - 1);
     assert!(open_zstd(bytes).is_none());
 }
@@ -317,7 +289,7 @@ fn concatenated_files_with_seek_tables_are_refused() {
         return;
     }
     let mut random = Random::new(Seed::announced(10));
-    let bytes = [(); 2].map(|()| compress(&random.bytes(1000), 500, false));
+    let bytes = [(); 2].map(|()| seekable(&random.bytes(1000), 500, false).unwrap());
     let file = Arc::new(MemoryDevice::new(bytes.concat()));
     let error = open_disk(file, Format::Zstd, CACHE_BYTES).unwrap_err();
     assert!(error.to_string().contains("seek table"), "{error}");
@@ -331,7 +303,7 @@ fn changed_byte_of_a_frame_is_detected_by_its_checksum() {
     let mut random = Random::new(Seed::announced(9));
     // Content that cannot be compressed is stored as it is.
     let expected = random.bytes(100 * KIB);
-    let mut bytes = compress(&expected, 50 * KIB, false);
+    let mut bytes = seekable(&expected, 50 * KIB, false).unwrap();
     bytes[60 * KIB] ^= 1;
     let disk = open_zstd(bytes).unwrap();
     let mut buf = vec![0; 50 * KIB];

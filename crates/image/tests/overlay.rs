@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread;
 
 const KIB: usize = 1 << 10;
@@ -546,29 +546,209 @@ fn other_base_is_refused() {
     assert!(matches!(refused, Err(OverlayError::NotOverlay)));
 }
 
-#[test]
-fn overlay_with_a_begun_commit_can_only_be_committed() {
-    let content = vec![1; DISK_LEN];
-    let base = base(&content);
-    let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
-    let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base));
-    let commit = |name: &[u8]| Overlay::begin_commit(&file, Arc::clone(&base), name);
-    let disk = open().unwrap();
-    disk.write_at(&[7; 512], 2048).unwrap();
+/// Returns a base, the file of an overlay on it with some changes, and the content of the disk with these changes.
+fn changed(random: &mut Random) -> (OverlayDevice, OverlayDevice, Vec<u8>) {
+    let mut model = base_content(random);
+    let base = OverlayDevice::new(model.clone().into());
+    let file = Arc::new(created(&base));
+    let disk = Overlay::open(Arc::clone(&file) as _, Arc::new(base.clone())).unwrap();
+    for _ in 0..4 {
+        let range = any_range(random, 40 * KIB);
+        let bytes = random.bytes(range.len());
+        write(&disk, random, &bytes, range.start).unwrap();
+        model[range].copy_from_slice(&bytes);
+    }
     disk.flush().unwrap();
     drop(disk);
-    drop(commit(b"/base").unwrap());
+    (base, OverlayDevice::clone(&file), model)
+}
+
+#[test]
+fn overlay_with_a_begun_commit_can_only_be_committed() {
+    let mut random = Random::new(Seed::announced(0x0E06));
+    let (base, file, model) = changed(&mut random);
+    let file: Arc<dyn BlockDevice> = Arc::new(file);
+    let base: Arc<dyn BlockDevice> = Arc::new(base);
+    let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base));
+    let commit =
+        |base: &Arc<dyn BlockDevice>, name: &[u8]| Overlay::commit(&file, base, name, |_, _| ());
+    let faulty: Arc<dyn BlockDevice> =
+        Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(0));
+    let interrupted = commit(&faulty, b"/base");
+    assert!(matches!(interrupted, Err(OverlayError::Base(_))));
     assert!(matches!(open(), Err(OverlayError::Committing)));
-    // The base has a part of the changes.
-    base.write_at(&[7; 256], 2048).unwrap();
-    assert!(matches!(commit(b"/other"), Err(OverlayError::Committing)));
-    let disk = commit(b"/base").unwrap();
-    assert_eq!(disk.changes(), vec![0..4096]);
-    assert_eq!(read_all(&disk)[2048..2560], [7; 512]);
-    disk.finish_commit().unwrap();
-    drop(disk);
+    let other = commit(&base, b"/other");
+    assert!(matches!(other, Err(OverlayError::Committing)));
+    let mut copied = Vec::new();
+    let total = Overlay::commit(&file, &base, b"/base", |done, all| copied.push((done, all)));
+    let total = total.unwrap();
+    assert_eq!(copied.last(), Some(&(total, total)));
+    assert!(read_all(&*base) == model);
     assert!(matches!(open(), Err(OverlayError::Committed)));
-    assert!(matches!(commit(b"/base"), Err(OverlayError::Committed)));
+    let again = commit(&base, b"/base");
+    assert!(matches!(again, Err(OverlayError::Committed)));
+}
+
+#[test]
+fn commit_is_continued_only_on_the_base_that_it_has_left() {
+    let mut random = Random::new(Seed::announced(0x0E07));
+    for _ in 0..20 {
+        let (base, file, model) = changed(&mut random);
+        let content = read_all(&base);
+        let file: Arc<dyn BlockDevice> = Arc::new(file);
+        let base: Arc<dyn BlockDevice> = Arc::new(base);
+        let commit =
+            |base: &Arc<dyn BlockDevice>| Overlay::commit(&file, base, b"/base", |_, _| ());
+        let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+        let changes = disk.changes();
+        drop(disk);
+        let call = random.below(changes.len() as u64);
+        let faulty: Arc<dyn BlockDevice> =
+            Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(call));
+        assert!(commit(&faulty).is_err());
+        // One byte of a sector that is changed.
+        let left = read_all(&*base);
+        let range = random.choose(&changes).unwrap();
+        let at = range.start + random.below(range.end - range.start);
+        let index = usize::try_from(at).unwrap();
+        let other = left[index] ^ 1;
+        base.write_at(&[other], at).unwrap();
+        let present = read_all(&*base);
+        let refused = commit(&base);
+        assert!(
+            matches!(refused, Err(OverlayError::ChangedInCommit)),
+            "{refused:?}"
+        );
+        assert!(read_all(&*base) == present);
+        // With its original content, or with that which the commit has left.
+        let restored = if random.below(2) == 0 { &content } else { &left };
+        base.write_at(restored, 0).unwrap();
+        commit(&base).unwrap();
+        assert!(read_all(&*base) == model);
+    }
+}
+
+/// A device whose changes are recorded, also in an order that it shares with another device.
+#[derive(Debug)]
+struct Ordered {
+    recorder: RecordingDevice,
+    number: usize,
+    order: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Ordered {
+    fn new(device: &OverlayDevice, number: usize, order: &Arc<Mutex<Vec<usize>>>) -> Arc<Self> {
+        Arc::new(Self {
+            recorder: RecordingDevice::new(Arc::new(device.clone())),
+            number,
+            order: Arc::clone(order),
+        })
+    }
+}
+
+impl BlockDevice for Ordered {
+    fn size_bytes(&self) -> u64 {
+        self.recorder.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.recorder.read_at(buf, offset_bytes)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.recorder.write_at(buf, offset_bytes)?;
+        self.order.lock().unwrap().push(self.number);
+        Ok(())
+    }
+
+    fn flush(&self) -> larder_block::Result<()> {
+        self.recorder.flush()?;
+        self.order.lock().unwrap().push(self.number);
+        Ok(())
+    }
+}
+
+/// Returns a content that `device` can have if power is lost after the first `done` of its `changes`. If `is_next`, the
+/// following change had begun.
+fn after_cut(
+    device: &OverlayDevice,
+    changes: &[ChangeRecord],
+    done: usize,
+    is_next: bool,
+    seed: u64,
+) -> OverlayDevice {
+    let mut cuts = PowerCuts::new(device, &changes[..done + usize::from(is_next)]);
+    cuts.advance_to(done).unwrap();
+    if seed == 0 {
+        cuts.all_written()
+    } else {
+        cuts.reordered(seed).unwrap()
+    }
+}
+
+#[test]
+fn commit_can_be_continued_after_power_cuts() {
+    let (mut before, mut during, mut after) = (0, 0, 0);
+    for seed in Seed::parts_from_environment(0x0E08).take(4) {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (base, file, model) = changed(&mut random);
+        let content = read_all(&base);
+        // The name is longer than a sector, and another one than before.
+        let name = vec![b'n'; 1000];
+        let commit = |file: &Arc<dyn BlockDevice>, base: &Arc<dyn BlockDevice>| {
+            Overlay::commit(file, base, &name, |_, _| ())
+        };
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let devices = [&file, &base];
+        let ordered = [0, 1].map(|number| Ordered::new(devices[number], number, &order));
+        let [to_file, to_base] = ordered.each_ref().map(|device| {
+            let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
+            device
+        });
+        commit(&to_file, &to_base).unwrap();
+        let order = std::mem::take(&mut *order.lock().unwrap());
+        let changes = ordered.map(|device| device.recorder.take_changes());
+        for position in 0..=order.len() {
+            for number in 0..8 {
+                let name = format!("seed {seed}, cut {position}, state {number}");
+                let [file, base] = [0, 1].map(|device| {
+                    let done = order[..position].iter().filter(|&&one| one == device);
+                    let is_next = order.get(position) == Some(&device);
+                    let choice = match number {
+                        0 => 0,
+                        number => seed.0 ^ (position as u64) << 8 ^ number << 1 ^ device as u64,
+                    };
+                    let (changes, count) = (&changes[device], done.count());
+                    after_cut(devices[device], changes, count, is_next, choice)
+                });
+                let (file, base): (Arc<dyn BlockDevice>, Arc<dyn BlockDevice>) =
+                    (Arc::new(file), Arc::new(base));
+                match Overlay::open(Arc::clone(&file), Arc::clone(&base)) {
+                    Ok(disk) => {
+                        before += 1;
+                        assert!(read_all(&*base) == content, "{name}");
+                        assert!(read_all(&disk) == model, "{name}");
+                    }
+                    Err(OverlayError::Committing) => during += 1,
+                    Err(OverlayError::Committed) => {
+                        after += 1;
+                        assert!(read_all(&*base) == model, "{name}");
+                        continue;
+                    }
+                    Err(error) => panic!("{name}: {error}"),
+                }
+                commit(&file, &base).unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert!(read_all(&*base) == model, "{name}");
+            }
+        }
+    }
+    let counts = format!("{before} {during} {after}");
+    assert!(before > 50 && during > 50 && after > 20, "{counts}");
 }
 
 #[test]
@@ -637,6 +817,19 @@ fn check(path: &Path) {
         .unwrap();
 }
 
+/// Returns the disk in the overlay at `path`, as qemu-io prints it.
+fn read_by_qemu_io(path: &Path) -> Vec<u8> {
+    let read = Tool::new("qemu-io").args(["-r", "-f", "qcow2", "-c"]);
+    let read = read.arg(format!("read -v 0 {DISK_LEN}")).arg(path);
+    let printed = read.run().unwrap();
+    // For each 16 bytes, a line with their offset, their hexadecimal digits and their characters.
+    let rows = printed.lines().filter_map(|line| line.split_once(":  "));
+    let digits = rows.flat_map(|(_, row)| row.split(' ').take(16));
+    digits
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
 #[test]
 fn qemu_reads_the_overlay_and_finds_no_error() {
     if skip(QEMU) {
@@ -663,6 +856,7 @@ fn qemu_reads_the_overlay_and_finds_no_error() {
         let convert = Tool::new("qemu-img").args(["convert", "-O", "raw"]);
         convert.arg(path).arg(converted).run().unwrap();
         assert!(fs::read(converted).unwrap() == model);
+        assert!(read_by_qemu_io(path) == model);
     }
     // Once another program has written to it, Larder refuses it.
     let write = Tool::new("qemu-io").args(["-c", "write -P 7 0 64k"]);

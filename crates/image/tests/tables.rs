@@ -401,7 +401,11 @@ fn formats_are_recognized_by_their_first_bytes() {
         let mut bytes_of_disk = vec![0; 1 << 20];
         put(&mut bytes_of_disk, offset, bytes);
         assert_eq!(contents(bytes_of_disk), Contents::Other(format));
-        assert!(!format.hint("disk.img").is_empty());
+        let hint = format.hint("disk.img");
+        assert!(
+            hint.contains("disk.img") || format == Format::Swap,
+            "{hint}"
+        );
     }
     let mut encrypted = vec![0; 1 << 20];
     put(&mut encrypted, 0, b"QFI\xfb\0\0\0\x03");

@@ -185,7 +185,7 @@ impl Opening {
         let file = Arc::new(FileDevice::open(path, FileRange::default())?);
         let options = self.options();
         let memory_bytes = device_memory_bytes(options.cache_size_bytes);
-        let medium = Medium::open(file, self.settings.partition, memory_bytes)
+        let medium = Medium::open(file, None, self.settings.partition, memory_bytes)
             .map_err(|(_, error)| Failure::Disk(error))?;
         if medium.disk.is_some() {
             return self.open_medium(medium, options, memory_bytes);
@@ -202,7 +202,7 @@ impl Opening {
         options.cache_size_bytes -= memory_bytes;
         let device = self.remote_device(url, memory_bytes, warning);
         let device = Arc::new(device.map_err(Failure::Remote)?);
-        let medium = Medium::open(device, self.settings.partition, memory_bytes)
+        let medium = Medium::open(device, None, self.settings.partition, memory_bytes)
             .map_err(|(_, error)| Failure::Disk(error))?;
         self.open_medium(medium, options, memory_bytes)
     }

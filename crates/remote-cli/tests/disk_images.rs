@@ -8,9 +8,11 @@ mod larder;
 use fixture::{Fixture, larder_fails, larder_ok, large};
 use larder::{Mounted, command};
 use larder_testkit::http::{HttpServer, Link, Object};
+use larder_testkit::mbr::put_entry;
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
+use larder_testkit::zstd::seekable;
 use larder_testkit::{Requirement, skip};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -95,6 +97,59 @@ fn mount_of_a_disk_image_at_a_url_reads_it() {
         let _mounted = Mounted(&mountpoint);
         let read = fs::read(mountpoint.join("directory/large")).unwrap();
         assert!(read == large(), "{format} {arguments}");
+    }
+}
+
+#[test]
+fn seekable_zstd_at_a_url_is_read_and_mounted() {
+    if skip(NEEDED) || skip(&[Requirement::Tool("zstd")]) {
+        return;
+    }
+    let Some(fixture) = Fixture::to_mount() else {
+        return;
+    };
+    make_disk(&fixture, "raw", "");
+    let packed = seekable(&fs::read(fixture.path("disk")).unwrap(), 2 << 20, false).unwrap();
+    let server = HttpServer::of_object(Object::new(packed, "one"), Link::default());
+    let url = server.url("disk.zst");
+    assert!(larder_ok(["cat", &url, "/directory/large"]) == large());
+    let info = String::from_utf8(larder_ok(["info", &url])).unwrap();
+    assert!(info.contains("zstd (disk of 80.0 MiB, frames of"), "{info}");
+    let mountpoint = fixture.path("mnt");
+    let mut mount = command();
+    mount.args(["mount", &url, "--cache-disk-size", "0"]);
+    let output = mount.arg(&mountpoint).output().unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{messages}");
+    let _mounted = Mounted(&mountpoint);
+    assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
+    assert!(fs::read(mountpoint.join("directory/large")).unwrap() == large());
+}
+
+#[test]
+fn other_formats_at_a_url_are_named_with_a_command() {
+    let mut xz = b"\xfd7zXZ\0".to_vec();
+    xz.resize(1 << 20, 0);
+    // The only partition has a physical volume of LVM.
+    let mut disk = vec![0; 4 << 20];
+    put_entry(&mut disk, 0, 0x8e, 2048, 4096);
+    disk[(1 << 20) + 512..][..8].copy_from_slice(b"LABELONE");
+    for (bytes, name, hint) in [
+        (xz, "compressed with xz", "xz -dc < FILE > FILE.raw"),
+        (
+            disk,
+            "a physical volume of LVM",
+            "losetup -f -o 1048576 --sizelimit 2097152 FILE; vgchange -ay",
+        ),
+    ] {
+        let server = HttpServer::of_object(Object::new(bytes, "one"), Link::default());
+        let url = server.url("disk");
+        let message = larder_fails(["ls", &url]);
+        for part in [name, "copy the image to a local FILE", hint] {
+            assert!(message.contains(part), "{message}");
+        }
+        let info = String::from_utf8(larder_ok(["info", &url])).unwrap();
+        assert!(info.contains(hint), "{info}");
     }
 }
 

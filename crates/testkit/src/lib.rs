@@ -29,6 +29,7 @@ pub mod seed;
 pub mod sfdisk;
 pub mod tool;
 pub mod tree;
+pub mod zstd;
 
 pub use error::{Error, Result};
 pub use image::{Image, MATRIX, Recipe};

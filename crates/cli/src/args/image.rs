@@ -2,7 +2,9 @@
 
 use crate::remote::RemoteArgs;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use larder_console::size;
+use larder_image::ImageFormat;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -18,6 +20,13 @@ pub(crate) struct VolumeArgs {
     /// system of the whole image is used, even if there is a partition table.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
+    /// Format of the image [default: the one that its first bytes show]
+    ///
+    /// With raw, the bytes of the image are those of the disk, even if they look like another format. If someone
+    /// else can write to a raw disk, for example a virtual machine, always give this option. With an overlay, the default
+    /// is the format that the overlay records.
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    pub format: Option<ImageFormat>,
     /// Total memory of all caches [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub cache_size: Option<u64>,
@@ -35,6 +44,11 @@ pub(crate) struct VolumeArgs {
     pub overlay: Option<PathBuf>,
     #[command(flatten)]
     pub remote: RemoteArgs,
+}
+
+fn formats() -> impl TypedValueParser<Value = ImageFormat> {
+    PossibleValuesParser::new(ImageFormat::ALL.map(ImageFormat::as_str))
+        .try_map(|name| name.parse::<ImageFormat>())
 }
 
 /// An image that a command reads or changes, and how it is opened.

@@ -7,7 +7,7 @@ use crate::{contents, json};
 use larder::{Info, JournalState, MountTransport};
 use larder_console::{Result, name, size, write_json};
 use larder_fuse::server_of;
-use larder_image::{Contents, DiskInfo, PartitionTable};
+use larder_image::{Contents, DiskInfo, NotSelected, PartitionTable};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,17 +64,20 @@ fn show_contents(
         Contents::Partitions(table) | Contents::ExtAndPartitions(table) => {
             print_disk(disk)?;
             print_partitions(table)?;
+            if table.select(None) == Err(NotSelected::NoExt)
+                && let Some(hint) = contents::table_hint(image, disk, table)
+            {
+                let mut out = io::stdout().lock();
+                writeln!(out, "\n{:<14} {hint}", "Hint")?;
+                out.flush()?;
+            }
         }
         Contents::Other(format) => {
             print_disk(disk)?;
+            let hint = contents::hint(image, disk.map_or(*format, |disk| disk.format));
             let mut out = io::stdout().lock();
             writeln!(out, "{:<14} {}", "Type", format.description())?;
-            writeln!(
-                out,
-                "{:<14} {}",
-                "Hint",
-                contents::hint(image, disk.map_or(*format, |disk| disk.format))
-            )?;
+            writeln!(out, "{:<14} {hint}", "Hint")?;
             out.flush()?;
         }
         Contents::Ext | Contents::DamagedGpt | Contents::Empty | Contents::Unknown => {

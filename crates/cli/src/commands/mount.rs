@@ -64,6 +64,7 @@ pub(super) fn serve(
         record,
         access,
         partition,
+        format,
         overlay,
         remote,
         ..
@@ -71,6 +72,7 @@ pub(super) fn serve(
     let source = Source {
         image,
         partition,
+        format,
         overlay: overlay.as_deref(),
         remote: &remote,
     };

@@ -4,6 +4,7 @@ use crate::mount_options::{SWITCHES, VALUED};
 use larder::{MbCacheVariant, PolicyName, Tables};
 use larder_console::complete::{Candidate, Completion, Kind};
 use larder_fuse::Transport;
+use larder_image::ImageFormat;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -46,6 +47,7 @@ fn values(name: &str) -> Vec<&'static str> {
             .map(|policy| policy.as_str())
             .collect(),
         "transport" => Transport::NAMES.into(),
+        "format" => ImageFormat::ALL.map(ImageFormat::as_str).into(),
         "data" => vec!["ordered", "writeback", "journal"],
         "errors" => vec!["continue", "remount-ro", "abort", "panic"],
         "mbcache" => MbCacheVariant::ALL.map(MbCacheVariant::as_str).into(),

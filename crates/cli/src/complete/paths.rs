@@ -71,6 +71,7 @@ fn image_args(words: &[OsString], image: &Path) -> Option<ImageArgs> {
         volume: VolumeArgs {
             offset: value(options, "offset"),
             partition: value(options, "partition"),
+            format: value(options, "format"),
             cache_size: Some(CACHE_BYTES),
             noload: value(options, "noload").unwrap_or_default(),
             overlay: value(options, "overlay"),

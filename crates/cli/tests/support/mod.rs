@@ -6,6 +6,7 @@ mod shared;
 
 pub use shared::*;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -29,6 +30,20 @@ pub fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let output = larder(args);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Runs `larder` by strace. Returns the calls that open a path or connect to an address, and the output.
+pub fn traced(args: &[&OsStr]) -> (String, Output) {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let output = Command::new(tool("strace"))
+        .args(["-f", "-e", "trace=open,openat,openat2,connect,socket", "-o"])
+        .arg(&trace)
+        .arg(binary())
+        .args(args)
+        .output()
+        .unwrap();
+    (fs::read_to_string(trace).unwrap(), output)
 }
 
 /// Runs `larder` as `user`.

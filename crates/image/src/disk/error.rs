@@ -18,6 +18,9 @@ pub enum DiskError {
         /// The name of the file in the image. It is empty if it is unknown. Its bytes can be hostile.
         name: Vec<u8>,
     },
+    /// The file does not begin like an image of the format that was given.
+    #[error("it does not have this format")]
+    OtherFormat,
     /// The content is encrypted by this method.
     #[error("it is encrypted ({0})")]
     Encrypted(&'static str),

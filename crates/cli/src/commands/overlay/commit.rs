@@ -1,28 +1,23 @@
 //! Writes the changes in an overlay to its base, or uploads the base with the changes.
 //!
-//! The overlay records that the commit has begun, before the base changes. When all changes in the base are durable, the
-//! overlay records this, too, and is removed. In between, it has all changes, so a commit that was interrupted can be
-//! repeated from the start.
+//! See [`Overlay::commit`]. When all changes in the base are durable, the overlay is removed.
 
-use crate::args::OverlayCommitArgs;
-use crate::overlay::{self, RAW};
+use crate::args::{ImageArgs, OverlayCommitArgs};
+use crate::overlay;
 use crate::{opening, progress, remote};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_console::{Failure, Result, name, size};
-use larder_image::Overlay;
+use larder_image::{ImageFormat, Overlay};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The number of bytes that are copied at once.
-const PART_BYTES: u64 = 1 << 20;
-
 pub(super) fn run(args: &OverlayCommitArgs) -> Result<()> {
     match &args.to {
         Some(target) => upload(args, target),
-        None => commit(&args.changes, &args.source.image),
+        None => commit(&args.changes, &args.source),
     }
 }
 
@@ -42,8 +37,9 @@ fn upload(args: &OverlayCommitArgs, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the changes in the overlay at `path` to `image`, and removes the overlay.
-fn commit(path: &Path, image: &Path) -> Result<()> {
+/// Writes the changes in the overlay at `path` to the image of `source`, and removes the overlay.
+fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
+    let image: &Path = &source.image;
     if remote::is_remote(image) {
         return Err(Failure::with_hint(
             format!(
@@ -56,8 +52,6 @@ fn commit(path: &Path, image: &Path) -> Result<()> {
     let of_overlay = |error: &dyn std::fmt::Display| {
         Failure::new(format!("overlay {}: {error}", path.display()))
     };
-    let of_image =
-        |error: larder_block::Error| Failure::new(format!("image {}: {error}", image.display()));
     // A symbolic link to the overlay stays, and refers to nothing.
     let path = &fs::canonicalize(path).map_err(|error| of_overlay(&error))?;
     let image_name = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
@@ -65,41 +59,30 @@ fn commit(path: &Path, image: &Path) -> Result<()> {
         .map_err(|error| overlay::not_opened(path, &error.into()))?;
     let file: Arc<dyn BlockDevice> = Arc::new(file);
     let base = Overlay::record(&*file).map_err(|error| overlay::not_usable(path, image, &error))?;
-    if base.format != RAW {
+    let format = overlay::format_of_base(path, &base, source.volume.format)?;
+    if format != ImageFormat::Raw {
         return Err(Failure::with_hint(
             format!(
-                "{} is not a raw image, but has the format {}: larder does not write it",
+                "{} is not a raw image, but has the format {format}: larder does not write it",
                 image.display(),
-                name::escaped(base.format.as_bytes())
             ),
             "give --to URL to upload the disk with the changes, or mount it and copy the files",
         ));
     }
-    let device = FileDevice::open_writable(image, FileRange::default()).map_err(of_image)?;
-    let device = Arc::new(device);
+    let device = FileDevice::open_writable(image, FileRange::default())
+        .map_err(|error| Failure::new(format!("image {}: {error}", image.display())))?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
     let name = image_name.as_os_str().as_bytes();
-    let opened = Overlay::begin_commit(&file, Arc::clone(&device) as _, name)
+    let mut bar = None;
+    let show = |copied_bytes, total_bytes| {
+        bar.get_or_insert_with(|| progress::bar(|| total_bytes))
+            .set_position(copied_bytes);
+    };
+    let total_bytes = Overlay::commit(&file, &device, name, show)
         .map_err(|error| overlay::not_usable(path, image, &error))?;
-    let changes = opened.changes();
-    let total_bytes = changes.iter().map(|range| range.end - range.start).sum();
-    let bar = progress::bar(|| total_bytes);
-    let mut bytes = vec![0; usize::try_from(PART_BYTES).unwrap_or(usize::MAX)];
-    for range in changes {
-        let mut at_bytes = range.start;
-        while at_bytes < range.end {
-            let len_bytes = PART_BYTES.min(range.end - at_bytes);
-            let part = &mut bytes[..usize::try_from(len_bytes).unwrap_or(0)];
-            opened
-                .read_at(part, at_bytes)
-                .map_err(|error| of_overlay(&error))?;
-            device.write_at(part, at_bytes).map_err(of_image)?;
-            at_bytes += len_bytes;
-            bar.inc(len_bytes);
-        }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
     }
-    device.flush().map_err(of_image)?;
-    opened.finish_commit().map_err(|error| of_overlay(&error))?;
-    bar.finish_and_clear();
     fs::remove_file(path).map_err(|error| of_overlay(&error))?;
     writeln!(
         io::stdout().lock(),

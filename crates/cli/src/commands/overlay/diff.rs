@@ -2,7 +2,7 @@
 
 use crate::args::OverlayDiffArgs;
 use crate::json::Name;
-use crate::opening::open_image;
+use crate::opening::{format_of, open_image};
 use crate::overlay;
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result, name, write_json};
@@ -57,8 +57,11 @@ struct JsonDifferences {
 }
 
 pub(super) fn run(args: &OverlayDiffArgs) -> Result<()> {
-    let base = open_image(&args.source)?;
-    let changed = open_image(&overlay::with(&args.source, &args.changes)?)?;
+    let with_changes = overlay::with(&args.source, &args.changes)?;
+    let mut base = args.source.clone();
+    base.volume.format = format_of((&with_changes).into())?;
+    let base = open_image(&base)?;
+    let changed = open_image(&with_changes)?;
     let mut differences = Differences {
         base: &base,
         changed: &changed,

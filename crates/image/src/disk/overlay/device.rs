@@ -8,7 +8,7 @@
 //!    both copy the content of the base. Writes to stored subclusters do not take it.
 //! 3. `map` is held briefly, never during I/O.
 
-use super::base::Base;
+use super::base::{Base, version};
 use super::error::OverlayError;
 use super::header::{BYTES_OF_TABLE, CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES};
 use super::map::{Map, Piece, Place};
@@ -26,9 +26,6 @@ use std::time::Duration;
 
 /// The largest part of the refcount blocks that is read at once, in bytes.
 const READ_BYTES: u64 = 1 << 20;
-/// The length of the start of a base whose checksum is its version, if its device has none. It has the superblock of a
-/// first partition that begins at 1 MiB.
-const CHECKED_BYTES: u64 = 2 << 20;
 
 /// A disk: the content of a base, and the changes in an overlay. It can be written to if the file of the overlay can.
 ///
@@ -50,8 +47,8 @@ impl Overlay {
     }
 
     /// Writes an overlay on `base` to `file`, without changes. `file` must have [`Overlay::max_file_bytes`], all of which are
-    /// zero. `name` and `format` are recorded for other programs: the path or the URL of the base, without secrets, and
-    /// its format in the terms of qemu, for example `raw`.
+    /// zero. It records the `name` of the base for other programs: the path or the URL, without secrets. It also records
+    /// its `format` in the terms of qemu, for example `raw`.
     ///
     /// # Errors
     /// [`OverlayError::TooLarge`], or if the base cannot be read, or the file cannot be written.
@@ -93,11 +90,11 @@ impl Overlay {
         let head = Head::read(&*file)?;
         match head.commit {
             Commit::None => {}
-            Commit::Begun => return Err(OverlayError::Committing),
+            Commit::Begun { .. } => return Err(OverlayError::Committing),
             Commit::Complete => return Err(OverlayError::Committed),
         }
         let given = version(&*base)?;
-        if head.base.version != given || head.geometry.size_bytes != base.size_bytes() {
+        if !head.base.is_of(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
             return Err(OverlayError::OtherBase {
                 recorded: head.base,
                 given,
@@ -106,47 +103,8 @@ impl Overlay {
         Self::with_head(file, base, &head)
     }
 
-    /// Opens the overlay in `file`, to write its changes to `base`, which has this `name`. Records in the overlay that a commit
-    /// has begun: from then on, the overlay can only be committed, to a base with the same name. This also continues a commit
-    /// that was interrupted. The version of the base may then have changed.
-    ///
-    /// # Errors
-    /// As [`Overlay::open`].
-    pub fn begin_commit(
-        file: &Arc<dyn BlockDevice>,
-        base: Arc<dyn BlockDevice>,
-        name: &[u8],
-    ) -> Result<Self, OverlayError> {
-        let mut head = Head::read(&**file)?;
-        let is_continued = head.commit == Commit::Begun
-            && head.base.name == name
-            && head.geometry.size_bytes == base.size_bytes();
-        let overlay = if is_continued {
-            Self::with_head(Arc::clone(file), base, &head)?
-        } else {
-            Self::open(Arc::clone(file), base)?
-        };
-        // If the commit is continued, an earlier write of the head may not be durable.
-        head.commit = Commit::Begun;
-        head.base.name = name.to_vec();
-        head.write(&**file)?;
-        Ok(overlay)
-    }
-
-    /// Records in the overlay that the base has all changes, durably. Then it cannot be opened again.
-    ///
-    /// # Errors
-    /// If the file cannot be read or written.
-    pub fn finish_commit(&self) -> Result<(), OverlayError> {
-        let file = &*self.layers.file;
-        let head = Head {
-            commit: Commit::Complete,
-            ..Head::read(file)?
-        };
-        head.write(file)
-    }
-
-    fn with_head(
+    /// Opens the overlay with this `head`.
+    pub(super) fn with_head(
         file: Arc<dyn BlockDevice>,
         base: Arc<dyn BlockDevice>,
         head: &Head,
@@ -616,21 +574,6 @@ fn indices(range: &Range<u64>, start_bytes: u64) -> (usize, usize) {
         index(range.start - start_bytes),
         index(range.end - range.start),
     )
-}
-
-/// Returns a text that changes when the content of `base` changes: the version of its device, or else a checksum of its
-/// start, where a file system records when it was written.
-fn version(base: &dyn BlockDevice) -> Result<String> {
-    if let Some(version) = base.content_version() {
-        return Ok(version);
-    }
-    let len_bytes = base.size_bytes().min(CHECKED_BYTES);
-    let mut start = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-    base.read_at(&mut start, 0)?;
-    Ok(format!(
-        "the first {len_bytes} bytes have the CRC-32 {:08x}",
-        crc32fast::hash(&start)
-    ))
 }
 
 /// Compares the reference counts in `file` with the used clusters of `space`.

@@ -27,6 +27,12 @@ pub enum OverlayError {
     /// A commit was interrupted. The base has a part of the changes.
     #[error("its commit was interrupted")]
     Committing,
+    /// After a commit was interrupted, another program has written to the base, or the base was replaced.
+    #[error("its base was changed after its commit was interrupted")]
+    ChangedInCommit,
+    /// The base cannot be read or written during a commit.
+    #[error("its base: {0}")]
+    Base(#[source] DeviceError),
     /// A commit has written all changes to the base.
     #[error("its changes were committed already")]
     Committed,

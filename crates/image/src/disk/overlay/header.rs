@@ -1,7 +1,8 @@
 //! The header of an overlay, and the places of its tables.
 //!
 //! The first cluster has the header of qcow2, its extensions, and the name of the base. One extension is Larder's own:
-//! flags (8 bytes, big-endian), and the version of the base (UTF-8).
+//! flags (8 bytes, big-endian), and the version of the base (UTF-8). During a commit, the second half of the first cluster
+//! has checksums (4 bytes each, big-endian): see `commit.rs`.
 
 use super::base::Base;
 use super::error::OverlayError;
@@ -45,9 +46,15 @@ const ONLY_LARDER: u64 = 1 << 63;
 const END: u32 = 0;
 const BACKING_FORMAT: u32 = 0xE279_2ACA;
 const RECORD: u32 = 0x4C41_5244;
-/// Flags in the record: a commit has begun, and a commit is complete.
+/// Flags in the record: a commit has begun, a commit is complete, and checksums were recorded before the commit began.
 const COMMITTING: u64 = 1 << 0;
 const COMMITTED: u64 = 1 << 1;
+const CHECKED: u64 = 1 << 2;
+/// The offset of the checksums of a commit. Everything else in the first cluster is before it.
+const CHECKSUMS_BYTES: u64 = CLUSTER_BYTES / 2;
+const CHECKSUM_LEN: usize = size_of::<u32>();
+/// The largest number of checksums of a commit.
+pub(super) const MAX_CHECKSUMS: usize = (64 << 10) / CHECKSUM_LEN;
 /// The longest name of a backing file that qemu accepts, in bytes. The version has the same limit.
 const MAX_NAME_BYTES: usize = 1023;
 
@@ -144,7 +151,10 @@ pub(super) struct Head {
 pub(super) enum Commit {
     None,
     /// The base may have a part of the changes.
-    Begun,
+    Begun {
+        /// Whether checksums of the original content of the base are recorded. Earlier versions of Larder recorded none.
+        has_checksums: bool,
+    },
     /// The base has all changes.
     Complete,
 }
@@ -153,7 +163,12 @@ impl Commit {
     fn flags(self) -> u64 {
         match self {
             Self::None => 0,
-            Self::Begun => COMMITTING,
+            Self::Begun {
+                has_checksums: false,
+            } => COMMITTING,
+            Self::Begun {
+                has_checksums: true,
+            } => COMMITTING | CHECKED,
             Self::Complete => COMMITTED,
         }
     }
@@ -161,7 +176,9 @@ impl Commit {
     fn of_flags(flags: u64) -> Self {
         match flags {
             flags if flags & COMMITTED != 0 => Self::Complete,
-            flags if flags & COMMITTING != 0 => Self::Begun,
+            flags if flags & COMMITTING != 0 => Self::Begun {
+                has_checksums: flags & CHECKED != 0,
+            },
             _ => Self::None,
         }
     }
@@ -261,6 +278,20 @@ impl Head {
         Ok(file.flush()?)
     }
 
+    /// Writes the checksums of a commit to `file`. They are not flushed.
+    pub(super) fn write_checksums(file: &dyn BlockDevice, checksums: &[u32]) -> DeviceResult<()> {
+        let bytes: Vec<u8> = checksums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
+        file.write_at(&bytes, CHECKSUMS_BYTES)
+    }
+
+    /// Reads `count` checksums of a commit from `file`.
+    pub(super) fn read_checksums(file: &dyn BlockDevice, count: usize) -> DeviceResult<Vec<u32>> {
+        let mut bytes = vec![0; count * CHECKSUM_LEN];
+        file.read_at(&mut bytes, CHECKSUMS_BYTES)?;
+        let (words, _) = bytes.as_chunks();
+        Ok(words.iter().map(|word| u32::from_be_bytes(*word)).collect())
+    }
+
     /// Writes an overlay without changes to `file`, whose bytes are zero. The head is written last.
     pub(super) fn create(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
         // This finds out whether the record is too long.
@@ -301,7 +332,8 @@ mod tests {
 
     #[test]
     fn head_that_was_written_is_read_back() {
-        for commit in [Commit::None, Commit::Begun, Commit::Complete] {
+        let begun = [false, true].map(|has_checksums| Commit::Begun { has_checksums });
+        for commit in [Commit::None, begun[0], begun[1], Commit::Complete] {
             let head = Head { commit, ..head() };
             assert_eq!(Head::parse(&head.to_bytes().unwrap()).unwrap(), head);
         }

@@ -10,15 +10,20 @@
 //! | `header.rs` | the header, the record of the base, and the places of the tables |
 //! | `map.rs` | where each subcluster is stored |
 //! | `space.rs` | which clusters of the file are used |
+//! | `base.rs` | the version of the base |
 //! | `device.rs` | reads, writes and flushes |
+//! | `commit.rs` | writes the changes to the base |
 //!
 //! Larder creates all tables except the L2 tables with the file. Its places follow from the size of the disk. An overlay
 //! that another program has written to is refused: such a program clears a bit of the header that only Larder knows
 //! (an autoclear feature).
 //!
 //! # Binding
-//! The overlay records the name, the format and the version of its base. The name and the format are for other programs.
-//! Larder opens the base that the user names, and refuses it if its version differs.
+//! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens the
+//! base that the user names, with the recorded format, and refuses it if its version differs. The version is that of the object on a
+//! server. Otherwise it is the size and the time of modification of the file, if the base is in a file, and a checksum of the
+//! first 2 MiB of the disk. It detects another file system, but not a change of content that no metadata in these 2 MiB
+//! describes, if the time of modification was set back.
 //!
 //! # Order of writes
 //! A file system in the overlay keeps its promises after a power loss, because the overlay keeps those of
@@ -43,6 +48,7 @@
 //! The header, the tables and the reference counts are checked when the overlay is opened. A cluster cannot be used twice.
 
 mod base;
+mod commit;
 mod device;
 mod error;
 mod header;
