@@ -4,16 +4,16 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// What a bar shows before the number of runs is known.
+/// What a bar shows before the number of steps is known. A step is a run or a part of it.
 const PREPARING: &str = "preparing, {elapsed}";
 
-/// What a bar shows during the runs.
-const RUNNING: &str = "{bar:30} {pos} of {len} runs, {elapsed}, about {eta} left";
+/// What a bar shows during the steps.
+const RUNNING: &str = "{bar:30} {pos} of {len} steps, {elapsed}, about {eta} left";
 
-/// What a bar shows during runs of different durations. The message is the estimated time left.
-const ESTIMATED: &str = "{bar:30} {pos} of {len} runs, {elapsed}, about {msg} left";
+/// What a bar shows during steps of different durations. The message is the estimated time left.
+const ESTIMATED: &str = "{bar:30} {pos} of {len} steps, {elapsed}, about {msg} left";
 
-/// Returns a progress bar of `total` runs (0 if the number is unknown) on standard error. The bar
+/// Returns a progress bar of `total` steps (0 if the number is unknown) on standard error. The bar
 /// is hidden if standard error is not a terminal.
 pub(super) fn progress(total: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
@@ -28,19 +28,19 @@ pub(super) fn progress(total: u64) -> ProgressBar {
     bar
 }
 
-/// Sets the number of runs, once it is known.
+/// Sets the number of steps, once it is known.
 pub(super) fn set_total(bar: &ProgressBar, total: u64) {
     set_length(bar, total, RUNNING);
 }
 
-/// Sets the numbers of finished runs and of all runs, and the estimated time left.
+/// Sets the numbers of finished steps and of all steps, and the estimated time left.
 pub(super) fn set_estimated(bar: &ProgressBar, finished: u64, total: u64, left: Duration) {
     set_length(bar, total, ESTIMATED);
     bar.set_position(finished);
     bar.set_message(HumanDuration(left).to_string());
 }
 
-/// Sets the number of runs and the template, unless the number is set already.
+/// Sets the number of steps and the template, unless the number is set already.
 fn set_length(bar: &ProgressBar, total: u64, template: &str) {
     if bar.length() == Some(total) {
         return;

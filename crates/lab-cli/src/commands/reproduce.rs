@@ -251,7 +251,7 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     let results = lever2000::reproduce(&mut state, |done, total| {
         set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
         bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-        // The time left is estimated from the runs of this process.
+        // The time left is estimated from the rounds of this process.
         if std::mem::take(&mut is_resumed) {
             bar.reset_eta();
         }
@@ -284,7 +284,7 @@ fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
     )))
 }
 
-/// Advances the progress bar by one of `total` runs.
+/// Advances the progress bar by one of `total` steps.
 fn advance(bar: &ProgressBar, total: usize) {
     set_total(bar, u64::try_from(total).unwrap_or(u64::MAX));
     bar.inc(1);

@@ -1,8 +1,8 @@
 //! The first page of each report: all findings with their verdicts, and a forest plot of their effects.
 //!
 //! Many readers read only this page. Therefore it also states which findings would hold if nothing had changed: if
-//! each figure equalled the figure of the reference. For a finding whose rule or workload was changed, it also states
-//! the verdict before the change.
+//! each figure equalled the figure of the reference. It also states the former verdict of a finding: before its rule or
+//! workload was changed, or in the last version.
 
 use std::fmt::Write as _;
 
@@ -20,6 +20,8 @@ pub(super) struct FrontPage {
     pub title: &'static str,
     /// Names of our tables of figures, such as `measured` or `simulated`.
     pub tables: Vec<&'static str>,
+    /// The meaning of a former verdict.
+    pub former: &'static str,
     /// The findings in the order of the document.
     pub entries: Vec<Entry>,
 }
@@ -60,6 +62,11 @@ pub(super) struct ComparedEffect {
     ours: Vec<Option<Estimate>>,
     bound: Bound,
 }
+
+/// The meaning of a former verdict of a finding that states it only if something was changed.
+pub(super) const BEFORE_CHANGE: &str = "\
+the verdict before the rule or the workload was changed; a dash means that neither was changed, or that the finding is \
+new";
 
 /// Returns the disclaimer of a quick run. `instead` describes the sizes that replace the published sizes.
 pub(super) fn quick_caveat(instead: &str) -> String {
@@ -105,6 +112,15 @@ impl Entry {
         }
     }
 
+    /// Returns the effects with their intervals: those of each of our `tables`, and the published ones.
+    fn effects_text(&self, tables: &[&str]) -> String {
+        if self.effects.is_empty() {
+            return "-".to_owned();
+        }
+        let effects = self.effects.iter().map(|effect| effect.text(tables));
+        effects.collect::<Vec<_>>().join("; ")
+    }
+
     /// Returns a panel for each unit of the effects; a finding without effects has a panel that says so.
     fn panels(&self, number: usize) -> Vec<ForestPanel> {
         let mut effects: Vec<&ComparedEffect> = self.effects.iter().collect();
@@ -126,6 +142,32 @@ impl Entry {
             .collect();
         panels
     }
+}
+
+impl ComparedEffect {
+    /// Returns the label, and the estimates with their intervals. Names the tables if there are several.
+    fn text(&self, tables: &[&str]) -> String {
+        let ours = self.ours.iter().zip(tables).filter_map(|(ours, table)| {
+            let shown = shown((*ours)?);
+            Some(match tables.len() {
+                1 => shown,
+                _ => format!("{table} {shown}"),
+            })
+        });
+        let published = self
+            .published
+            .map(|published| format!("published {}", shown(published)));
+        let estimates: Vec<String> = ours.chain(published).collect();
+        format!("{}: {}", self.label, estimates.join(", "))
+    }
+}
+
+fn shown(estimate: Estimate) -> String {
+    let interval = match estimate.interval {
+        Some(range) => Interval::new(estimate.value, range),
+        None => Interval::unknown(estimate.value),
+    };
+    interval.to_string()
 }
 
 /// Combines published effects and the effects in our tables by their labels, in the order in which the labels
@@ -216,13 +258,12 @@ impl FrontPage {
             text,
             "\n*If nothing had changed* is the verdict of the same rule if all kernels or variants were equal. A finding \
              that would hold then proves nothing, unless it claims that something is not worse. *Former verdict* is \
-             the verdict before the rule or the workload was changed; a dash means that neither was changed, or that \
-             the finding is new. [The last section](#changes-since-the-last-version) states the reasons.\n\n\
+             {}. [The last section](#changes-since-the-last-version) states the reasons.\n\n\
              A finding holds if the whole 95% interval of each of its effects is in the green range, and does not \
              hold if one interval is outside of it. A figure without an interval is exact, or has too few \
              repetitions.\n\n\
              ![Each finding: published effects and those obtained here]({})\n\n",
-            plot.name
+            self.former, plot.name
         );
         text
     }
@@ -273,13 +314,15 @@ impl FrontPage {
     }
 
     fn table(&self) -> Table {
-        let mut table =
-            Table::new("no.: | claim | verdict | if nothing had changed | former verdict");
+        let mut table = Table::new(
+            "no.: | claim | verdict | effects, with their intervals | if nothing had changed | former verdict",
+        );
         for (number, entry) in (1..).zip(&self.entries) {
             table.push([
                 number.to_string(),
                 entry.claim.to_owned(),
                 format!("**{}**", entry.verdict),
+                entry.effects_text(&self.tables),
                 entry.if_nothing_changed.clone(),
                 text_or(entry.former.map(Verdict::as_str), "-"),
             ]);
@@ -348,6 +391,7 @@ mod tests {
             name: "lever2000",
             title: "Lever 2000, reproduced",
             tables: vec!["measured"],
+            former: BEFORE_CHANGE,
             entries,
         }
     }
@@ -432,6 +476,37 @@ mod tests {
             ]
         );
         assert_eq!(entry.published, None);
+    }
+
+    #[test]
+    fn effects_are_listed_beside_the_verdicts() {
+        let links = |low| {
+            let interval = Interval::new(7.7, [low, 8.0]);
+            Effect::ratio("links", interval, Bound::Above(2.0))
+        };
+        let entry = |ours: &[&[Effect]]| {
+            let verdicts = [Verdict::Holds, Verdict::DoesNotHold];
+            Entry::new(
+                &finding(false),
+                verdicts[0],
+                verdicts[1],
+                &[links(7.5)],
+                ours,
+            )
+        };
+        let one = entry(&[&[links(7.0), ratio("chains")]]);
+        assert_eq!(
+            one.effects_text(&["measured"]),
+            "links: 7.700 (7.000 to 8.000), published 7.700 (7.500 to 8.000); chains: 7.700"
+        );
+        let two = entry(&[&[links(7.0)], &[]]);
+        assert_eq!(
+            two.effects_text(&["measured", "simulated"]),
+            "links: measured 7.700 (7.000 to 8.000), published 7.700 (7.500 to 8.000)"
+        );
+        assert_eq!(entry(&[&[]]).effects_text(&["measured"]), "links: published 7.700 (7.500 to 8.000)");
+        let text = page(vec![one]).text("");
+        assert!(text.contains("| links: 7.700 (7.000 to 8.000), published"), "{text}");
     }
 
     #[test]

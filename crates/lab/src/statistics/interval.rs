@@ -51,7 +51,8 @@ impl Interval {
         }
     }
 
-    fn new(value: f64, [low, high]: [f64; 2]) -> Self {
+    /// Returns an estimate with the ends of its interval.
+    pub(crate) fn new(value: f64, [low, high]: [f64; 2]) -> Self {
         Self {
             value,
             low: Some(low),
@@ -131,21 +132,33 @@ impl Interval {
     }
 
     /// Returns the ratio of the relative deviations of two groups of runs. A relative deviation is the standard
-    /// deviation divided by the mean. `runs` is the size of each group; an interval requires four.
+    /// deviation divided by the mean. If `groups` contains several pairs of groups, returns the geometric mean of
+    /// their ratios. `runs` is the size of each group; an interval requires four.
     ///
-    /// The interval assumes that runs are normally distributed. Then the logarithm of the ratio has a standard
+    /// The interval assumes that runs are normally distributed. Then the logarithm of a ratio has a standard
     /// deviation of about 1 / sqrt(runs - 2), which matches Fisher's distribution to 10%.
-    pub fn of_deviation_ratio(one: Figures, other: Figures, runs: usize) -> Self {
-        let relative = |figures: Figures| figures.s.map(|s| s / figures.mean);
-        let (Some(one), Some(other)) = (relative(one), relative(other)) else {
+    pub fn of_deviation_ratio(groups: &[(Figures, Figures)], runs: usize) -> Self {
+        let relative = |figures: &Figures| Some(figures.s? / figures.mean);
+        let logarithms: Option<Vec<f64>> = groups
+            .iter()
+            .map(|(one, other)| Some((relative(one)? / relative(other)?).ln()))
+            .collect();
+        let Some(logarithms) = logarithms else {
             return Self::unknown(f64::NAN);
         };
-        let ratio = one / other;
+        let ratio = mean(&logarithms).exp();
         if runs < 4 {
             return Self::unknown(ratio);
         }
-        let factor = (NORMAL_QUANTILE / as_f64(runs as u64 - 2).sqrt()).exp();
+        let factor = Self::deviation_factor(groups.len(), runs);
         Self::new(ratio, [ratio / factor, ratio * factor])
+    }
+
+    /// Returns the factor by which an end of the interval of a ratio of deviations differs from the ratio, for a
+    /// number of pairs of groups with at least three runs each.
+    pub fn deviation_factor(groups: usize, runs: usize) -> f64 {
+        let degrees = as_f64(groups as u64) * (as_f64(runs as u64) - 2.0);
+        (NORMAL_QUANTILE / degrees.sqrt()).exp()
     }
 
     /// Compares the estimate with `value`. Returns `Equal` if the interval contains `value`, and `None` without
@@ -309,13 +322,18 @@ mod tests {
         let figures = |mean, s| Figures { mean, s: Some(s) };
         // Square roots of the 97.5% quantiles of F(4, 4) and F(9, 9).
         for (runs, quantile) in [(5, 3.099), (10, 2.007)] {
-            let interval =
-                Interval::of_deviation_ratio(figures(10.0, 1.0), figures(20.0, 4.0), runs);
+            let group = (figures(10.0, 1.0), figures(20.0, 4.0));
+            let interval = Interval::of_deviation_ratio(&[group], runs);
             assert!((interval.value - 0.5).abs() < 1e-9);
             let relative = interval.high.unwrap() / (0.5 * quantile) - 1.0;
             assert!(relative.abs() < 0.1, "{runs} runs: {relative}");
+            // Four groups have half the deviation.
+            let four = Interval::of_deviation_ratio(&[group; 4], runs);
+            let [one, four] = [interval, four].map(|ratio| (ratio.high.unwrap() / 0.5).ln());
+            assert!((one / four - 2.0).abs() < 1e-9, "{one} {four}");
         }
-        let three = Interval::of_deviation_ratio(figures(1.0, 0.1), figures(1.0, 0.1), 3);
+        let equal = (figures(1.0, 0.1), figures(1.0, 0.1));
+        let three = Interval::of_deviation_ratio(&[equal], 3);
         assert_eq!(three, Interval::unknown(1.0));
     }
 

@@ -20,19 +20,19 @@ pub struct Finding<R: 'static> {
     pub criterion: &'static str,
     /// Whether the claim is that something is not worse, so that it holds if nothing differs.
     pub is_non_inferiority: bool,
-    /// The verdict before the criterion or the workload was changed, if it was.
+    /// The last verdict before the criterion or the workload was changed, or that of the last version.
     pub previous: Option<Previous>,
     /// Computes the effects; `None` if the necessary figures were not measured.
     #[serde(skip)]
     pub observe: fn(&R) -> Option<Observed>,
 }
 
-/// The last verdict before a change.
+/// A former verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Previous {
-    /// The verdict before the change.
+    /// The former verdict.
     pub verdict: Verdict,
-    /// What was changed, and why.
+    /// What was changed since, and why.
     pub reason: &'static str,
 }
 

@@ -32,7 +32,7 @@ pub fn described<R>(judged: &Judged<R>) -> String {
     );
     if let Some(previous) = finding.previous {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "- changed: {}", previous.described(judged.verdict));
+        let _ = writeln!(text, "- formerly: {}", previous.described(judged.verdict));
     }
     text.push('\n');
     text

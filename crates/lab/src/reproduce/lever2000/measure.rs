@@ -1,16 +1,19 @@
 //! Measures recorded scripts on volumes, one for each kernel.
 //!
 //! # Model
-//! A kernel is represented by a volume with the kernel's hash tables. In a *pass*, each user has a new home and executes
-//! its script there, together with all other users. In addition, it runs [programs](super::programs), lists its
-//! [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table.
+//! A kernel is represented by a volume with the kernel's hash tables. In a *pass*, each user has a new home and
+//! executes its script there, together with all other users. In addition, it runs [programs](super::programs), lists
+//! its [spool](super::spool) and examines a [tree](super::tree) of files, depending on the table.
 //!
 //! All kernels of a table execute their passes at the same time, in turns: a pass is divided into parts, and in a turn,
 //! all users of one kernel execute one part. A turn takes a few hundredths of a second, because the speed of a shared
-//! machine changes within tenths of a second. So all kernels meet the same speeds. For each part, another kernel has the
-//! first turn, so that no kernel is always the first or the last. When a turn begins, the processors' caches contain the
-//! memory of another kernel; this is the same for all kernels, which nearly always have the same predecessor. Time is
-//! measured only within turns.
+//! machine changes within tenths of a second. So all kernels meet the same speeds. For each part, another kernel has
+//! the first turn, so that no kernel is always the first or the last. Time is measured only within turns.
+//!
+//! The order is cyclic, so a kernel nearly always has its turn after the same other kernel: that of the row before.
+//! When the turn begins, the processors' caches contain memory of this kernel. This is not the same for all kernels.
+//! The difference should be small, because all kernels execute the same operations on tables and pages of their own:
+//! none of this memory is of use to the next kernel, and the caches are filled again in each turn.
 //!
 //! A *round* consists of as many passes as are planned, the same number for all kernels, and a *run* of
 //! [`Size::run_rounds`] rounds. The rounds of two kernels are compared in pairs.
@@ -35,7 +38,7 @@ use super::size::Size;
 use super::state::{FinishedRound, State};
 use crate::concurrent::run_concurrently;
 use crate::operations::{Part, User, UserHomes};
-use crate::run_report::quotient;
+use crate::run_report::{as_f64, quotient};
 use larder::{CacheKind, Stats, Volume};
 use larder_cache::table::Counts;
 use larder_cache::table::histogram::Report;
@@ -43,8 +46,8 @@ use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The minimum duration of a turn of the fastest kernel, in seconds, unless a whole pass is shorter. In shorter turns, the processors' caches would
-/// mostly be filled again.
+/// The minimum duration of a turn of the fastest kernel, in seconds, unless a whole pass is shorter. In shorter turns,
+/// the processors' caches would mostly be filled again.
 const TURN_S: f64 = 0.02;
 
 /// The planned processor time of a round, as a multiple of its minimum. The difference is a margin for passes that are
@@ -77,6 +80,8 @@ pub struct Load {
     pub caches: Vec<CacheFigures>,
     /// Number of device reads in the runs.
     pub device_reads: u64,
+    /// Number of turns in the runs.
+    pub turns: u64,
 }
 
 /// The results of one cache.
@@ -131,6 +136,11 @@ impl Load {
             .expect("each cache has figures")
     }
 
+    /// Returns the mean duration of a turn in seconds.
+    pub fn turn_s(&self) -> f64 {
+        self.runs.total_s() / as_f64(self.turns)
+    }
+
     /// Returns the links that a script walks in all caches.
     pub fn links_per_script(&self) -> f64 {
         let links = self.caches.iter().map(|figures| figures.links).sum();
@@ -175,8 +185,9 @@ impl Image {
             self.load(table, users, size, state, round_done)?;
             for (at, row) in rows.iter_mut().enumerate() {
                 let rounds = state.rounds(table.number, users);
+                let turns = rounds.clone().map(|round| round.plan.turns()).sum();
                 let rounds = rounds.filter_map(|round| round.runs.get(at));
-                row.loads.push(Load::of(table, users, size, rounds));
+                row.loads.push(Load::of(table, users, size, turns, rounds));
             }
         }
         Ok(rows)
@@ -349,8 +360,8 @@ impl Workload<'_> {
         Ok(homes)
     }
 
-    /// Adds to `run` the chains at its end, `full`, and those after the homes were removed and, in Table 3, most buffers
-    /// are displaced.
+    /// Adds to `run` the chains at its end, `full`, and those after the homes were removed and, in Table 3, most
+    /// buffers are displaced.
     fn add_chains(
         &self,
         volume: &Volume,
@@ -458,11 +469,12 @@ impl Row {
 }
 
 impl Load {
-    /// Returns the results of a kernel's rounds.
+    /// Returns the results of a kernel's rounds, which have `turns` turns in total.
     fn of<'r>(
         table: &PublishedTable,
         users: u32,
         size: &Size,
+        turns: u64,
         rounds: impl Iterator<Item = &'r KernelRun> + Clone,
     ) -> Self {
         let caches = (0..CacheKind::ALL.len()).filter_map(|at| {
@@ -481,6 +493,7 @@ impl Load {
             caches: caches.collect(),
             device_reads: rounds.map(|round| round.device_reads).sum(),
             runs: Runs::of(users, table.average, size.run_rounds as usize, &times),
+            turns,
         }
     }
 }

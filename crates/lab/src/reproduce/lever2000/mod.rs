@@ -28,6 +28,7 @@ mod spool;
 mod state;
 mod swap;
 mod tree;
+mod turn;
 
 use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
@@ -41,6 +42,7 @@ pub use results::Lever2000;
 pub use size::Size;
 pub use state::State;
 use swap::SwapKeys;
+use turn::EmptyTurn;
 
 /// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called with the
 /// number of finished rounds and the total number of rounds.
@@ -75,6 +77,7 @@ pub fn reproduce(
         costs: costs::measure(),
         constants: constants()?,
         swap: SwapKeys::measure(),
+        empty_turn: EmptyTurn::measure(size.users(SCRIPTS)),
         findings: Vec::new(),
         size,
     };

@@ -10,3 +10,10 @@ pub(super) struct Plan {
     /// Number of parts of a pass, at least 1. In a turn, a kernel executes one part.
     pub(super) parts: u32,
 }
+
+impl Plan {
+    /// Returns the number of turns of each kernel in a round.
+    pub(super) fn turns(self) -> u64 {
+        u64::from(self.passes) * u64::from(self.parts)
+    }
+}

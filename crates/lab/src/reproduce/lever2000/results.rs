@@ -7,6 +7,7 @@ use super::misses::Misses;
 use super::recorded::RecordedKeys;
 use super::size::Size;
 use super::swap::SwapKeys;
+use super::turn::EmptyTurn;
 use crate::hash::constant::Constants;
 use crate::reproduce::finding::Judged;
 use larder_cache::hash::Function;
@@ -36,6 +37,8 @@ pub struct Lever2000 {
     pub constants: Option<Constants>,
     /// The longest chains of keys like those of the swap cache.
     pub swap: SwapKeys,
+    /// The cost of a turn itself.
+    pub empty_turn: EmptyTurn,
     /// The result of each finding.
     pub findings: Vec<Judged<Self>>,
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Size {
     /// Number of runs of each kernel under each load; `None` for the numbers in the document.
     pub runs: Option<u32>,
-    /// Minimum processor time of a run in seconds. The scripts are repeated until the run has taken that long.
+    /// Processor time in seconds that a run of the fastest kernel of a table should at least take. The number of its
+    /// repetitions is planned with a margin.
     pub run_s: u32,
     /// Number of rounds of a run. Each round has new volumes.
     pub run_rounds: u32,

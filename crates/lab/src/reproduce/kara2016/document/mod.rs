@@ -13,7 +13,7 @@ use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 use crate::reproduce::finding::{Observed, Verdict, null_text};
-use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
+use crate::reproduce::front_page::{BEFORE_CHANGE, Entry, FrontPage, quick_caveat};
 
 /// The first paragraph.
 const LEAD: &str = "\
@@ -251,6 +251,7 @@ fn front_page(findings: &[Judged]) -> FrontPage {
         name: Kara2016::NAME,
         title: Kara2016::TITLE,
         tables: Source::ALL.map(Source::as_str).into(),
+        former: BEFORE_CHANGE,
         entries: findings.iter().map(entry).collect(),
     }
 }

@@ -53,9 +53,9 @@ impl Lever2000 {
              first page of each file. A dentry miss needs the directory's block and the inode's block. Both blocks are \
              shared with other names, so not every miss reads the device: the share that does is {}, and the mean \
              number of reads for each miss is {}. A buffer miss is a read of one of these blocks, in another random \
-             order. If the directory is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} reads. `spread` means that the \
-             block groups of the image are spread over the whole device; `together` means that they are at its \
-             start.\n\n{}\n",
+             order. If the directory is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} \
+             reads. `spread` means that the block groups of the image are spread over the whole device; `together` \
+             means that they are at its start.\n\n{}\n",
             misses.seeds,
             misses.files,
             misses.dentry_misses_that_read,
@@ -122,8 +122,8 @@ fn search_text(search: &AreaSearch) -> String {
     let mut text = format!("{AREAS}{}\n", table.to_markdown());
     let _ = writeln!(
         text,
-        "{} processes have {} areas, at most {} each. A table with an entry for each page would have {} entries, {} times \
-         as many.\n",
+        "{} processes have {} areas, at most {} each. A table with an entry for each page would have {} entries, {} \
+         times as many.\n",
         search.processes,
         search.areas,
         search.most_areas,

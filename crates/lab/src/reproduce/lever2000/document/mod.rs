@@ -7,32 +7,44 @@ mod tables;
 
 use super::findings::{Scatter, median_half_width_pct};
 use super::kernels::TABLES;
+use super::measure::Load;
 use super::plots;
 use super::results::Lever2000;
 use super::runs::Runs;
+use super::turn::TURNS;
 use crate::output::{Report, ReportFile, Table, text_or};
 use crate::reproduce::finding::{described as described_finding, printed};
 use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
+use crate::statistics::Interval;
 use std::io;
 use tables::described;
 
 /// The first paragraph.
 const LEAD: &str = "\
-This page reproduces the tables in Chuck Lever's \"Linux Kernel Hash Table Behavior: Analysis and Improvements\" (2000). \
-They show the throughput of concurrent users, each with a script of a C compiler, ed, nroff and spell, in scripts per \
-hour. Here the recorded file operations of such scripts run in one process, on volumes with the tables of the \
-published kernels. Nothing is computed between these operations. Therefore throughputs are several hundred times as high \
-as in the document, and cannot be compared with it. Only their ratios can: the throughput of a kernel relative to \
-another kernel. A table has a larger share in the time of a script here, so ratios are also larger.";
+This page reproduces the tables in Chuck Lever's \"Linux Kernel Hash Table Behavior: Analysis and Improvements\" \
+(2000). They show the throughput of concurrent users, each with a script of a C compiler, ed, nroff and spell, in \
+scripts per hour. Here the recorded file operations of such scripts run in one process, on volumes with the tables of \
+the published kernels. Nothing is computed between these operations. Therefore throughputs are several hundred times as \
+high as in the document, and cannot be compared with it. Only their ratios can: the throughput of a kernel relative to \
+another kernel. A table has a larger share in the time of a script here, so ratios are also larger. The loads of \
+Tables 3 to 5 are built for these tables: in addition to the scripts, users list large directories (Tables 3 and 4) or \
+examine many files (Table 5), and memory is short (Tables 4 and 5). [The limits](#limits-and-differences) state why.";
+
+/// The aim for the median half-width of the intervals of relative throughputs, in percent.
+const AIM_PCT: f64 = 0.7;
+
+/// The meaning of a former verdict on the first page.
+const FORMER: &str = "\
+the verdict in the last version of this report, of 28 November 2026; a dash means that the finding is new";
 
 const LIMITS: &str = include_str!("limits.md");
 
 /// What changed since the last version.
 const CHANGES: &str = "\
-The report begins with its findings, as a table and as a plot. Findings are judged by the intervals of their effects; \
-throughputs are compared in pairs. Kernels take turns of a few hundredths of a second; a run consists of several rounds \
-with new volumes, and the rounds are the pairs. Claims that were not judged before are now findings. The section on the \
-document's future work is new.
+The last version is of 28 November 2026 (commit 63ad1461). There, kernels took turns of about a quarter of a second, \
+and the pairs of throughputs were runs. Now they take turns of a few hundredths of a second; a run consists of several \
+rounds with new volumes, and the rounds are the pairs. The effects are on the first page, beside the verdicts. A \
+longest chain is judged with a margin of one entry. Seven claims are judged that were not judged before.
 ";
 
 impl Report for Lever2000 {
@@ -80,6 +92,7 @@ impl Lever2000 {
             name: Self::NAME,
             title: Self::TITLE,
             tables: vec!["measured"],
+            former: FORMER,
             entries: self.findings.iter().map(Entry::of).collect(),
         }
     }
@@ -99,10 +112,12 @@ impl Lever2000 {
             "## Method\n\n\
              Printed by `larder lab reproduce lever2000{}` with seed {}, on {} processors. There are as many \
              runs of each kernel as in the document: seven in Table 1, of which the middle five are averaged; \
-             ten in Table 6; and five in the other tables{}. A run repeats the scripts until it has taken \
-             at least {} seconds of processor time, with the same number of scripts for all kernels of a table. All \
-             kernels execute their scripts at the same time, in turns of a few hundredths of a second, so that changes \
-             in the machine's speed affect all of them alike. A run consists of {} rounds with new volumes. \
+             ten in Table 6; and five in the other tables{}. A run repeats the scripts. The number of repetitions is \
+             planned before the first run, from the time of earlier repetitions, so that a run of the fastest kernel of \
+             a table takes {} seconds of processor time, and 5% more as a margin. All kernels of a table execute this \
+             number of repetitions. {} All kernels execute their scripts at the same time, in turns of a few hundredths \
+             of a second, so that changes in the machine's speed affect all of them alike. A run consists of {} rounds \
+             with new volumes. {} \
              The measurement was interrupted and resumed {} times. `s` is the standard deviation. All figures \
              are in [lever2000.csv](lever2000.csv) and [lever2000.json](lever2000.json).\n\n",
             if self.size.is_full() { "" } else { " --quick" },
@@ -113,8 +128,53 @@ impl Lever2000 {
                 Some(runs) => format!(" (in this quick run: {runs} each)"),
             },
             self.size.run_s,
+            self.shortest_run(),
             self.size.run_rounds,
+            self.turns_text(),
             self.resumed,
+        )
+    }
+
+    /// Describes the run with the least processor time.
+    fn shortest_run(&self) -> String {
+        let mut shortest = (f64::INFINITY, String::new());
+        for (number, rows) in (1..).zip(&self.tables) {
+            for (row, load) in rows
+                .iter()
+                .flat_map(|row| row.loads.iter().map(move |load| (row, load)))
+            {
+                let time_s = load.runs.processor_s.iter().copied().fold(f64::INFINITY, f64::min);
+                if time_s < shortest.0 {
+                    let users = load.runs.users;
+                    let of = format!("{} in Table {number} with {users} scripts", row.kernel);
+                    shortest = (time_s, of);
+                }
+            }
+        }
+        let (time_s, of) = shortest;
+        format!("The shortest run of a kernel took {time_s:.2} seconds of processor time ({of}).")
+    }
+
+    /// Describes the cost of a turn itself, and its share in the turns of the kernels.
+    fn turns_text(&self) -> String {
+        let empty = &self.empty_turn;
+        let loads = self.tables.iter().flatten().flat_map(|row| &row.loads);
+        let turns = loads.filter(|load| load.runs.users == empty.users);
+        let turns: Vec<f64> = turns.map(Load::turn_s).collect();
+        let shortest_s = turns.iter().copied().fold(f64::INFINITY, f64::min);
+        let longest_s = turns.iter().copied().fold(0.0, f64::max);
+        format!(
+            "In each turn, a thread for each user starts and ends. The measured times contain this, which is the same \
+             for all kernels, so ratios are closer to 1. A turn of {} threads without work takes {:.2} ms, and {:.2} ms \
+             of processor time (medians of {TURNS} turns after the measurement). With as many scripts, a turn of a \
+             kernel took {:.1} to {:.1} ms on average, so the share of this time is {:.1}% to {:.1}%.",
+            empty.users,
+            empty.elapsed_s * 1e3,
+            empty.processor_s * 1e3,
+            shortest_s * 1e3,
+            longest_s * 1e3,
+            100.0 * empty.elapsed_s / longest_s,
+            100.0 * empty.elapsed_s / shortest_s,
         )
     }
 
@@ -138,26 +198,37 @@ impl Lever2000 {
              in one round. The ratio is the geometric mean of the ratios of all pairs, with a 95% interval from a \
              bootstrap over pairs, which requires five pairs. All rounds are compared, because the caches are filled \
              before each one. The same ratios by processor time are listed, but do not decide. The interval of a \
-             published throughput follows from the printed deviation. The interval of a ratio of deviations assumes normally distributed runs.\n\n\
+             published throughput follows from the printed deviation.\n\n\
+             The length of a longest chain is a single observation at the end of the last run. Its ratio has no 95% \
+             interval. Instead, the printed range contains the ratios with one entry more or less in each of the two \
+             chains, so that one entry cannot change \"holds\" to \"does not hold\".\n\n\
+             {}\n\n\
              \"If nothing had changed\" is the verdict for these results if all kernels of a table were equal to its \
              first one. Only a non-inferiority claim may hold then. Tests also judge each finding on results with \
              inverted effects, with halved effects, and with noise alone.\n\n{scatter}\n\n\
              The rules were fixed before any result of this reproduction was known, except where a change is stated \
-             below the rule. There are five more exceptions. At first, the rule for the size of the inode table used \
+             below the rule. There are ten more exceptions. At first, the rule for the size of the inode table used \
              the links of all lookups, the rule for 64 bits used the links of kernel D, and the rule for inlining \
-             used a single function and ignored noise. The rules for the function of 2.2.16 and for the throughput of \
-             Table 3 were added when figures of an earlier version were known.\n\n"
+             used a single function and ignored noise. Seven rules were added when figures of an earlier version were \
+             known: those for the function of 2.2.16, for the throughput of Table 3, for fewer buckets and for the \
+             variance of shift-add in Table 3, for the variance of trees and for offset with 64 scripts in Table 1, \
+             and for 14 bits in Table 4.\n\n",
+            deviations_text(),
         )
     }
 
-    /// Returns how precise the relative throughputs are; nothing if there are too few rounds.
+    /// Returns how precise the relative throughputs and the lengths of chains are; nothing if there are too few rounds.
     fn precision(&self) -> String {
         let half_widths = [Runs::round_throughputs, Runs::round_processor_throughputs]
             .map(|throughputs: fn(&Runs) -> Vec<f64>| median_half_width_pct(self, throughputs));
         match half_widths {
             [Some(wall), Some(processor)] => format!(
                 " The 95% interval of the throughput of a kernel, relative to the first kernel of its table, has a \
-                 median half-width of {wall:.2}%, and of {processor:.2}% by processor time."
+                 median half-width of {wall:.2}%, and of {processor:.2}% by processor time. The aim was {AIM_PCT}%: \
+                 {}, and {} by processor time. The lengths of longest chains are single observations; their ranges are \
+                 those of one entry more or less.",
+                reached(wall),
+                reached(processor),
             ),
             _ => String::new(),
         }
@@ -194,4 +265,26 @@ impl Lever2000 {
             misses.page_hit_ns,
         )
     }
+}
+
+/// Returns whether a half-width reaches the aim, in words.
+fn reached(half_width_pct: f64) -> &'static str {
+    if half_width_pct <= AIM_PCT {
+        "it was reached"
+    } else {
+        "it was not reached"
+    }
+}
+
+/// Returns how little the deviations of few runs can show.
+fn deviations_text() -> String {
+    let factors = [(1, 5), (1, 10), (4, 7)].map(|(loads, runs)| Interval::deviation_factor(loads, runs));
+    let [five, ten, seven] = factors;
+    format!(
+        "The interval of a ratio of deviations assumes normally distributed runs, and is wide. With five runs of each \
+         kernel, it extends from the ratio divided by {five:.1} to the ratio times {five:.1}; with ten runs, as in \
+         Table 6, this factor is {ten:.1}; with seven runs under four loads, as in Table 1, it is {seven:.1}. Smaller \
+         differences of deviations remain undecided, and the document's own runs cannot show them either. The \
+         deviations of Table 1 are those of all seven runs; the document prints those of the middle five."
+    )
 }

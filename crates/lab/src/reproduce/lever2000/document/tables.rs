@@ -11,8 +11,11 @@ use std::fmt::Write as _;
 
 pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
     let mut text = format!(
-        "## Table {}: {}\n\nMemory of the caches: {} MiB.\n\n",
-        table.number, table.title, table.machine.memory_mib
+        "## Table {}: {}\n\nMemory of the caches: {} MiB. {}\n\n",
+        table.number,
+        table.title,
+        table.machine.memory_mib,
+        additions(table),
     );
     for (at, users) in table.loads.iter().enumerate() {
         let published = throughputs(table.number, at);
@@ -59,6 +62,29 @@ pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
         "![Table {}](lever2000-table{}.svg)\n",
         table.number, table.number
     );
+    text
+}
+
+/// Describes what users do in addition to their scripts.
+fn additions(table: &PublishedTable) -> String {
+    let machine = &table.machine;
+    let additions = [
+        (machine.programs > 0, "runs programs"),
+        (machine.has_spool, "lists large directories"),
+        (machine.has_tree, "examines a part of 40,960 files"),
+    ];
+    let additions = additions
+        .into_iter()
+        .filter_map(|(is_done, what)| is_done.then_some(what));
+    let mut text = format!(
+        "In addition to its script, each user {}.",
+        additions.collect::<Vec<_>>().join(" and ")
+    );
+    if (3..=5).contains(&table.number) {
+        text.push_str(
+            " The load was built for this table, see [Limits](#limits-and-differences).",
+        );
+    }
     text
 }
 

@@ -1,9 +1,11 @@
 //! Findings about kernels A to D, which change all four caches.
 
-use super::published::{deviation, throughputs as published_throughputs};
-use super::rule::Rule;
+use super::published::{
+    deviations as published_deviations, throughputs as published_throughputs,
+};
+use super::rule::{LONGER_RUNS, Rule, SHORT_TURNS, last};
 use super::throughput::{Comparison, by_processor_time, deviations, throughputs};
-use crate::reproduce::finding::{Bound, Finding, Observed, Previous, Verdict};
+use crate::reproduce::finding::{Bound, Finding, Observed, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 
 pub(super) static RULES: [Rule; 3] = [
@@ -14,7 +16,7 @@ pub(super) static RULES: [Rule; 3] = [
             published: Some("6.4% to 6.9% more scripts per hour"),
             criterion: "in Table 6, the throughput of each of A, B, C and D is above that of reference",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::Holds, SHORT_TURNS),
             observe: |results| throughputs(results, &FASTER),
         },
         published: || published_throughputs(&FASTER),
@@ -30,20 +32,20 @@ pub(super) static RULES: [Rule; 3] = [
             criterion: "in Table 6, the throughput of D is above that of reference, and above 0.99 times those of A, \
                         B and C, and its deviation, relative to its mean, is smaller than theirs",
             is_non_inferiority: false,
-            previous: Some(Previous {
-                verdict: Verdict::Holds,
-                reason: "The first rule held if all kernels were equal, and allowed D to walk up to 5% more links than \
-                         another kernel; it did not judge the deviation, for which the document chose D. The page \
-                         cache held 10,030 pages, and D walked 4.6% more links than the best kernel",
-            }),
+            previous: last(
+                Verdict::DoesNotHold,
+                "In the first version, the verdict was \"holds\": its rule held if all kernels were equal, and allowed \
+                 D to walk up to 5% more links than another kernel; it did not judge the deviation, for which the \
+                 document chose D. The page cache held 10,030 pages, and D walked 4.6% more links than the best kernel. \
+                 Since the last version, the rule did not change; kernels take shorter turns, and the pairs are rounds \
+                 with new volumes instead of runs",
+            ),
             observe: compromise,
         },
         published: || {
-            let deviations = LESS_VARIED.iter().filter_map(deviation);
-            published_throughputs(&COMPROMISE)
-                .into_iter()
-                .chain(deviations)
-                .collect()
+            let mut effects = published_throughputs(&COMPROMISE);
+            effects.extend(published_deviations(&LESS_VARIED));
+            effects
         },
         is_counted_alone: false,
     },
@@ -55,10 +57,10 @@ pub(super) static RULES: [Rule; 3] = [
             criterion: "in Table 6, the deviation of the throughput, relative to its mean, is smaller with D than with \
                         reference",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::WithinNoise, LONGER_RUNS),
             observe: |results| Some(deviations(results, &TUNED)?.into()),
         },
-        published: || TUNED.iter().filter_map(deviation).collect(),
+        published: || published_deviations(&TUNED),
         is_counted_alone: false,
     },
 ];

@@ -1,9 +1,9 @@
 //! Findings about the inode cache.
 
 use super::published::throughputs as published_throughputs;
-use super::rule::{Rule, links_share, no_figures};
+use super::rule::{Rule, SHORT_TURNS, last, links_share, no_figures};
 use super::throughput::{Comparison, throughputs};
-use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Previous, Verdict};
+use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Verdict};
 use crate::reproduce::lever2000::measure::CacheFigures;
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::statistics::Interval;
@@ -18,11 +18,12 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "lookups that miss walk more than four times as many links with 8 bits as with 14 bits, both \
                         with the reference function and with Larder's",
             is_non_inferiority: false,
-            previous: Some(Previous {
-                verdict: Verdict::Holds,
-                reason: "The first rule also accepted exactly four times as many links, and 98.9% of the lookups hit, \
-                         because each operation looked up its inode in the table",
-            }),
+            previous: last(
+                Verdict::Holds,
+                "In the first version, the verdict was \"holds\": its rule also accepted exactly four times as many \
+                 links, and 98.9% of the lookups hit, because each operation looked up its inode in the table. Since \
+                 the last version, the rule did not change; each round has new volumes",
+            ),
             observe: size,
         },
         published: no_figures,
@@ -38,11 +39,12 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "over all lookups, and over those that miss, a lookup walks more than 1.25 times as many links \
                         with 8 bits as with 12 bits, and mult saves less than a fifth of what these bits save",
             is_non_inferiority: false,
-            previous: Some(Previous {
-                verdict: Verdict::Holds,
-                reason: "The first rule judged only the 1.1% of the lookups that missed, and had no lower bound for \
-                         the effect of the size, so that it held if all kernels were equal",
-            }),
+            previous: last(
+                Verdict::Holds,
+                "In the first version, the verdict was \"holds\": its rule judged only the 1.1% of the lookups that \
+                 missed, and had no lower bound for the effect of the size, so that it held if all kernels were equal. \
+                 Since the last version, the rule did not change; each round has new volumes",
+            ),
             observe: function,
         },
         published: no_figures,
@@ -55,11 +57,13 @@ pub(super) static RULES: [Rule; 4] = [
             published: Some("1.8% less than with 12 bits"),
             criterion: "in Table 5, the throughput with 12 bits is above that with 8 bits",
             is_non_inferiority: false,
-            previous: Some(Previous {
-                verdict: Verdict::WithinNoise,
-                reason: "The first rule compared means with twice the sum of both deviations, and 98.9% of the lookups \
-                         hit; runs are now compared in pairs, and most lookups miss",
-            }),
+            previous: last(
+                Verdict::Holds,
+                "In the first version, the verdict was \"within the noise\": its rule compared means with twice the sum \
+                 of both deviations, and 98.9% of the lookups hit; now pairs are compared, and most lookups miss. Since \
+                 the last version, the rule did not change; kernels take shorter turns, and the pairs are rounds with \
+                 new volumes instead of runs",
+            ),
             observe: |results| throughputs(results, &SIZE),
         },
         published: || published_throughputs(&SIZE),
@@ -75,7 +79,7 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "in Table 5, the throughput with 12 bits is above that with 8 bits, and above 0.99 times that \
                         with 14 bits",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::WithinNoise, SHORT_TURNS),
             observe: |results| throughputs(results, &SUFFICIENT),
         },
         published: || published_throughputs(&SUFFICIENT),

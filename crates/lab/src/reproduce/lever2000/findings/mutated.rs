@@ -1,9 +1,12 @@
 //! Changed results, for tests of the findings.
 //!
 //! In each table, the reference is the kernel of the first row. Durations are changed round by round, so
-//! that the noise that all kernels have in common remains. Histograms are not halved. If nothing differs, each
-//! histogram equals the histogram of the reference. If effects are inverted, the histograms with xor and the
-//! histograms with a mixing function are exchanged.
+//! that the noise that all kernels have in common remains.
+//!
+//! Histograms are changed as a whole. If nothing differs, each histogram equals the histogram of the reference. With
+//! noise, one of a hundred of its objects is in another bucket, by chance. If effects are inverted, the histograms with
+//! xor and the histograms with a mixing function are exchanged. If effects are halved, each chain is halfway between
+//! its length and that of the chain with xor of the same rank: the k-th longest of both histograms.
 
 use crate::reproduce::finding::{Mutable, Mutation};
 use crate::reproduce::lever2000::costs::FunctionCost;
@@ -15,7 +18,10 @@ use crate::reproduce::lever2000::results::Lever2000;
 use crate::reproduce::lever2000::runs::RoundTimes;
 use crate::run_report::{as_f64, quotient};
 use crate::statistics::Figures;
+use crate::workload::chance::generator;
 use larder_cache::hash::Function;
+use larder_cache::table::Histogram;
+use rand::Rng;
 
 impl Mutable for Lever2000 {
     fn mutated(&self, mutation: Mutation) -> Self {
@@ -55,11 +61,14 @@ fn table(rows: &[Row], mutation: Mutation, change: Change) -> Vec<Row> {
     let Some(reference) = rows.first() else {
         return Vec::new();
     };
+    let mut streams = 0..;
     let changed = rows.iter().map(|row| {
         let loads = row.loads.iter().zip(&reference.loads).enumerate();
         let loads = loads.map(|(at, (load, of_reference))| {
-            let histograms = histograms(rows, row, mutation).and_then(|row| row.loads.get(at));
-            changed_load(load, of_reference, histograms.unwrap_or(load), change)
+            let mut changed = changed_load(load, of_reference, change);
+            let other = counterpart(rows, row, mutation).and_then(|row| row.loads.get(at));
+            change_histograms(&mut changed, other.unwrap_or(load), mutation, &mut streams);
+            changed
         });
         Row {
             loads: loads.collect(),
@@ -69,18 +78,80 @@ fn table(rows: &[Row], mutation: Mutation, change: Change) -> Vec<Row> {
     changed.collect()
 }
 
-/// Returns the row whose histograms `row` has in the changed table.
-fn histograms<'r>(rows: &'r [Row], row: &'r Row, mutation: Mutation) -> Option<&'r Row> {
+/// Returns the row from whose histograms those of `row` in the changed table are made.
+fn counterpart<'r>(rows: &'r [Row], row: &Row, mutation: Mutation) -> Option<&'r Row> {
     let named = |name| rows.iter().find(|row| row.kernel == name);
     match mutation {
-        Mutation::Halved => Some(row),
         Mutation::Equal | Mutation::Noise(_) => rows.first(),
         Mutation::Inverted if row.kernel.starts_with("reference") => named("mult shift 11, 16384"),
-        Mutation::Inverted => named("reference, 16384"),
+        Mutation::Inverted | Mutation::Halved => named("reference, 16384"),
     }
 }
 
-fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change) -> Load {
+/// Changes the histograms of `load`, given those of `other`. Takes a number from `streams` for the noise of each.
+fn change_histograms(
+    load: &mut Load,
+    other: &Load,
+    mutation: Mutation,
+    streams: &mut impl Iterator<Item = u64>,
+) {
+    for figures in &mut load.caches {
+        let other = other.cache(figures.cache);
+        for (report, other) in [
+            (&mut figures.full, &other.full),
+            (&mut figures.after, &other.after),
+        ] {
+            let stream = streams.next().unwrap_or_default();
+            report.histogram = match mutation {
+                Mutation::Equal | Mutation::Inverted => other.histogram.clone(),
+                Mutation::Halved => halfway(&report.histogram, &other.histogram),
+                Mutation::Noise(seed) => noisy(&other.histogram, &mut generator(seed, stream)),
+            };
+        }
+        figures.longest_chain = figures.full.histogram.longest_chain();
+    }
+}
+
+/// Returns the histogram whose chains are halfway between those of the same rank. Of two halves of an object, one is
+/// added to the next chain, so that the objects are half of those of both histograms. With different numbers of
+/// buckets, ranks cannot be compared, so nothing changes.
+fn halfway(one: &Histogram, other: &Histogram) -> Histogram {
+    if one.buckets() != other.buckets() {
+        return one.clone();
+    }
+    let mut halved = Histogram::default();
+    let mut left = 0;
+    for (one, other) in chains(one).zip(chains(other)) {
+        let sum = one + other + left;
+        halved.add(sum / 2);
+        left = sum % 2;
+    }
+    halved
+}
+
+/// Returns the histogram with one of a hundred objects in another bucket.
+fn noisy(histogram: &Histogram, random: &mut impl Rng) -> Histogram {
+    let mut lengths: Vec<u64> = chains(histogram).collect();
+    for (at, length) in chains(histogram).enumerate() {
+        let moved = (0..length).filter(|_| random.random_ratio(1, 100)).count();
+        for _ in 0..moved {
+            lengths[at] -= 1;
+            let to = random.random_range(0..lengths.len());
+            lengths[to] += 1;
+        }
+    }
+    let mut noisy = Histogram::default();
+    lengths.into_iter().for_each(|length| noisy.add(length));
+    noisy
+}
+
+/// Returns the length of each chain, ascending.
+fn chains(histogram: &Histogram) -> impl Iterator<Item = u64> {
+    let lengths = histogram.lengths();
+    lengths.flat_map(|(length, buckets)| (0..buckets).map(move |_| length))
+}
+
+fn changed_load(load: &Load, reference: &Load, change: Change) -> Load {
     let rounds = load.runs.rounds();
     let rounds = rounds.zip(&reference.runs.round_elapsed_s);
     let rounds: Vec<RoundTimes> = rounds
@@ -94,18 +165,12 @@ fn changed_load(load: &Load, reference: &Load, histograms: &Load, change: Change
         ..load.clone()
     };
     for figures in &mut changed.caches {
-        let cache = figures.cache;
-        let histograms = histograms.cache(cache);
-        *figures = CacheFigures {
-            full: histograms.full.clone(),
-            after: histograms.after.clone(),
-            ..changed_cache(figures, reference.cache(cache), change)
-        };
+        *figures = changed_cache(figures, reference.cache(figures.cache), change);
     }
     changed
 }
 
-/// Changes the links and the chains of a cache. The numbers of lookups and of hits remain.
+/// Changes the links of a cache, and its share of long chains. The numbers of lookups and of hits remain.
 fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Change) -> CacheFigures {
     let misses = |figures: &CacheFigures| figures.lookups - figures.hits;
     let mut links = |of: fn(&CacheFigures) -> u64, count: &dyn Fn(&CacheFigures) -> u64| {
@@ -116,7 +181,6 @@ fn changed_cache(figures: &CacheFigures, reference: &CacheFigures, change: Chang
     CacheFigures {
         links: links(|figures| figures.links, &|figures| figures.lookups),
         links_on_misses: links(|figures| figures.links_on_misses, &misses),
-        longest_chain: counted(change, reference.longest_chain, figures.longest_chain),
         long_share: change(reference.long_share, figures.long_share),
         ..figures.clone()
     }

@@ -6,7 +6,7 @@ use crate::reproduce::finding::Effect;
 use crate::reproduce::lever2000::kernels::{Average, TABLES};
 use crate::statistics::{Figures, Interval};
 
-/// Returns the effects on the throughput, over all loads of a table.
+/// Returns the effects on the throughput, over the compared loads of a table.
 pub(super) fn throughputs(comparisons: &[Comparison]) -> Vec<Effect> {
     let effects = comparisons.iter().map(|comparison| {
         let (groups, runs) = groups(comparison)?;
@@ -15,18 +15,20 @@ pub(super) fn throughputs(comparisons: &[Comparison]) -> Vec<Effect> {
     effects.flatten().collect()
 }
 
-/// Returns the effect on the deviation of the throughput, under the last load of a table.
-pub(super) fn deviation(comparison: &Comparison) -> Option<Effect> {
-    let (groups, runs) = groups(comparison)?;
-    let (one, other) = *groups.last()?;
-    let ratio = Interval::of_deviation_ratio(one, other, runs);
-    Some(comparison.deviation(ratio))
+/// Returns the effects on the deviation of the throughput, over the compared loads of a table.
+pub(super) fn deviations(comparisons: &[Comparison]) -> Vec<Effect> {
+    let effects = comparisons.iter().map(|comparison| {
+        let (groups, runs) = groups(comparison)?;
+        Some(comparison.deviation(Interval::of_deviation_ratio(&groups, runs)))
+    });
+    effects.flatten().collect()
 }
 
-/// Returns the figures of both kernels under each load, and the number of runs of each.
+/// Returns the figures of both kernels under each compared load, and the number of runs of each.
 fn groups(comparison: &Comparison) -> Option<(Vec<(Figures, Figures)>, usize)> {
     let table = TABLES.get(comparison.table.checked_sub(1)?)?;
-    let groups = (0..table.loads.len()).map(|load| {
+    let loads = (0..table.loads.len()).filter(|load| comparison.compares(*load));
+    let groups = loads.map(|load| {
         let rows = rows(table.number, load);
         let of = |kernel| {
             let mut kernels = table.kernels.iter();

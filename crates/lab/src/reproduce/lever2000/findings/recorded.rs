@@ -3,8 +3,8 @@
 //! The document leaves these tables to future work and claims nothing about them. The claims are those that it makes
 //! about its own four tables, and the conjecture that another search structure suits memory areas.
 
-use super::rule::{Rule, links_share, no_figures};
-use crate::reproduce::finding::{Bound, Effect, Finding, Observed};
+use super::rule::{Rule, UNCHANGED, last, links_share, no_figures};
+use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Verdict};
 use crate::reproduce::lever2000::recorded::{AreaSearch, BITS_OF_4000_SLOTS, RecordedKeys};
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::statistics::Interval;
@@ -19,10 +19,11 @@ pub(super) static RULES: [Rule; 4] = [
             name: "process table",
             claim: "the table of processes gains from a larger table, not from another function",
             published: QUESTION,
-            criterion: "with the recorded keys, a lookup walks more than 1.25 times as many links in the 128 buckets of \
-                        Linux 2.2 as in 1024, and Larder's function saves less than a fifth of what these buckets save",
+            criterion: "with the recorded keys, a lookup walks more than 1.25 times as many links in the 128 buckets \
+                        of Linux 2.2 as in 1024, and Larder's function saves less than a fifth of what these \
+                        buckets save",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::Holds, UNCHANGED),
             observe: |results| gains_from_size(keys(results, KeyTable::Processes)?, [7, 10]),
         },
         published: no_figures,
@@ -36,7 +37,7 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "with the recorded keys, a lookup walks more than 1.1 times as many links with the mask 999 as \
                         with 1024 buckets",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::Holds, UNCHANGED),
             observe: slots,
         },
         published: no_figures,
@@ -50,7 +51,7 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "with the recorded keys, a lookup walks more than 1.25 times as many links in the 32 buckets of \
                         Linux 2.2 as in 128, and Larder's function saves less than a fifth of what these buckets save",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::Holds, UNCHANGED),
             observe: |results| gains_from_size(keys(results, KeyTable::Users)?, [5, 7]),
         },
         published: no_figures,
@@ -64,7 +65,7 @@ pub(super) static RULES: [Rule; 4] = [
             criterion: "with the recorded keys, a search by any address compares more than twice as many areas in the \
                         list of Linux 2.2 as in a red-black tree",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::Holds, UNCHANGED),
             observe: areas,
         },
         published: no_figures,

@@ -1,6 +1,6 @@
 //! The type of this document's findings.
 
-use crate::reproduce::finding::{Bound, Effect, Finding};
+use crate::reproduce::finding::{Bound, Effect, Finding, Previous, Verdict};
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::statistics::Interval;
 
@@ -11,6 +11,27 @@ pub(super) struct Rule {
     pub(super) published: fn() -> Vec<Effect>,
     /// Whether the finding is independent of the scripts. If it is, it is judged even in a quick run.
     pub(super) is_counted_alone: bool,
+}
+
+/// What changed since the last version for a finding about throughputs with the same rule.
+pub(super) const SHORT_TURNS: &str = "The rule did not change; kernels take shorter turns, and the pairs are rounds \
+                                      with new volumes instead of runs";
+
+/// What changed since the last version for a finding about deviations with the same rule.
+pub(super) const LONGER_RUNS: &str = "The rule did not change; kernels take shorter turns, and a run consists of \
+                                      several rounds with new volumes";
+
+/// What changed since the last version for a finding about counts with the same rule.
+pub(super) const NEW_VOLUMES: &str = "The rule did not change; each round has new volumes";
+
+/// What changed since the last version for a finding with the same rule and the same measurement.
+pub(super) const UNCHANGED: &str = "Neither the rule nor the measurement changed";
+
+/// Returns the verdict of a finding in the last version of the report, which is of 28 November 2026, and what changed
+/// since then.
+#[expect(clippy::unnecessary_wraps, reason = "new findings have no last verdict")]
+pub(super) const fn last(verdict: Verdict, reason: &'static str) -> Option<Previous> {
+    Some(Previous { verdict, reason })
 }
 
 /// Returns no effects, for a finding whose published figures cannot be compared.

@@ -1,10 +1,12 @@
 //! Comparisons of throughputs, and the scatter of the throughputs.
 
 use crate::reproduce::finding::{Bound, Effect, Observed};
+use crate::reproduce::lever2000::kernels::TABLES;
 use crate::reproduce::lever2000::measure::Load;
 use crate::reproduce::lever2000::results::Lever2000;
 use crate::reproduce::lever2000::runs::Runs;
 use crate::statistics::{Figures, Interval, median};
+use std::fmt::Write as _;
 
 /// Returns the figures without the first run, or of all runs if the first run is the only one.
 fn steady(load: &Load) -> Figures {
@@ -46,6 +48,8 @@ pub(super) struct Comparison {
     pub one: &'static str,
     pub other: &'static str,
     pub bound: Bound,
+    /// The compared load as a number of scripts in the document; `None` for all loads.
+    pub scripts: Option<u32>,
 }
 
 impl Comparison {
@@ -60,7 +64,23 @@ impl Comparison {
             one,
             other,
             bound,
+            scripts: None,
         }
+    }
+
+    /// Returns the comparison under one load only.
+    pub(super) const fn with_scripts(self, scripts: u32) -> Self {
+        Self {
+            scripts: Some(scripts),
+            ..self
+        }
+    }
+
+    /// Returns whether the load at this index of the table is compared.
+    pub(super) fn compares(&self, load: usize) -> bool {
+        let table = self.table.checked_sub(1).and_then(|at| TABLES.get(at));
+        let published = table.and_then(|table| table.loads.get(load));
+        self.scripts.is_none() || self.scripts.as_ref() == published
     }
 
     /// Returns the effect on the throughput.
@@ -74,18 +94,24 @@ impl Comparison {
     }
 
     fn effect(&self, what: &str, ratio: Interval) -> Effect {
-        let label = format!("{what}, {} / {}", self.one, self.other);
+        let mut label = format!("{what}, {} / {}", self.one, self.other);
+        if let Some(scripts) = self.scripts {
+            // Writing to a string does not fail.
+            let _ = write!(label, ", {scripts} scripts");
+        }
         Effect::ratio(label, ratio, self.bound)
     }
 
-    fn loads<'r>(&self, results: &'r Lever2000) -> Option<impl Iterator<Item = [&'r Load; 2]>> {
+    /// Returns both kernels under each compared load.
+    fn loads<'r>(&self, results: &'r Lever2000) -> Option<Vec<[&'r Load; 2]>> {
         let [one, other] = [self.one, self.other].map(|kernel| results.row(self.table, kernel));
-        let loads = one?.loads.iter().zip(&other?.loads);
-        Some(loads.map(|(one, other)| [one, other]))
+        let loads = one?.loads.iter().zip(&other?.loads).enumerate();
+        let compared = loads.filter(|(at, _)| self.compares(*at));
+        Some(compared.map(|(_, (one, other))| [one, other]).collect())
     }
 }
 
-/// Compares throughputs over all loads of a table. The text also compares the throughputs by processor time.
+/// Compares throughputs over the compared loads. The text also compares the throughputs by processor time.
 pub(super) fn throughputs(results: &Lever2000, comparisons: &[Comparison]) -> Option<Observed> {
     let observed = Observed::from(effects(results, comparisons, Runs::round_throughputs)?);
     Some(observed.with_figures(&by_processor_time(results, comparisons)?))
@@ -101,14 +127,14 @@ pub(super) fn by_processor_time(results: &Lever2000, comparisons: &[Comparison])
     Some(format!("by processor time: {}", observed.figures))
 }
 
-/// Compares throughputs over all loads of a table. The shares of both kernels in one round are a pair.
+/// Compares throughputs over the compared loads. The shares of both kernels in one round are a pair.
 fn effects(
     results: &Lever2000,
     comparisons: &[Comparison],
     throughputs: fn(&Runs) -> Vec<f64>,
 ) -> Option<Vec<Effect>> {
     let effects = comparisons.iter().map(|comparison| {
-        let loads = comparison.loads(results)?;
+        let loads = comparison.loads(results)?.into_iter();
         Some(comparison.throughput(ratio(loads, throughputs)))
     });
     effects.collect()
@@ -147,13 +173,17 @@ pub(in crate::reproduce::lever2000) fn median_half_width_pct(
     Some(100.0 * median(&half_widths?))
 }
 
-/// Compares the deviations of throughputs, relative to their means, under the last load of a table.
+/// Compares the deviations of the throughputs of all runs, relative to their means, over the compared loads.
 pub(super) fn deviations(results: &Lever2000, comparisons: &[Comparison]) -> Option<Vec<Effect>> {
     let effects = comparisons.iter().map(|comparison| {
-        let [one, other] = comparison.loads(results)?.last()?;
-        let runs = one.runs.elapsed_s.len();
-        let ratio = Interval::of_deviation_ratio(one.runs.all(), other.runs.all(), runs);
-        Some(comparison.deviation(ratio))
+        let loads = comparison.loads(results)?;
+        let runs = loads.first()?[0].runs.elapsed_s.len();
+        let groups = loads.iter().map(|loads| {
+            let [one, other] = loads.map(|load| Figures::of(&load.runs.throughputs()));
+            (one, other)
+        });
+        let groups: Vec<_> = groups.collect();
+        Some(comparison.deviation(Interval::of_deviation_ratio(&groups, runs)))
     });
     effects.collect()
 }

@@ -14,7 +14,7 @@ use super::plots;
 use super::results::{Row, TableResult, Tally, Wu2007};
 use crate::output::{Report, ReportFile, Table, change, ratio, significant};
 use crate::reproduce::finding::{described as described_finding, printed};
-use crate::reproduce::front_page::{Entry, FrontPage, quick_caveat};
+use crate::reproduce::front_page::{BEFORE_CHANGE, Entry, FrontPage, quick_caveat};
 
 const LIMITS: &str = include_str!("../limits.md");
 
@@ -91,6 +91,7 @@ impl Wu2007 {
             name: Self::NAME,
             title: Self::TITLE,
             tables: vec!["simulated"],
+            former: BEFORE_CHANGE,
             entries: self.findings.iter().map(Entry::of).collect(),
         }
     }
