@@ -10,7 +10,7 @@ mod top;
 
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand, ValueHint};
 use larder::PolicyName;
 use larder_console::{Cache, size};
 use larder_fuse::Transport;
@@ -431,23 +431,46 @@ pub(crate) struct UmountArgs {
     pub lazy: bool,
 }
 
-/// List a directory or a file of an image
+/// List directories and files of an image
 ///
-/// If PATH ends in a symbolic link, the command lists the target of the link. With --long or --json,
-/// it lists the link itself, unless PATH ends in a slash.
+/// The files among PATHs are listed first. If there are several PATHs, or with -R, each list begins with the path of its
+/// directory.
+///
+/// If PATH ends in a symbolic link, the command lists the target of the link. With --long, --directory or --json, it lists
+/// the link itself, unless PATH ends in a slash.
+///
+/// A PATH can be a pattern: * matches any characters, ? one character, and [...] one of the characters in the brackets. A
+/// name that begins with a dot is only matched by a pattern that begins with a dot. If a name with these characters exists,
+/// it is not treated as a pattern. Quote patterns, so that the shell does not expand them.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    disable_help_flag = true,
+    arg(long_help_flag()),
+    after_help = "\
 Examples:
-  larder ls disk.img                  the root directory
+  larder ls disk.img                     the root directory
   larder ls -la disk.img /etc
-  larder ls -l disk.img /etc/fstab    a single file
+  larder ls -lh disk.img '/var/log/*.gz' files that match a pattern
+  larder ls -R disk.img /home /srv       two trees
+  larder ls -ld disk.img '/home/*'       the directories themselves
   larder ls --json disk.img /home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the attributes of a file cannot be read, its entry
 has only name. If a name is not valid UTF-8, its entry also has name_hex, the
 bytes of the name in hexadecimal. If path is not a directory, there is one
-entry, whose name is path.")]
+entry, whose name is path. With -R, a pattern or several PATHs, the only key is
+listings: an array of objects with path and entries.
+
+Exit codes:
+  0  all files were listed
+  1  there was an error below a PATH, or the image cannot be read
+  2  the arguments are invalid, or a PATH does not exist"
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -457,15 +480,32 @@ pub(crate) struct LsArgs {
     /// shown.
     #[arg(short, long)]
     pub long: bool,
+    /// With -l, show sizes as in 1.5K, 234M or 2.0G
+    #[arg(short = 'h', long)]
+    pub human_readable: bool,
     /// Include names that start with a dot
     #[arg(short, long)]
     pub all: bool,
+    /// List directories themselves, not their content
+    #[arg(short, long)]
+    pub directory: bool,
+    /// List all directories below each PATH, too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Path inside the image
-    #[arg(default_value = "/")]
-    pub path: OsString,
+    /// Paths or patterns inside the image
+    #[arg(default_value = "/", value_name = "PATH")]
+    pub paths: Vec<OsString>,
+}
+
+/// Returns the option `--help` for commands in which `-h` has another meaning.
+fn long_help_flag() -> Arg {
+    Arg::new("help")
+        .long("help")
+        .action(ArgAction::HelpLong)
+        .help("Print help")
 }
 
 /// Show the attributes of a file in an image

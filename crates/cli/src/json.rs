@@ -5,7 +5,8 @@ use crate::mode;
 use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, MountTransport, Timestamp};
 use larder_image::{DiskInfo, PartitionTable};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// The name of a file, as text. If the name is not UTF-8, its bytes are included.
@@ -30,6 +31,23 @@ impl Name {
                 })
             }),
         }
+    }
+}
+
+/// An array whose elements are produced while it is written, so that they are not in memory at the same time. It can be
+/// written once.
+#[derive(Debug)]
+pub(crate) struct Stream<I>(RefCell<I>);
+
+impl<I> Stream<I> {
+    pub(crate) fn new(elements: I) -> Self {
+        Self(RefCell::new(elements))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Stream<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
     }
 }
 

@@ -25,6 +25,7 @@ mod mount_helper;
 mod mount_options;
 mod opening;
 mod overlay;
+mod pattern;
 mod programs;
 mod progress;
 mod recording;

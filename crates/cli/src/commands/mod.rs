@@ -3,6 +3,7 @@
 mod cache;
 mod cat;
 mod copy;
+mod expand;
 pub(crate) mod fuse2fs;
 mod image_path;
 mod info;

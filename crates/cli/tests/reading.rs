@@ -1,0 +1,249 @@
+//! `larder ls` compared with GNU ls, and patterns compared with bash, on the kernel's mount of the same image.
+
+mod support;
+
+use larder_testkit::e2fsprogs::debugfs_write;
+use larder_testkit::{Access, LoopMount, Requirement, skip};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use support::{
+    Fixture, assert_fails, can_make_images, larder, larder_ok, name_of, sh, text,
+};
+
+/// An image with files of many kinds, and the kernel's mount of it.
+struct Mounted {
+    fixture: Fixture,
+    mount: LoopMount,
+}
+
+impl Mounted {
+    /// Returns `None` if the kernel cannot mount here.
+    fn new() -> Option<Self> {
+        if !can_make_images() || skip(&[Requirement::LoopMount]) {
+            return None;
+        }
+        let fixture = Fixture::new();
+        let tree = fixture.path("tree");
+        make_tree(&tree);
+        let special = "mkfifo \"$1/fifo\"; mknod \"$1/null\" c 1 3; mknod \"$1/block\" b 259 65536";
+        sh(special, &[&tree]);
+        fixture.make_image("ext4", "");
+        let mount = LoopMount::new(&fixture.image(), Access::ReadOnly, &[]).unwrap();
+        Some(Self { fixture, mount })
+    }
+
+    /// Returns the output of a program that runs in the root of the mount, and its exit code.
+    fn kernel(&self, program: &str, args: &[&str]) -> (String, Option<i32>) {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(self.mount.path())
+            .env("LC_ALL", "C.UTF-8")
+            .env("TZ", "UTC")
+            .output()
+            .unwrap();
+        (text(&output.stdout), output.status.code())
+    }
+
+    /// Returns the output of larder for the image, and its exit code.
+    fn larder(&self, command: &str, options: &[&str], paths: &[&str]) -> (String, Option<i32>) {
+        let image = self.fixture.image();
+        let image = image.to_str().unwrap();
+        let output = larder([&[command] as &[&str], options, &[image], paths].concat());
+        (text(&output.stdout), output.status.code())
+    }
+}
+
+/// Adds hidden files, links, sparse files and names with special characters to the tree of a fixture.
+fn make_tree(tree: &Path) {
+    fs::create_dir_all(tree.join(".hidden/below")).unwrap();
+    fs::create_dir_all(tree.join("-first/empty")).unwrap();
+    fs::create_dir(tree.join("odd")).unwrap();
+    for name in ["[ab]", "a", "b", "two words", "new\nline", "\u{e9}", ".dot", "x*"] {
+        fs::write(tree.join("odd").join(name), name).unwrap();
+    }
+    fs::write(tree.join("odd").join(name_of(b"\xff")), "").unwrap();
+    fs::write(tree.join(".hidden/file"), "").unwrap();
+    symlink("nowhere", tree.join("dangling")).unwrap();
+    symlink("dir", tree.join("to-dir")).unwrap();
+    symlink("circle", tree.join("circle")).unwrap();
+    for (name, bytes) in [("1023", 1023), ("1025", 1025), ("big", 10_138), ("large", 3 << 29)] {
+        let file = fs::File::create(tree.join("-first").join(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    }
+}
+
+/// Returns the lines of `ls -l` without totals, with one blank between columns.
+fn columns(listing: &str) -> Vec<String> {
+    let lines = listing.lines().filter(|line| !line.starts_with("total "));
+    let columns = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    columns.collect()
+}
+
+#[test]
+fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
+    let Some(mounted) = Mounted::new() else { return };
+    for (options, paths) in [
+        ("-R", &["."] as &[&str]),
+        ("-Ra", &["."]),
+        ("-l", &["."]),
+        ("-lR", &["."]),
+        ("-lRh", &["."]),
+        ("-laRh", &["dir", ".hidden"]),
+        ("-R", &["to-dir", "hello"]),
+        ("-lR", &["to-dir", "to-dir/", "hello"]),
+        ("-a", &["dir/", "odd", "hello", ".hidden/file"]),
+        ("-d", &[".", "dir", "hello", "dangling"]),
+        ("-ld", &["dir", "to-dir", "null", "block", "fifo"]),
+        ("-a", &["dangling", "circle", "to-dir"]),
+        ("-l", &["dangling", "none", "dir", "hello/x"]),
+        ("-R", &["none"]),
+    ] {
+        let long = options.replace('l', "n");
+        let gnu = ["--time-style=long-iso", &long, "--"];
+        let (expected, code) = mounted.kernel("ls", &[gnu.as_slice(), paths].concat());
+        let (found, found_code) = mounted.larder("ls", &[options], paths);
+        if options.contains('l') {
+            assert_eq!(columns(&found), columns(&expected), "{options} {paths:?}");
+        } else {
+            assert_eq!(found, expected, "{options} {paths:?}");
+        }
+        assert_eq!(found_code, code, "{options} {paths:?}");
+    }
+}
+
+#[test]
+fn ls_expands_patterns_as_bash_does() {
+    let Some(mounted) = Mounted::new() else { return };
+    for pattern in [
+        "*",
+        ".*",
+        "*/",
+        "dir/*",
+        "*/empty",
+        "d*/[ae]*",
+        "*/*/deeper",
+        "?ello",
+        "[!d-l]*",
+        "dir/../h*",
+        "odd/?",
+        "odd/??*",
+        "odd/[[:alpha:]]",
+        "odd/*\\**",
+        "to-*/*",
+        "dangling/*",
+        "hello/*",
+        "none*",
+        "none/*",
+    ] {
+        let command = format!("ls -d -- {pattern}");
+        let (expected, code) = mounted.kernel("bash", &["-O", "globskipdots", "-c", &command]);
+        let (found, found_code) = mounted.larder("ls", &["-d"], &[pattern]);
+        assert_eq!(found, expected, "{pattern}");
+        assert_eq!(found_code, code, "{pattern}");
+    }
+}
+
+#[test]
+fn pattern_that_is_a_name_is_not_expanded() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_tree(&fixture.path("tree"));
+    fs::create_dir(fixture.path("tree/d?r")).unwrap();
+    fs::write(fixture.path("tree/d?r/a"), "").unwrap();
+    fixture.make_image("ext4", "");
+    let image = fixture.image();
+    let list = |path: &str| larder_ok(["ls", "-d", image.to_str().unwrap(), path]);
+    assert_eq!(list("/odd/[ab]"), "/odd/[ab]\n");
+    assert_eq!(list("/o*/[ab]"), "/odd/[ab]\n");
+    // The literal name of a component has no effect on the other components.
+    assert_eq!(list("/d?r/*"), "/d?r/a\n");
+    assert_eq!(list("/d?[r]/a*"), "/d?r/a\n/dir/again\n");
+}
+
+#[test]
+fn ls_continues_after_a_missing_path_and_exits_with_two() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    for missing in ["/none", "/none*", "/dir/[x]", "/hello*/x", ".[x]*"] {
+        let output = larder(["ls", image, missing, "/hello"]);
+        let message = format!("error: {missing}: no such file or directory in the image");
+        assert_fails(&output, 2, &[&message]);
+        assert_eq!(text(&output.stdout), "/hello\n");
+    }
+}
+
+#[test]
+fn damaged_directory_is_reported_by_every_form_of_ls() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    // The directory has no valid map of extents.
+    debugfs_write(&image, &["set_inode_field /dir/deep block[0] 0"]).unwrap();
+    let image = image.to_str().unwrap();
+    for (args, code, listed) in [
+        (&["-R", image, "/dir"] as &[&str], 1, "again"),
+        (&["--json", "-R", image, "/dir"], 1, "again"),
+        (&[image, "/dir/deep"], 1, ""),
+        (&[image, "/dir/d*/x*", "/hello"], 2, "/hello"),
+        (&["-d", image, "/dir/*/x*", "/dir/e*"], 2, "/dir/empty"),
+    ] {
+        let output = larder([&["ls"] as &[&str], args].concat());
+        assert_fails(&output, code, &["error: /dir/deep"]);
+        assert!(text(&output.stdout).contains(listed), "{args:?}");
+        let errors = text(&output.stderr).matches("error:").count();
+        assert_eq!(errors, 1, "{args:?} {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn recursive_ls_of_a_directory_loop_ends() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    debugfs_write(&image, &["link dir dir/deep/loop"]).unwrap();
+    let output = larder(["ls", "-R", image.to_str().unwrap(), "/"]);
+    assert_fails(&output, 1, &["error: /dir/deep/loop: ", "directory loop"]);
+    assert!(text(&output.stdout).contains("\n/dir/deep/deeper:\n"));
+}
+
+#[test]
+fn ls_json_of_several_paths_has_listings() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let paths = |args: &[&str]| -> Vec<(String, usize)> {
+        let json = larder_ok([&["ls", "--json"] as &[&str], args].concat());
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let listings = json["listings"].as_array().unwrap().iter();
+        let shown = listings.map(|listing| {
+            let count = listing["entries"].as_array().unwrap().len();
+            (listing["path"].as_str().unwrap().to_owned(), count)
+        });
+        shown.collect()
+    };
+    let listing = |path: &str, count: usize| (path.to_owned(), count);
+    assert_eq!(
+        paths(&[image, "/dir", "/hello"]),
+        [listing("/hello", 1), listing("/dir", 4)]
+    );
+    assert_eq!(
+        paths(&["-R", image, "/dir"]),
+        [listing("/dir", 4), listing("/dir/deep", 1), listing("/dir/deep/deeper", 0)]
+    );
+    assert_eq!(paths(&[image, "/dir/e*"]), [listing("/dir/empty", 1)]);
+}
