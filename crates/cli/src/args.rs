@@ -439,21 +439,24 @@ pub(crate) struct UmountArgs {
 /// If PATH ends in a symbolic link, the command lists the target of the link. With --long, --directory or --json, it lists
 /// the link itself, unless PATH ends in a slash.
 ///
-/// A PATH can be a pattern: * matches any characters, ? one character, and [...] one of the characters in the brackets. A
+/// A PATH inside the image can be a pattern: * matches any characters, ? one character, and [...] one of the characters in the brackets. A
 /// name that begins with a dot is only matched by a pattern that begins with a dot. If a name with these characters exists,
 /// it is not treated as a pattern. Quote patterns, so that the shell does not expand them.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
     arg(long_help_flag()),
+    mut_arg("paths", |arg| arg.help("Paths or patterns inside the image [default: /]")),
+    override_usage = "larder ls [OPTIONS] <IMAGE> [PATH]...\n       \
+                      larder ls [OPTIONS] <IMAGE>:/<PATH>...",
     after_help = "\
 Examples:
-  larder ls disk.img                     the root directory
-  larder ls -la disk.img /etc
-  larder ls -lh disk.img '/var/log/*.gz' files that match a pattern
-  larder ls -R disk.img /home /srv       two trees
-  larder ls -ld disk.img '/home/*'       the directories themselves
-  larder ls --json disk.img /home | jq '.entries[].name'
+  larder ls disk.img                      the root directory
+  larder ls -la disk.img:/etc
+  larder ls -lh 'disk.img:/var/log/*.gz'  files that match a pattern
+  larder ls -R disk.img /home /srv        two trees
+  larder ls -ld disk.img '/home/*'        the directories themselves
+  larder ls --json disk.img:/home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the attributes of a file cannot be read, its entry
@@ -473,7 +476,7 @@ Exit codes:
 )]
 pub(crate) struct LsArgs {
     #[command(flatten)]
-    pub source: ImageArgs,
+    pub files: FilesArgs,
     /// Show type, permissions, hard links, owner, group, size and time
     ///
     /// For a device file, the device numbers replace the size. For a symbolic link, its target is
@@ -495,9 +498,6 @@ pub(crate) struct LsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Paths or patterns inside the image
-    #[arg(default_value = "/", value_name = "PATH")]
-    pub paths: Vec<OsString>,
 }
 
 /// Returns the option `--help` for commands in which `-h` has another meaning.
@@ -512,16 +512,20 @@ fn long_help_flag() -> Arg {
 ///
 /// If the path ends in a symbolic link, the command shows the link, not its target.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "larder stat [OPTIONS] <IMAGE> <PATH>\n       \
+                      larder stat [OPTIONS] <IMAGE>:/<PATH>",
+    after_help = "\
 Examples:
-  larder stat disk.img /etc/passwd
+  larder stat disk.img:/etc/passwd
   larder stat --json disk.img /bin/sh | jq .size_bytes
 
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
 blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
 created (each with seconds and nanoseconds; created is null if the image does
 not store it); flags, generation, project_id, xattrs (names only). Device files
-also have rdev_major and rdev_minor, and symbolic links have target.")]
+also have rdev_major and rdev_minor, and symbolic links have target."
+)]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -529,15 +533,23 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub json: bool,
     /// Path inside the image
-    pub path: OsString,
+    pub path: Option<OsString>,
 }
 
 /// Write files of an image to standard output
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "larder cat [OPTIONS] <IMAGE> <PATH>...\n       \
+                      larder cat [OPTIONS] <IMAGE>:/<PATH>...",
+    after_help = "\
 Examples:
-  larder cat disk.img /etc/os-release
-  larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error")]
+  larder cat disk.img:/etc/os-release
+  larder cat https://example.org/disk.img:/etc/os-release
+  larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error
+
+In IMAGE:/PATH, the path begins at the first :/, or at the last one if the image
+is a URL. If a file of this machine has the name IMAGE:/PATH, it is the image."
+)]
 pub(crate) struct CatArgs {
     #[command(flatten)]
     pub files: FilesArgs,
@@ -573,10 +585,11 @@ pub(crate) struct CatArgs {
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
+                      larder cp [OPTIONS] <IMAGE>:/<PATH>... <DEST>\n       \
                       larder cp [OPTIONS] <FILE>... <IMAGE>:/<PATH>",
     after_help = "\
 Examples:
-  larder cp disk.img /etc/fstab .             copy a file out of an image
+  larder cp disk.img:/etc/fstab .             copy a file out of an image
   larder cp -r disk.img /home /root backup/   copy trees into a directory
   larder cp -r disk.img / everything          copy the whole image
   larder cp notes.txt disk.img:/root/         copy a file into an image
@@ -584,8 +597,9 @@ Examples:
 
 If the last argument contains :/, the files are copied into an image: the part
 before the first :/ names the image, and the part from the slash on is the path
-in the image. If the part before the first :/ is an existing directory, the
-last argument is an ordinary path.
+in the image. If the image is a URL, its end is the last :/ instead. If the part
+before the :/ is an existing directory, or if a file of this machine has the
+whole name, the argument is an ordinary path. The same applies to sources.
 
 Exit codes:
   0  all files were copied

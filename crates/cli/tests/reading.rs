@@ -146,6 +146,80 @@ fn ls_expands_patterns_as_bash_does() {
 }
 
 #[test]
+fn commands_accept_both_forms_of_operands() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let inside = |path: &str| format!("{image}:{path}");
+    for (args, paths) in [
+        (&["ls", "-l"] as &[&str], &["/dir", "/hello"] as &[&str]),
+        (&["ls", "--json"], &["/"]),
+        (&["ls"], &["/dir/*"]),
+        (&["stat"], &["/link"]),
+        (&["cat"], &["/hello", "/dir/again"]),
+    ] {
+        let expected = larder_ok([args, &[image], paths].concat());
+        let inside: Vec<String> = paths.iter().map(|path| inside(path)).collect();
+        let args = args.iter().copied().chain(inside.iter().map(String::as_str));
+        assert_eq!(larder_ok(args), expected, "{paths:?}");
+    }
+    let copy = |args: &[&str]| {
+        let into = tempfile::tempdir().unwrap();
+        let into_path = into.path().to_str().unwrap();
+        larder_ok([&["cp", "-r"] as &[&str], args, &[into_path]].concat());
+        let mut names: Vec<_> = fs::read_dir(into.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let copied = copy(&[&inside("/dir"), &inside("/hello")]);
+    assert_eq!(copied, ["dir", "hello"]);
+    assert_eq!(copied, copy(&[image, "/dir", "/hello"]));
+    larder_ok(["mkdir", "-p", &inside("/new/a"), &inside("/new/b")]);
+    larder_ok(["mv", &inside("/new/a"), &inside("/hello"), &inside("/new/b")]);
+    larder_ok(["rm", "-r", &inside("/dir")]);
+    assert_eq!(larder_ok(["ls", &inside("/new/b")]), "a\nhello\n");
+    let output = larder(["ls", &inside("/dir")]);
+    assert_fails(&output, 2, &["error: /dir: no such file"]);
+    support::assert_clean(&fixture.image());
+}
+
+#[test]
+fn wrong_operands_exit_with_two_and_a_hint() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let inside = |path: &str| format!("{image}:{path}");
+    for (args, hint) in [
+        (vec!["cat", image], format!("hint: write {image}:/PATH")),
+        (vec!["ls", &inside("dir")], format!("hint: write {image}:/dir")),
+        (
+            vec!["rm", &inside("/hello"), "/link"],
+            format!("hint: write {image}:/link"),
+        ),
+        (vec!["mv", &inside("/hello")], "hint: larder mv".to_owned()),
+        (
+            vec!["stat", &inside("/hello"), &inside("/link")],
+            "hint: run".to_owned(),
+        ),
+        (
+            vec!["cp", &inside("/hello"), &inside("/copy")],
+            "hint: copy to a directory".to_owned(),
+        ),
+    ] {
+        assert_fails(&larder(&args), 2, &[&hint]);
+    }
+}
+
+#[test]
 fn pattern_that_is_a_name_is_not_expanded() {
     if !can_make_images() {
         return;

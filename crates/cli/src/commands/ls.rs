@@ -1,6 +1,7 @@
 //! The command `larder ls`: lists directories and files of an image.
 
 use super::expand::expand;
+use super::image_path::Operands;
 use crate::args::LsArgs;
 use crate::failure::{of_cause, of_path};
 use crate::opening::open_image;
@@ -53,7 +54,9 @@ struct Listings<'a> {
 }
 
 pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
-    let fs = Fs::new(open_image(&args.source)?);
+    let Operands { source, paths } =
+        Operands::new(&args.files.source, &args.files.paths, Some("/"))?;
+    let fs = Fs::new(open_image(&source)?);
     let mut listings = Listings {
         fs: &fs,
         args,
@@ -62,13 +65,13 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
         last: None,
         code: 0,
     };
-    let files = listings.find(&args.paths);
-    let is_single = matches!(&*args.paths, [path] if !is_pattern(path.as_bytes()));
+    let files = listings.find(&paths);
+    let is_single = matches!(&*paths, [path] if !is_pattern(path.as_bytes()));
     if args.json {
         print_json(&mut listings, files, is_single && !args.recursive)?;
     } else {
         let count = files.len() + listings.directories.len();
-        let has_headers = args.recursive || args.paths.len() > 1 || count > 1;
+        let has_headers = args.recursive || paths.len() > 1 || count > 1;
         print_text(&mut listings, &files, has_headers)?;
     }
     Ok(ExitCode::from(listings.code))
