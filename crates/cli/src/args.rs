@@ -2,6 +2,7 @@
 
 mod cache;
 mod change;
+mod find;
 mod fuse2fs;
 mod image;
 mod overlay;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use find::FindArgs;
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
 pub(crate) use overlay::{
@@ -56,6 +58,7 @@ pub(crate) enum Command {
     Mount(MountArgs),
     Umount(UmountArgs),
     Ls(LsArgs),
+    Find(FindArgs),
     Stat(StatArgs),
     Cat(CatArgs),
     Cp(CpArgs),

@@ -16,6 +16,7 @@ mod background;
 mod commands;
 mod complete;
 mod contents;
+mod criteria;
 mod failure;
 mod holder;
 mod json;

@@ -1,4 +1,5 @@
-//! `larder ls` compared with GNU ls, and patterns compared with bash, on the kernel's mount of the same image.
+//! `larder ls` and `find` compared with the GNU programs, and patterns compared with bash, on the kernel's mount of the
+//! same image.
 
 mod support;
 
@@ -8,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 use support::{
     Fixture, assert_fails, can_make_images, larder, larder_ok, name_of, sh, text,
 };
@@ -19,8 +21,8 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// Returns `None` if the kernel cannot mount here.
-    fn new() -> Option<Self> {
+    /// Returns `None` if the kernel cannot mount here. `features` are options of mke2fs.
+    fn new(features: &str) -> Option<Self> {
         if !can_make_images() || skip(&[Requirement::LoopMount]) {
             return None;
         }
@@ -29,7 +31,7 @@ impl Mounted {
         make_tree(&tree);
         let special = "mkfifo \"$1/fifo\"; mknod \"$1/null\" c 1 3; mknod \"$1/block\" b 259 65536";
         sh(special, &[&tree]);
-        fixture.make_image("ext4", "");
+        fixture.make_image("ext4", features);
         let mount = LoopMount::new(&fixture.image(), Access::ReadOnly, &[]).unwrap();
         Some(Self { fixture, mount })
     }
@@ -72,6 +74,11 @@ fn make_tree(tree: &Path) {
         let file = fs::File::create(tree.join("-first").join(name)).unwrap();
         file.set_len(bytes).unwrap();
     }
+    for hours in [12, 36, 60, 24 * 40 + 12] {
+        let file = fs::File::create(tree.join(format!(".hidden/{hours} hours"))).unwrap();
+        let age = Duration::from_secs(hours * 60 * 60);
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
 }
 
 /// Returns the lines of `ls -l` without totals, with one blank between columns.
@@ -81,9 +88,16 @@ fn columns(listing: &str) -> Vec<String> {
     columns.collect()
 }
 
+/// Returns the lines of an output in order.
+fn sorted(output: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = output.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
 #[test]
 fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new("") else { return };
     for (options, paths) in [
         ("-R", &["."] as &[&str]),
         ("-Ra", &["."]),
@@ -115,7 +129,7 @@ fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
 
 #[test]
 fn ls_expands_patterns_as_bash_does() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new("") else { return };
     for pattern in [
         "*",
         ".*",
@@ -146,6 +160,95 @@ fn ls_expands_patterns_as_bash_does() {
 }
 
 #[test]
+fn find_prints_what_gnu_find_prints_on_the_kernels_mount() {
+    // Without the feature, directories do not record types.
+    for features in ["", "-O ^filetype"] {
+        let Some(mounted) = Mounted::new(features) else { return };
+        for (criteria, paths) in [
+            ("", &["."] as &[&str]),
+            ("", &["dir", "hello", "to-dir", "to-dir/", "odd/"]),
+            ("-type f", &["."]),
+            ("-type d,l", &["."]),
+            ("-type b,c,p,s", &["."]),
+            ("-name *e*", &["."]),
+            ("-name .*", &["."]),
+            ("-name *", &["dir", ".hidden"]),
+            ("-name [!a-y]*", &["."]),
+            ("-name dir -type d", &[".", "dir"]),
+            ("-size 1", &["."]),
+            ("-size +1k", &["."]),
+            ("-size -2k", &["."]),
+            ("-size 10138c", &["."]),
+            ("-size -1M", &["."]),
+            ("-size +1G", &["."]),
+            ("-mtime 1", &["."]),
+            ("-mtime -1", &["."]),
+            ("-mtime +1", &["."]),
+            ("-mtime +30 -type f", &["."]),
+            ("-newermt 2020-01-01", &["."]),
+            ("-newermt 2999-01-01T00:00:00Z", &["."]),
+            ("", &["none", "dir"]),
+        ] {
+            let words: Vec<&str> = criteria.split_whitespace().collect();
+            let (expected, code) = mounted.kernel("find", &[paths, &words].concat());
+            let options: Vec<String> = words
+                .chunks(2)
+                .map(|pair| format!("-{}={}", pair[0], pair[1]).replace("newermt", "newer-than"))
+                .collect();
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            let (found, found_code) = mounted.larder("find", &options, paths);
+            assert_eq!(sorted(&found), sorted(&expected), "{criteria} {paths:?}");
+            assert_eq!(found_code, code, "{criteria} {paths:?}");
+        }
+    }
+}
+
+#[test]
+fn find_reports_loops_and_damage_and_finds_the_rest() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    debugfs_write(
+        &image,
+        &["link dir dir/deep/loop", "set_inode_field /dir/deep/deeper block[0] 0"],
+    )
+    .unwrap();
+    let image = image.to_str().unwrap();
+    let output = larder(["find", image]);
+    let parts = [
+        "error: /dir/deep/loop: ",
+        "directory loop",
+        "error: /dir/deep/deeper: ",
+    ];
+    assert_fails(&output, 1, &parts);
+    let found = text(&output.stdout);
+    assert!(found.starts_with("/\n"), "{found}");
+    for path in ["/dir/deep/loop", "/dir/deep/deeper", "/dir/large", "/sparse"] {
+        assert!(found.lines().any(|line| line == path), "{path}: {found}");
+    }
+    assert_eq!(text(&output.stderr).lines().count(), 2);
+}
+
+#[test]
+fn find_json_has_the_documented_keys() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let json = larder_ok(["find", "--json", image.to_str().unwrap(), "/"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entries = json["entries"].as_array().unwrap();
+    let of = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
+    assert_eq!(of("/")["type"], "directory");
+    assert_eq!(of("/dir/again")["size_bytes"], 14);
+    assert_eq!(of("/link")["target"], "hello");
+    assert_eq!(of("/no\u{fffd}text")["path_hex"], "2f6e6fff74657874");
+}
+
+#[test]
 fn commands_accept_both_forms_of_operands() {
     if !can_make_images() {
         return;
@@ -158,6 +261,7 @@ fn commands_accept_both_forms_of_operands() {
         (&["ls", "-l"] as &[&str], &["/dir", "/hello"] as &[&str]),
         (&["ls", "--json"], &["/"]),
         (&["ls"], &["/dir/*"]),
+        (&["find"], &["/dir", "/h*"]),
         (&["stat"], &["/link"]),
         (&["cat"], &["/hello", "/dir/again"]),
     ] {

@@ -27,7 +27,7 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
         "larder-cp" | "larder-ls" => vec![],
-        "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
+        "larder-find" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
         "larder-mount" => vec![
@@ -149,6 +149,7 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
         "larder-ls" | "larder-stat" | "larder-cache-ls" => {
             entries.push(("TZ", "The time zone of the times in the output."));
         }
+        "larder-find" => entries.push(("TZ", "The time zone of --newer-than.")),
         _ => {}
     }
     if is_remote(name, command) {
@@ -343,7 +344,14 @@ fn related(name: &str) -> &'static [&'static str] {
             "ext4(5)",
         ],
         "larder-umount" => &["larder-mount(1)", "umount(8)", "fusermount3(1)"],
-        "larder-ls" => &["larder-stat(1)", "larder-cat(1)", "larder-cp(1)", "ls(1)"],
+        "larder-ls" => &[
+            "larder-find(1)",
+            "larder-stat(1)",
+            "larder-cat(1)",
+            "larder-cp(1)",
+            "ls(1)",
+        ],
+        "larder-find" => &["larder-ls(1)", "larder-stat(1)", "find(1)"],
         "larder-stat" => &["larder-ls(1)", "larder-info(1)", "stat(1)"],
         "larder-cat" => &["larder-cp(1)", "larder-ls(1)", "cat(1)"],
         "larder-cp" => &["larder-cat(1)", "larder-put(1)", "cp(1)"],

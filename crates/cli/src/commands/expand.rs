@@ -2,26 +2,72 @@
 
 use crate::failure::{cause, of_cause, of_path};
 use crate::pattern::{Pattern, is_pattern};
-use larder::{Errno, FileKind, Fs};
+use larder::{Errno, FileKind, Fs, Metadata};
 use larder_console::Failure;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
+/// A file that is named on the command line.
+#[derive(Debug)]
+pub(super) struct NamedFile {
+    pub path: Vec<u8>,
+    pub metadata: Metadata,
+}
+
+/// Returns the files that `paths` name. Patterns are expanded. `report` is called for each path that does not exist or
+/// cannot be read.
+///
+/// With `follows_links`, the file of a symbolic link is its target, unless the link leads nowhere. Otherwise, it is the link
+/// itself, unless the path ends in a slash.
+pub(super) fn named_files(
+    fs: &Fs,
+    paths: &[OsString],
+    follows_links: bool,
+    mut report: impl FnMut(&Failure),
+) -> Vec<NamedFile> {
+    let mut files = Vec::new();
+    for path in paths {
+        let expansion = expand(fs, path.as_bytes());
+        expansion.failures.iter().for_each(&mut report);
+        for path in expansion.paths {
+            match metadata(fs, &path, follows_links) {
+                Ok(metadata) => files.push(NamedFile { path, metadata }),
+                Err(error) => report(&of_path(&path, &error)),
+            }
+        }
+    }
+    files
+}
+
+fn metadata(fs: &Fs, path: &[u8], follows_links: bool) -> larder::Result<Metadata> {
+    let volume = fs.volume();
+    let itself = || volume.resolve_no_follow(path);
+    let ino = if path.ends_with(b"/") {
+        volume.resolve(path)
+    } else if follows_links {
+        let target = volume.resolve(path);
+        target.or_else(|error| itself().map_err(|_| error))
+    } else {
+        itself()
+    };
+    volume.metadata(ino?)
+}
+
 /// The expansion of one path.
 #[derive(Debug, Default)]
-pub(super) struct Expansion {
+struct Expansion {
     /// The paths, in the order of their names.
-    pub paths: Vec<Vec<u8>>,
+    paths: Vec<Vec<u8>>,
     /// Why directories could not be searched.
-    pub failures: Vec<Failure>,
+    failures: Vec<Failure>,
 }
 
 /// Returns the paths that `path` matches, as in glob(7). A path without a pattern is returned unchanged.
 ///
 /// If a directory has a file with the literal name of a component, the component is not treated as a pattern in this
 /// directory. If nothing matches, there is at least one failure.
-pub(super) fn expand(fs: &Fs, path: &[u8]) -> Expansion {
+fn expand(fs: &Fs, path: &[u8]) -> Expansion {
     let mut expansion = Expansion::default();
     if !is_pattern(path) {
         expansion.paths.push(path.to_vec());

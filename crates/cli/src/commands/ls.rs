@@ -1,6 +1,6 @@
 //! The command `larder ls`: lists directories and files of an image.
 
-use super::expand::expand;
+use super::expand::{NamedFile, named_files};
 use super::image_path::Operands;
 use crate::args::LsArgs;
 use crate::failure::{of_cause, of_path};
@@ -81,48 +81,23 @@ impl Listings<'_> {
     /// Finds the files of the command line. Returns those that are listed themselves, and sets `directories` to those
     /// whose content is listed.
     fn find(&mut self, paths: &[OsString]) -> Vec<Entry> {
+        let (args, fs) = (self.args, self.fs);
+        // As in ls(1), a symbolic link is followed, unless the output shows attributes: it then shows those of the link
+        // itself.
+        let follows_links = !args.long && !args.json && !args.directory;
+        let named = named_files(fs, paths, follows_links, |failure| {
+            self.report(failure, PATH_FAILED);
+        });
         let (mut files, mut directories) = (Vec::new(), Vec::new());
-        for path in paths {
-            let expansion = expand(self.fs, path.as_bytes());
-            for failure in &expansion.failures {
-                self.report(failure, PATH_FAILED);
-            }
-            for path in expansion.paths {
-                match self.operand(&path) {
-                    Ok((ino, kind)) => {
-                        let is_listed = kind == FileKind::Directory && !self.args.directory;
-                        let list = if is_listed { &mut directories } else { &mut files };
-                        list.push(Entry::new(path, ino));
-                    }
-                    Err(error) => self.report(&of_path(&path, &error), PATH_FAILED),
-                }
-            }
+        for NamedFile { path, metadata } in named {
+            let is_listed = metadata.is_dir() && !args.directory;
+            let list = if is_listed { &mut directories } else { &mut files };
+            list.push(Entry::new(path, metadata.ino));
         }
         self.complete(&mut files);
         directories.sort_unstable_by(by_name);
         self.directories = directories.into_iter();
         files
-    }
-
-    /// Returns the inode number and the type of a file of the command line.
-    ///
-    /// As in ls(1), a symbolic link is followed, unless the output shows attributes: it then shows those of the link
-    /// itself. A link that leads nowhere is never followed.
-    fn operand(&self, path: &[u8]) -> larder::Result<(Ino, FileKind)> {
-        let volume = self.fs.volume();
-        let has_slash = path.ends_with(b"/");
-        let shows_links = self.args.long || self.args.json || self.args.directory;
-        let ino = if has_slash {
-            volume.resolve(path)?
-        } else {
-            let itself = || volume.resolve_no_follow(path);
-            if shows_links {
-                itself()?
-            } else {
-                volume.resolve(path).or_else(|error| itself().map_err(|_| error))?
-            }
-        };
-        Ok((ino, volume.metadata(ino)?.kind))
     }
 
     /// Returns the listing of the directory `ino`, which contains the entries `found`.

@@ -4,6 +4,7 @@ mod cache;
 mod cat;
 mod copy;
 mod expand;
+mod find;
 pub(crate) mod fuse2fs;
 mod image_path;
 mod info;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Find(args) => find::run(&args),
         Command::Overlay(args) => overlay::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Profile(args) => profile::run(&args),
