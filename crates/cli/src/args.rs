@@ -8,6 +8,7 @@ mod image;
 mod overlay;
 mod profile;
 mod top;
+mod usage;
 
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -30,6 +31,7 @@ pub(crate) use overlay::{
 };
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use top::TopArgs;
+pub(crate) use usage::{DfArgs, DuArgs, TreeArgs};
 
 /// Mount, read and change ext2, ext3 and ext4 images without root
 #[derive(Debug, Parser)]
@@ -59,6 +61,9 @@ pub(crate) enum Command {
     Umount(UmountArgs),
     Ls(LsArgs),
     Find(FindArgs),
+    Tree(TreeArgs),
+    Du(DuArgs),
+    Df(DfArgs),
     Stat(StatArgs),
     Cat(CatArgs),
     Cp(CpArgs),

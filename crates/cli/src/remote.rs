@@ -30,8 +30,8 @@ const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
 /// The subcommands that accept a path inside an image after its URL, as in `s3://bucket/disk.img:/etc`.
-const ACCEPT_PATHS: [&str; 9] = [
-    "ls", "find", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
+const ACCEPT_PATHS: [&str; 11] = [
+    "ls", "find", "tree", "du", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
 ];
 /// The subcommands whose first argument is not the image.
 const IMAGE_IS_NOT_FIRST: [&str; 2] = ["overlay", "profile"];

@@ -1,5 +1,5 @@
-//! `larder ls` and `find` compared with the GNU programs, and patterns compared with bash, on the kernel's mount of the
-//! same image.
+//! `larder ls`, `find`, `tree`, `du` and `df` compared with the programs after which they are named, and patterns compared
+//! with bash, on the kernel's mount of the same image.
 
 mod support;
 
@@ -200,6 +200,134 @@ fn find_prints_what_gnu_find_prints_on_the_kernels_mount() {
             assert_eq!(sorted(&found), sorted(&expected), "{criteria} {paths:?}");
             assert_eq!(found_code, code, "{criteria} {paths:?}");
         }
+    }
+}
+
+#[test]
+fn du_prints_what_gnu_du_prints_on_the_kernels_mount() {
+    let Some(mounted) = Mounted::new("") else { return };
+    for (options, paths) in [
+        (&[] as &[&str], &["."] as &[&str]),
+        (&["-h"], &["."]),
+        (&["-s"], &["."]),
+        (&["-s", "-h"], &["dir", "hello", "to-dir", ".hidden"]),
+        // Files that several of the paths contain are counted once.
+        (&[], &["dir", ".", "hello", "dir"]),
+        (&[], &["dir/large", "hello", "dir/again", "dir"]),
+        (&["-s"], &["none", "odd"]),
+    ] {
+        let (expected, code) = mounted.kernel("du", &[options, paths].concat());
+        let (found, found_code) = mounted.larder("du", options, paths);
+        assert_eq!(sorted(&found), sorted(&expected), "{options:?} {paths:?}");
+        assert_eq!(found_code, code, "{options:?} {paths:?}");
+    }
+    let (json, _) = mounted.larder("du", &["--json"], &["dir"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (bytes, _) = mounted.kernel("du", &["-s", "-B1", "dir"]);
+    let last = json["entries"].as_array().unwrap().last().unwrap();
+    assert_eq!(format!("{}\tdir\n", last["allocated_bytes"]), bytes);
+    assert_eq!(last["path"], "dir");
+}
+
+#[test]
+fn df_prints_what_gnu_df_prints_on_the_kernels_mount() {
+    for features in ["", "-b 1024 -m 0", "-O bigalloc -C 16384"] {
+        let Some(mounted) = Mounted::new(features) else { return };
+        let folder = mounted.fixture.path("mnt");
+        fs::create_dir(&folder).unwrap();
+        let attached = mounted.mount.attach(&folder).unwrap();
+        let space = "--output=size,used,avail,pcent";
+        let inodes = "--output=itotal,iused,iavail,ipcent";
+        for (gnu, options) in [
+            (&["-k", space] as &[&str], &[] as &[&str]),
+            (&["-h", space], &["-h"]),
+            (&[inodes], &["-i"]),
+            (&["-h", inodes], &["-i", "-h"]),
+        ] {
+            let folder = [folder.to_str().unwrap()];
+            let (expected, _) = mounted.kernel("df", &[gnu, folder.as_slice()].concat());
+            let (found, code) = mounted.larder("df", options, &[]);
+            assert_eq!(code, Some(0));
+            let row = |output: &str, skipped| -> Vec<String> {
+                let row = output.lines().nth(1).unwrap();
+                row.split_whitespace().skip(skipped).map(str::to_owned).collect()
+            };
+            // The first column of larder's row is the image.
+            assert_eq!(row(&found, 1), row(&expected, 0), "{features} {options:?}");
+        }
+        drop(attached);
+    }
+}
+
+#[test]
+fn tree_has_the_format_of_tree() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path("tree/dir/.hidden/below")).unwrap();
+    fs::write(fixture.path("tree/dir/deep/deeper/leaf"), "").unwrap();
+    fixture.make_image("ext4", "");
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let expected = "\
+/dir
+├── again
+├── deep
+│   └── deeper
+│       └── leaf
+├── empty
+└── large
+/link
+
+2 directories, 5 files
+";
+    assert_eq!(larder_ok(["tree", image, "/dir", "/link"]), expected);
+    let all = larder_ok(["tree", "-a", image, "/dir"]);
+    let first = "/dir\n├── .hidden\n│   └── below\n├── again\n";
+    assert!(all.starts_with(first), "{all}");
+    assert!(larder_ok(["tree", image]).contains("\n├── link -> hello\n"));
+}
+
+#[test]
+fn tree_prints_what_tree_prints_on_the_kernels_mount() {
+    if skip(&[Requirement::Tool("tree")]) {
+        return;
+    }
+    let Some(mounted) = Mounted::new("") else { return };
+    for options in [&[] as &[&str], &["-a"]] {
+        for path in [".", "dir", "-first"] {
+            // Options of tree can follow paths. Without -N, it replaces characters that are not printable.
+            let (expected, _) = mounted.kernel("tree", &[options, &["-N", "--noreport", "--", path]].concat());
+            let expected = expected.replace('\u{a0}', " ");
+            let (found, code) = mounted.larder("tree", options, &[path]);
+            let (found, _) = found.rsplit_once("\n\n").unwrap();
+            assert_eq!(found, expected.trim_end(), "{options:?} {path}");
+            assert_eq!(code, Some(0));
+        }
+    }
+}
+
+#[test]
+fn walks_of_damaged_trees_report_each_error_once() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let loops = ["link dir dir/deep/loop", "set_inode_field /dir/deep/deeper block[0] 0"];
+    debugfs_write(&image, &loops).unwrap();
+    let image = image.to_str().unwrap();
+    for command in ["tree", "du"] {
+        let output = larder([command, image, "/dir"]);
+        let parts = [
+            "error: /dir/deep/loop: ",
+            "directory loop",
+            "error: /dir/deep/deeper: ",
+        ];
+        assert_fails(&output, 1, &parts);
+        assert_eq!(text(&output.stderr).lines().count(), 2, "{command}");
+        assert!(text(&output.stdout).contains("deeper"), "{command}");
     }
 }
 

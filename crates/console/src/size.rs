@@ -83,6 +83,16 @@ pub fn short(bytes: u64) -> String {
     }
 }
 
+/// Formats a number of bytes as `du` and `df` do: in KiB, rounded up, or as [`short`] does.
+#[must_use]
+pub fn shown(bytes: u64, is_human_readable: bool) -> String {
+    if is_human_readable {
+        short(bytes)
+    } else {
+        bytes.div_ceil(1024).to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,7 +27,7 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
         "larder-cp" | "larder-ls" => vec![],
-        "larder-find" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
+        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
         "larder-mount" => vec![
@@ -352,6 +352,9 @@ fn related(name: &str) -> &'static [&'static str] {
             "ls(1)",
         ],
         "larder-find" => &["larder-ls(1)", "larder-stat(1)", "find(1)"],
+        "larder-tree" => &["larder-ls(1)", "larder-find(1)", "tree(1)"],
+        "larder-du" => &["larder-df(1)", "larder-ls(1)", "du(1)"],
+        "larder-df" => &["larder-du(1)", "larder-info(1)", "df(1)"],
         "larder-stat" => &["larder-ls(1)", "larder-info(1)", "stat(1)"],
         "larder-cat" => &["larder-cp(1)", "larder-ls(1)", "cat(1)"],
         "larder-cp" => &["larder-cat(1)", "larder-put(1)", "cp(1)"],
