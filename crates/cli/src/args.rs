@@ -2,15 +2,17 @@
 
 mod cache;
 mod change;
+mod find;
 mod fuse2fs;
 mod image;
 mod overlay;
 mod profile;
 mod top;
+mod usage;
 
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand, ValueHint};
 use larder::PolicyName;
 use larder_console::{Cache, size};
 use larder_fuse::Transport;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use find::FindArgs;
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
 pub(crate) use overlay::{
@@ -28,6 +31,7 @@ pub(crate) use overlay::{
 };
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use top::TopArgs;
+pub(crate) use usage::{DfArgs, DuArgs, TreeArgs};
 
 /// Mount, read and change ext2, ext3 and ext4 images without root
 #[derive(Debug, Parser)]
@@ -56,6 +60,10 @@ pub(crate) enum Command {
     Mount(MountArgs),
     Umount(UmountArgs),
     Ls(LsArgs),
+    Find(FindArgs),
+    Tree(TreeArgs),
+    Du(DuArgs),
+    Df(DfArgs),
     Stat(StatArgs),
     Cat(CatArgs),
     Cp(CpArgs),
@@ -435,57 +443,101 @@ pub(crate) struct UmountArgs {
     pub lazy: bool,
 }
 
-/// List a directory or a file of an image
+/// List directories and files of an image
 ///
-/// If PATH ends in a symbolic link, the command lists the target of the link. With --long or --json,
-/// it lists the link itself, unless PATH ends in a slash.
+/// The files among PATHs are listed first. If there are several PATHs, or with -R, each list begins with the path of its
+/// directory.
+///
+/// If PATH ends in a symbolic link, the command lists the target of the link. With --long, --directory or --json, it lists
+/// the link itself, unless PATH ends in a slash.
+///
+/// A PATH inside the image can be a pattern: * matches any characters, ? one character, and [...] one of the characters in the brackets. A
+/// name that begins with a dot is only matched by a pattern that begins with a dot. If a name with these characters exists,
+/// it is not treated as a pattern. Quote patterns, so that the shell does not expand them.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    disable_help_flag = true,
+    arg(long_help_flag()),
+    mut_arg("paths", |arg| arg.help("Paths or patterns inside the image [default: /]")),
+    override_usage = "larder ls [OPTIONS] <IMAGE> [PATH]...\n       \
+                      larder ls [OPTIONS] <IMAGE>:/<PATH>...",
+    after_help = "\
 Examples:
-  larder ls disk.img                  the root directory
-  larder ls -la disk.img /etc
-  larder ls -l disk.img /etc/fstab    a single file
-  larder ls --json disk.img /home | jq '.entries[].name'
+  larder ls disk.img                      the root directory
+  larder ls -la disk.img:/etc
+  larder ls -lh 'disk.img:/var/log/*.gz'  files that match a pattern
+  larder ls -R disk.img /home /srv        two trees
+  larder ls -ld disk.img '/home/*'        the directories themselves
+  larder ls --json disk.img:/home | jq '.entries[].name'
 
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the attributes of a file cannot be read, its entry
 has only name. If a name is not valid UTF-8, its entry also has name_hex, the
 bytes of the name in hexadecimal. If path is not a directory, there is one
-entry, whose name is path.")]
+entry, whose name is path. With -R, a pattern or several PATHs, the only key is
+listings: an array of objects with path and entries.
+
+Exit codes:
+  0  all files were listed
+  1  there was an error below a PATH, or the image cannot be read
+  2  the arguments are invalid, or a PATH does not exist"
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct LsArgs {
     #[command(flatten)]
-    pub source: ImageArgs,
+    pub files: FilesArgs,
     /// Show type, permissions, hard links, owner, group, size and time
     ///
     /// For a device file, the device numbers replace the size. For a symbolic link, its target is
     /// shown.
     #[arg(short, long)]
     pub long: bool,
+    /// With -l, show sizes as in 1.5K, 234M or 2.0G
+    #[arg(short = 'h', long)]
+    pub human_readable: bool,
     /// Include names that start with a dot
     #[arg(short, long)]
     pub all: bool,
+    /// List directories themselves, not their content
+    #[arg(short, long)]
+    pub directory: bool,
+    /// List all directories below each PATH, too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Path inside the image
-    #[arg(default_value = "/")]
-    pub path: OsString,
+}
+
+/// Returns the option `--help` for commands in which `-h` has another meaning.
+fn long_help_flag() -> Arg {
+    Arg::new("help")
+        .long("help")
+        .action(ArgAction::HelpLong)
+        .help("Print help")
 }
 
 /// Show the attributes of a file in an image
 ///
 /// If the path ends in a symbolic link, the command shows the link, not its target.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "larder stat [OPTIONS] <IMAGE> <PATH>\n       \
+                      larder stat [OPTIONS] <IMAGE>:/<PATH>",
+    after_help = "\
 Examples:
-  larder stat disk.img /etc/passwd
+  larder stat disk.img:/etc/passwd
   larder stat --json disk.img /bin/sh | jq .size_bytes
 
 JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes,
 blocks_512 (allocated blocks of 512 bytes); accessed, modified, changed and
 created (each with seconds and nanoseconds; created is null if the image does
 not store it); flags, generation, project_id, xattrs (names only). Device files
-also have rdev_major and rdev_minor, and symbolic links have target.")]
+also have rdev_major and rdev_minor, and symbolic links have target."
+)]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub source: ImageArgs,
@@ -493,15 +545,23 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub json: bool,
     /// Path inside the image
-    pub path: OsString,
+    pub path: Option<OsString>,
 }
 
 /// Write files of an image to standard output
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "larder cat [OPTIONS] <IMAGE> <PATH>...\n       \
+                      larder cat [OPTIONS] <IMAGE>:/<PATH>...",
+    after_help = "\
 Examples:
-  larder cat disk.img /etc/os-release
-  larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error")]
+  larder cat disk.img:/etc/os-release
+  larder cat https://example.org/disk.img:/etc/os-release
+  larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error
+
+In IMAGE:/PATH, the path begins at the first :/, or at the last one if the image
+is a URL. If a file of this machine has the name IMAGE:/PATH, it is the image."
+)]
 pub(crate) struct CatArgs {
     #[command(flatten)]
     pub files: FilesArgs,
@@ -537,10 +597,11 @@ pub(crate) struct CatArgs {
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
+                      larder cp [OPTIONS] <IMAGE>:/<PATH>... <DEST>\n       \
                       larder cp [OPTIONS] <FILE>... <IMAGE>:/<PATH>",
     after_help = "\
 Examples:
-  larder cp disk.img /etc/fstab .             copy a file out of an image
+  larder cp disk.img:/etc/fstab .             copy a file out of an image
   larder cp -r disk.img /home /root backup/   copy trees into a directory
   larder cp -r disk.img / everything          copy the whole image
   larder cp notes.txt disk.img:/root/         copy a file into an image
@@ -548,9 +609,10 @@ Examples:
 
 If the last argument contains :/, the files are copied into an image: the part
 before the first :/ names the image, and the part from the slash on is the path
-in the image. In this form, IMAGE cannot be a URL. If
-the part before the first :/ is an existing directory, the last argument is an
-ordinary path.
+in the image. If the image is a URL, the path begins at the last :/ instead. If
+the part before the :/ is an existing directory, or if a file of this machine
+has the whole name, the argument is an ordinary path. The same applies to
+sources.
 
 Exit codes:
   0  all files were copied

@@ -5,6 +5,7 @@ use crate::remote;
 use larder_console::{Failure, name};
 use larder_image::quoted;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The hint for an image that cannot be written.
@@ -171,6 +172,23 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
         larder::Error::TooManyLinks(_) => Failure::new(format!("{path}: too many symbolic links")),
         _ => Failure::new(format!("{path}: {}", without_inode(error))),
     }
+}
+
+/// Returns the failure for `error`, which an iterator over a directory or a tree has returned. `path` is the path to which
+/// it applies if the error has no other.
+pub(crate) fn of_cause(path: &[u8], error: &io::Error) -> Failure {
+    match cause(error) {
+        Some(larder::Error::At { path, source, .. }) => {
+            of_cause(path.as_os_str().as_bytes(), source)
+        }
+        Some(error) => of_path(path, error),
+        None => Failure::new(error.to_string()).at(path),
+    }
+}
+
+/// Returns the error of the image that caused `error`.
+pub(crate) fn cause(error: &io::Error) -> Option<&larder::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// Returns the message of `error`, without the inode number with which it may begin. The number is left out

@@ -5,7 +5,8 @@ use crate::mode;
 use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, MountTransport, Timestamp};
 use larder_image::{DiskInfo, PartitionTable};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// The name of a file, as text. If the name is not UTF-8, its bytes are included.
@@ -20,16 +21,55 @@ pub(crate) struct Name {
 
 impl Name {
     pub(crate) fn new(name: &[u8]) -> Self {
-        Self {
-            name: String::from_utf8_lossy(name).into_owned(),
-            name_hex: std::str::from_utf8(name).is_err().then(|| {
-                name.iter().fold(String::new(), |mut hex, byte| {
-                    // Writing to a string cannot fail.
-                    let _ = write!(hex, "{byte:02x}");
-                    hex
-                })
-            }),
-        }
+        let (name, name_hex) = text(name);
+        Self { name, name_hex }
+    }
+}
+
+/// The path of a file, as text. If the path is not UTF-8, its bytes are included.
+#[derive(Debug, Serialize)]
+pub(crate) struct FilePath {
+    /// The path, in which U+FFFD replaces bytes that are not UTF-8.
+    path: String,
+    /// The bytes of the path in hexadecimal, if the path is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+}
+
+impl FilePath {
+    pub(crate) fn new(path: &[u8]) -> Self {
+        let (path, path_hex) = text(path);
+        Self { path, path_hex }
+    }
+}
+
+/// Returns `bytes` as text. If they are not UTF-8, also returns them in hexadecimal.
+fn text(bytes: &[u8]) -> (String, Option<String>) {
+    let hex = || {
+        bytes.iter().fold(String::new(), |mut hex, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    };
+    let hex = std::str::from_utf8(bytes).is_err().then(hex);
+    (String::from_utf8_lossy(bytes).into_owned(), hex)
+}
+
+/// An array whose elements are produced while it is written, so that they are not in memory at the same time. It can be
+/// written once.
+#[derive(Debug)]
+pub(crate) struct Stream<I>(RefCell<I>);
+
+impl<I> Stream<I> {
+    pub(crate) fn new(elements: I) -> Self {
+        Self(RefCell::new(elements))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Stream<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
     }
 }
 

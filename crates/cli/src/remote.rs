@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +29,10 @@ const PROGRAM: &str = "larder-remote";
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
+/// The subcommands that accept a path inside an image after its URL, as in `s3://bucket/disk.img:/etc`.
+const ACCEPT_PATHS: [&str; 11] = [
+    "ls", "find", "tree", "du", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
+];
 /// The subcommands whose first argument is not the image.
 const IMAGE_IS_NOT_FIRST: [&str; 2] = ["overlay", "profile"];
 /// The option whose value is the URL of a server, not of an image.
@@ -237,6 +242,13 @@ struct Known {
     from_stdin: Option<String>,
 }
 
+/// The URL that `--url-file` has named.
+struct UrlOfFile {
+    url: String,
+    /// Whether the URL was read from standard input.
+    is_stdin: bool,
+}
+
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
 /// The arguments after [`prepare`].
@@ -276,16 +288,23 @@ pub(crate) fn prepare(
         let replaced = programs::replace_by(PROGRAM, &args, purpose);
         return Ok(Prepared::Ended(replaced));
     };
-    let from_stdin = if has_url_file {
+    let of_file = if has_url_file {
         insert_url_of_file(&mut args)?
     } else {
         None
     };
+    let accepts_paths = ACCEPT_PATHS
+        .iter()
+        .any(|&name| args.get(1).is_some_and(|arg| arg == name));
     let mut known = HashMap::new();
     let found: Vec<usize> = urls(&args).collect();
     for index in found {
-        let invalid = || Failure::usage("the URL is not valid UTF-8");
-        let url = args[index].to_str().ok_or_else(invalid)?;
+        let is_whole = of_file.as_ref().is_some_and(|file| args[index] == *file.url);
+        let end = end_of_url(&args[index]).filter(|_| accepts_paths && !is_whole);
+        let bytes = args[index].as_bytes();
+        let (url, path) = bytes.split_at(end.unwrap_or(bytes.len()));
+        let invalid = |_| Failure::usage("the URL is not valid UTF-8");
+        let url = std::str::from_utf8(url).map_err(invalid)?;
         let label = images.label(url)?;
         let earlier = known.insert(PathBuf::from(&label), url.to_owned());
         if earlier.is_some_and(|earlier| earlier != url) {
@@ -293,13 +312,15 @@ pub(crate) fn prepare(
                 "two URLs differ only in their secrets: {label}"
             )));
         }
-        args[index] = label.into();
+        let mut label = OsString::from(label);
+        label.push(OsStr::from_bytes(path));
+        args[index] = label;
     }
     // The arguments of a process are prepared only once, so `KNOWN` is not set yet.
     let _ = KNOWN.set(Known {
         images,
         urls: known,
-        from_stdin,
+        from_stdin: of_file.filter(|file| file.is_stdin).map(|file| file.url),
     });
     Ok(Prepared::Args(args))
 }
@@ -322,9 +343,26 @@ fn is_url_file(arg: &OsStr) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
+/// Returns whether `arg` is a URL, which can be followed by a path inside the image.
 pub(crate) fn is_url(arg: &OsStr) -> bool {
-    arg.to_str()
-        .is_some_and(|arg| SCHEMES.iter().any(|scheme| arg.starts_with(scheme)))
+    scheme(arg).is_some()
+}
+
+/// Returns the beginning of `arg` up to the slashes, if it is a URL.
+fn scheme(arg: &OsStr) -> Option<&'static str> {
+    let bytes = arg.as_bytes();
+    SCHEMES
+        .into_iter()
+        .find(|scheme| bytes.starts_with(scheme.as_bytes()))
+}
+
+/// Returns the length of the URL in `arg`, if it is followed by a colon and a path inside the image. A URL can contain a
+/// colon before a slash itself, so the last one ends it.
+pub(crate) fn end_of_url(arg: &OsStr) -> Option<usize> {
+    let start = scheme(arg)?.len();
+    let mut pairs = arg.as_bytes()[start..].windows(2);
+    let at = pairs.rposition(|pair| pair == b":/")?;
+    (at > 0).then_some(start + at)
 }
 
 /// Returns the indices of the arguments that are URLs of images.
@@ -338,9 +376,8 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
 }
 
 /// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. The URL becomes the first argument of the
-/// subcommand. If the first argument of the subcommand is not the image, the URL takes the place of the option. Returns
-/// the URL if FILE is `-`, which means standard input.
-fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
+/// subcommand. If the first argument of the subcommand is not the image, the URL takes the place of the option.
+fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<UrlOfFile>> {
     let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
     };
@@ -369,7 +406,8 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<String>> {
         .any(|&name| args.get(1).is_some_and(|arg| arg == name));
     let at = if is_first { 2 } else { index };
     args.insert(at.min(args.len()), url.clone().into());
-    Ok((file == "-").then_some(url))
+    let is_stdin = file == "-";
+    Ok(Some(UrlOfFile { url, is_stdin }))
 }
 
 fn read_url(file: &Path) -> std::io::Result<String> {
@@ -510,6 +548,22 @@ mod tests {
             indices(&["larder", "mount", "-o", "fsname=http://h", "x", "mnt"]),
             [0; 0]
         );
+    }
+
+    #[test]
+    fn url_ends_at_the_last_colon_before_a_slash() {
+        for (arg, url) in [
+            ("https://host:8080/x.img:/etc", Some("https://host:8080/x.img")),
+            ("s3://b/k:/p", Some("s3://b/k")),
+            ("http://h/x?sign=a:/b:/etc/c:d", Some("http://h/x?sign=a:/b")),
+            ("https://host:8080/x.img", None),
+            ("s3://b/k:etc", None),
+            ("s3://:/p", None),
+            ("disk.img:/etc", None),
+        ] {
+            let end = end_of_url(arg.as_ref());
+            assert_eq!(end.map(|end| &arg[..end]), url, "{arg}");
+        }
     }
 
     #[test]

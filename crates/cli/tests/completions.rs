@@ -213,6 +213,18 @@ fn commands_options_values_and_paths_are_completed_in_each_shell() {
                 "cat ./disk.img /dir/empty",
             ),
             (
+                "larder ls disk.img:/di\tdee\tdee\t",
+                "ls disk.img:/dir/deep/deeper",
+            ),
+            (
+                "larder cat disk.img:/dir/em\tdis\t",
+                "cat disk.img:/dir/empty disk.img",
+            ),
+            (
+                "larder cp disk.img:/hel\tmou\t",
+                "cp disk.img:/hello mountpoint",
+            ),
+            (
                 "larder put f disk.img:/di\tla\t",
                 "put f disk.img:/dir/large",
             ),
@@ -279,6 +291,9 @@ fn answer_lists_paths_of_the_partition_that_is_named() {
     let words = ["cat", "--offset=4096", "DIR/moved.img", "/dir/a"];
     assert_eq!(place.answer(&words), ["paths", "", "/dir/again", ""]);
     assert_eq!(place.answer(&["cat", "DIR/moved.img", "/dir"]), [""; 0]);
+    let words = ["cat", "--offset=4096", "DIR/moved.img:/dir/a"];
+    let image = format!("{}/moved.img:", place.path("").display());
+    assert_eq!(place.answer(&words), ["paths", &image, "/dir/again", ""]);
     let words = ["cat", "DIR/disk.img", "/dir/again", "/link"];
     assert_eq!(place.answer(&words), ["paths", "", "/link", ""]);
 }

@@ -217,6 +217,11 @@ fn mounting_guide_commands_succeed() {
 }
 
 #[test]
+fn reading_guide_commands_succeed() {
+    run_page("docs/guide/reading.md", "reading_guide_commands_succeed");
+}
+
+#[test]
 fn writing_guide_commands_succeed() {
     run_page("docs/guide/writing.md", "writing_guide_commands_succeed");
 }

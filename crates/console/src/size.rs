@@ -60,6 +60,39 @@ pub fn human(bytes: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
+/// Formats a number of bytes as `ls -h`, `du -h` and `df -h` do: as in `1.5G`, with at most three digits and rounded up.
+#[must_use]
+pub fn short(bytes: u64) -> String {
+    let bytes = u128::from(bytes);
+    let mut unit = 1;
+    let mut suffixes = "KMGTPE".chars();
+    let mut suffix = None;
+    // A value that is rounded up to 1024 is shown as 1.0 of the next unit.
+    while bytes.div_ceil(unit) >= 1024 {
+        suffix = suffixes.next();
+        unit *= 1024;
+    }
+    let Some(suffix) = suffix else {
+        return bytes.to_string();
+    };
+    let tenths = (10 * bytes).div_ceil(unit);
+    if tenths < 100 {
+        format!("{}.{}{suffix}", tenths / 10, tenths % 10)
+    } else {
+        format!("{}{suffix}", bytes.div_ceil(unit))
+    }
+}
+
+/// Formats a number of bytes as `du` and `df` do: in KiB, rounded up, or as [`short`] does.
+#[must_use]
+pub fn shown(bytes: u64, is_human_readable: bool) -> String {
+    if is_human_readable {
+        short(bytes)
+    } else {
+        bytes.div_ceil(1024).to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +132,28 @@ mod tests {
         assert_eq!(human(256 << 20), "256.0 MiB");
         assert_eq!(human(3 << 29), "1.5 GiB");
         assert_eq!(human(5 << 40), "5.0 TiB");
+    }
+    /// The texts are those of GNU coreutils 9.1: of `ls -lh`, and of `numfmt --to=iec --round=up` for sizes that no file has.
+    #[test]
+    fn short_sizes_are_rounded_up_as_ls_does() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (1025, "1.1K"),
+            (10137, "9.9K"),
+            (10138, "10K"),
+            (10240, "10K"),
+            (10241, "11K"),
+            (1023 << 10, "1023K"),
+            ((1023 << 10) + 1, "1.0M"),
+            ((1 << 20) - 1, "1.0M"),
+            ((1 << 20) + 1, "1.1M"),
+            (3 << 29, "1.5G"),
+            (u64::MAX >> 1, "8.0E"),
+        ] {
+            assert_eq!(short(bytes), text, "{bytes}");
+        }
+        assert_eq!(short(u64::MAX), "16E");
     }
 }

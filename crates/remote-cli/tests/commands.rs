@@ -38,6 +38,11 @@ fn image_commands_read_an_image_at_a_url() {
     let info = String::from_utf8(larder_ok(["info", &url])).unwrap();
     assert!(info.contains("ext4"), "{info}");
     assert!(!larder_ok(["stat", "--json", &url, "/hello"]).is_empty());
+    // A path can follow the URL, which has secrets in its query.
+    let inside = |path: &str| format!("{url}:{path}");
+    assert_eq!(larder_ok(["cat", &inside("/hello")]), b"hello\n");
+    let listed = larder_ok(["ls", &inside("/directory"), &inside("/hello")]);
+    assert_eq!(listed, larder_ok(["ls", &url, "/directory", "/hello"]));
     let copy = fixture.path("copy");
     larder_ok([
         "cp".as_ref(),

@@ -18,7 +18,8 @@ fn image_at_a_url_is_changed_in_an_overlay() {
     let overlay = fixture.path("changes.qcow2");
     let overlay = overlay.to_str().unwrap();
     let url = fixture.url();
-    larder_ok(["mkdir", "--overlay", overlay, &url, "/new"]);
+    let new = format!("{url}:/new");
+    larder_ok(["mkdir", "--overlay", overlay, &new]);
     larder_ok(["rm", "--overlay", overlay, &url, "/directory/large"]);
     let names = larder_ok(["ls", "--overlay", overlay, &url, "/"]);
     assert!(String::from_utf8(names).unwrap().contains("new"));

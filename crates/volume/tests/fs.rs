@@ -3,11 +3,12 @@
 
 mod opened;
 
+use larder::fs::{Step, Walk};
 use larder::{
     Advice, Errno, Error, FileKind, FileOptions, Fs, Ino, Metadata, NewFile, OpenOptions, SetTime,
     Timestamp, Volume,
 };
-use larder_testkit::e2fsprogs;
+use larder_testkit::{Requirement, e2fsprogs};
 use opened::{Opened, opened, tools_are_missing};
 use std::fs;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -508,4 +509,96 @@ fn walk_of_many_levels_takes_little_memory_and_stack() {
         thread.spawn_scoped(scope, walk).unwrap();
     });
     opened.check();
+}
+
+/// Returns the steps of a walk: the names of entries, `(` and `)` for the beginning and the end of a directory, and the
+/// errors.
+fn steps(mut walk: Walk, skipped: &str) -> Vec<String> {
+    let mut steps = Vec::new();
+    while let Some(step) = walk.step() {
+        steps.push(match step {
+            Ok(Step::Entry(entry)) => {
+                if entry.file_name() == skipped {
+                    walk.skip_directory();
+                }
+                entry.file_name().to_str().unwrap().to_owned()
+            }
+            Ok(Step::Entered) => "(".to_owned(),
+            Ok(Step::Left) => ")".to_owned(),
+            Err(error) => error.to_string(),
+        });
+    }
+    steps
+}
+
+#[test]
+fn sorted_walk_steps_through_directories_in_order() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    for directory in ["/top/b/deep", "/top/a", "/top/empty"] {
+        fs.create_dir_all(directory).unwrap();
+    }
+    for number in (0..600).rev() {
+        fs.write(format!("/top/a/{number:03}"), "").unwrap();
+    }
+    for file in ["/top/b/z", "/top/b/.hidden", "/top/c"] {
+        fs.write(file, "").unwrap();
+    }
+    let walk = || fs.walk("/top").unwrap().sorted();
+    let names = |walk: &Walk| -> Vec<String> {
+        let names = walk.rest().map(|entry| entry.file_name().to_str().unwrap());
+        names.map(str::to_owned).collect()
+    };
+    assert_eq!(names(&walk()), ["a", "b", "c", "empty"]);
+    let mut expected = vec!["a".to_owned(), "(".to_owned()];
+    expected.extend((0..600).map(|number| format!("{number:03}")));
+    expected.extend(
+        [
+            ")", "b", "(", ".hidden", "deep", "(", ")", "z", ")", "c", "empty", "(", ")", ")",
+        ]
+        .map(str::to_owned),
+    );
+    assert_eq!(steps(walk(), ""), expected);
+    let expected = ["a", "b", "(", ".hidden", "deep", "(", ")", "z", ")", "c"];
+    assert_eq!(steps(walk(), "a")[..10], expected);
+    // After the first entry, the rest are its siblings; after the next step, the entries of the directory.
+    let mut walk = walk();
+    walk.step().unwrap().unwrap();
+    assert_eq!(names(&walk), ["b", "c", "empty"]);
+    walk.step().unwrap().unwrap();
+    assert_eq!(names(&walk).len(), 600);
+    drop(walk);
+    opened.check();
+}
+
+#[test]
+fn walk_reports_a_directory_loop_and_continues() {
+    if tools_are_missing() || larder_testkit::skip(&[Requirement::Tool("debugfs")]) {
+        return;
+    }
+    let opened = opened();
+    let image = opened.image();
+    opened.fs.create_dir_all("/a/b").unwrap();
+    opened.fs.create_dir("/c").unwrap();
+    opened.fs.write("/z", "").unwrap();
+    opened.fs.close().unwrap();
+    drop(opened.fs);
+    e2fsprogs::debugfs_write(&image, &["link a a/b/loop", "link c d"]).unwrap();
+    let fs = larder::open(&image).unwrap();
+    let steps = steps(fs.walk("/").unwrap().sorted(), "lost+found");
+    let (ends, of_loop) = (steps[6].as_str(), steps[5].as_str());
+    assert_eq!(steps[..5], ["a", "(", "b", "(", "loop"]);
+    assert!(of_loop.starts_with("/a/b/loop: "), "{of_loop}");
+    assert!(of_loop.ends_with("directory loop"), "{of_loop}");
+    assert_eq!(ends, ")");
+    assert_eq!(steps[7..12], [")", "c", "(", ")", "d"]);
+    assert!(steps[12].starts_with("/d: "), "{}", steps[12]);
+    assert!(steps[12].ends_with("two names"), "{}", steps[12]);
+    assert_eq!(steps[13..], ["lost+found", "z", ")"]);
+    // An iterator returns the same errors.
+    let errors = fs.walk("/").unwrap().filter(Result::is_err).count();
+    assert_eq!(errors, 2);
 }

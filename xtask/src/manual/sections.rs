@@ -26,8 +26,8 @@ const MOUNT_FAILED: Entry = (
 pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
-        "larder-cp" => vec![],
-        "larder-ls" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
+        "larder-cp" | "larder-ls" => vec![],
+        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
         "larder-mount" => vec![
@@ -149,6 +149,7 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
         "larder-ls" | "larder-stat" | "larder-cache-ls" => {
             entries.push(("TZ", "The time zone of the times in the output."));
         }
+        "larder-find" => entries.push(("TZ", "The time zone of --newer-than.")),
         _ => {}
     }
     if is_remote(name, command) {
@@ -343,7 +344,17 @@ fn related(name: &str) -> &'static [&'static str] {
             "ext4(5)",
         ],
         "larder-umount" => &["larder-mount(1)", "umount(8)", "fusermount3(1)"],
-        "larder-ls" => &["larder-stat(1)", "larder-cat(1)", "larder-cp(1)", "ls(1)"],
+        "larder-ls" => &[
+            "larder-find(1)",
+            "larder-stat(1)",
+            "larder-cat(1)",
+            "larder-cp(1)",
+            "ls(1)",
+        ],
+        "larder-find" => &["larder-ls(1)", "larder-stat(1)", "find(1)"],
+        "larder-tree" => &["larder-ls(1)", "larder-find(1)", "tree(1)"],
+        "larder-du" => &["larder-df(1)", "larder-ls(1)", "du(1)"],
+        "larder-df" => &["larder-du(1)", "larder-info(1)", "df(1)"],
         "larder-stat" => &["larder-ls(1)", "larder-info(1)", "stat(1)"],
         "larder-cat" => &["larder-cp(1)", "larder-ls(1)", "cat(1)"],
         "larder-cp" => &["larder-cat(1)", "larder-put(1)", "cp(1)"],

@@ -1,6 +1,6 @@
 //! The arguments of the commands that change an image.
 
-use super::{FilesArgs, ImageArgs, VolumeArgs};
+use super::{FilesArgs, VolumeArgs};
 use crate::{mode, remote};
 use clap::{Arg, Args};
 use std::ffi::OsString;
@@ -51,11 +51,13 @@ pub(crate) struct PutArgs {
 #[derive(Debug, Args)]
 #[command(
     mut_args(hide_unusable),
+    override_usage = "larder mkdir [OPTIONS] <IMAGE> <PATH>...\n       \
+                      larder mkdir [OPTIONS] <IMAGE>:/<PATH>...",
     after_help = "\
 Examples:
-  larder mkdir disk.img /data
+  larder mkdir disk.img:/data
   larder mkdir -p disk.img /srv/www/static /srv/log
-  larder mkdir --mode 700 disk.img /root/.ssh"
+  larder mkdir --mode 700 disk.img:/root/.ssh"
 )]
 pub(crate) struct MkdirArgs {
     #[command(flatten)]
@@ -72,9 +74,11 @@ pub(crate) struct MkdirArgs {
 #[derive(Debug, Args)]
 #[command(
     mut_args(hide_unusable),
+    override_usage = "larder rm [OPTIONS] <IMAGE> <PATH>...\n       \
+                      larder rm [OPTIONS] <IMAGE>:/<PATH>...",
     after_help = "\
 Examples:
-  larder rm disk.img /etc/hostname
+  larder rm disk.img:/etc/hostname
   larder rm -rf disk.img /var/cache /var/tmp"
 )]
 pub(crate) struct RmArgs {
@@ -94,20 +98,20 @@ pub(crate) struct RmArgs {
 #[derive(Debug, Args)]
 #[command(
     mut_args(hide_unusable),
-    override_usage = "larder mv [OPTIONS] <IMAGE> <PATH>... <DEST>",
+    mut_arg("paths", |arg| arg.help("Paths of the files, then the destination")),
+    override_usage = "larder mv [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
+                      larder mv [OPTIONS] <IMAGE>:/<PATH>... <IMAGE>:/<DEST>",
     after_help = "\
 Examples:
   larder mv disk.img /etc/fstab.new /etc/fstab
+  larder mv disk.img:/old disk.img:/new
   larder mv disk.img /a /b /attic               move into a directory
   larder mv -n disk.img /old /new               do not replace a file /new"
 )]
 pub(crate) struct MvArgs {
     #[command(flatten)]
-    pub source: ImageArgs,
+    pub files: FilesArgs,
     /// Do not replace existing files
     #[arg(short, long)]
     pub no_clobber: bool,
-    /// Paths of the files, then the destination
-    #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    pub paths: Vec<OsString>,
 }

@@ -60,12 +60,12 @@ pub(crate) struct ImageArgs {
     pub image: PathBuf,
 }
 
-/// Files of an image.
+/// Files of an image, in the form `IMAGE PATH...` or `IMAGE:/PATH...`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FilesArgs {
     #[command(flatten)]
     pub source: ImageArgs,
     /// Paths inside the image
-    #[arg(required = true)]
+    #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

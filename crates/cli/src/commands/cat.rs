@@ -1,5 +1,6 @@
 //! The command `larder cat`: writes files of an image to standard output.
 
+use super::image_path::Operands;
 use crate::args::CatArgs;
 use crate::failure::of_path;
 use crate::opening::open_image;
@@ -13,11 +14,12 @@ use std::process::ExitCode;
 const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
-    let volume = open_image(&args.files.source)?;
+    let files = Operands::new(&args.files.source, &args.files.paths, None)?;
+    let volume = open_image(&files.source)?;
     let mut out = io::stdout().lock();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut code = ExitCode::SUCCESS;
-    for path in &args.files.paths {
+    for path in &files.paths {
         match write_file(&volume, path.as_bytes(), &mut buffer, &mut out) {
             Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),

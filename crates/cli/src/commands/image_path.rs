@@ -3,10 +3,10 @@
 use crate::args::{ImageArgs, VolumeArgs};
 use crate::failure::of_path;
 use crate::reporting_clock::ReportingClock;
-use crate::{mount_options, opening};
+use crate::{mount_options, opening, remote};
 use larder::{FileKind, Ino, NewFile, Volume};
 use larder_console::{Failure, Result, name};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,10 +22,22 @@ pub(crate) struct ImagePath<'a> {
 }
 
 impl<'a> ImagePath<'a> {
-    /// Parses `IMAGE:/path`. The path begins after the first colon that is followed by a slash.
+    /// Parses an argument that can have the form `IMAGE:/path`, or name a file of the machine or an image at a URL. If the
+    /// file or the image exists, returns `None`.
     pub(crate) fn parse(text: &'a OsStr) -> Option<Self> {
+        let is_other = Path::new(text).symlink_metadata().is_ok() || remote::is_remote(text.as_ref());
+        Self::split(text).filter(|_| !is_other)
+    }
+
+    /// Splits `IMAGE:/path`. The path begins after the first colon that is followed by a slash. If the image is a URL, the
+    /// path begins after the last one.
+    fn split(text: &'a OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
-        let at = bytes.windows(2).position(|pair| pair == b":/")?;
+        let at = if remote::is_url(text) {
+            remote::end_of_url(text)?
+        } else {
+            bytes.windows(2).position(|pair| pair == b":/")?
+        };
         (at > 0).then(|| Self {
             image: Path::new(OsStr::from_bytes(&bytes[..at])),
             path: &bytes[at + 1..],
@@ -40,17 +52,114 @@ impl<'a> ImagePath<'a> {
         }
     }
 
-    /// Parses an argument with [`ImagePath::parse`]. Fails if the argument does not have the form
-    /// `IMAGE:/path`.
-    pub(super) fn required(text: &'a OsStr) -> Result<Self> {
-        Self::parse(text).ok_or_else(|| Failure::Usage {
-            message: format!(
-                "'{}' is not a path in an image",
-                name::escaped(text.as_bytes())
-            ),
-            hint: Some("write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()),
+    /// Splits an argument that must have the form `IMAGE:/path`. Otherwise, fails with the hint `hint`.
+    pub(super) fn required(text: &'a OsStr, hint: impl FnOnce() -> String) -> Result<Self> {
+        Self::split(text).ok_or_else(|| {
+            let text = name::escaped(text.as_bytes());
+            Failure::usage_with_hint(format!("'{text}' is not a path in an image"), hint())
         })
     }
+}
+
+/// An image, and paths inside it.
+#[derive(Clone, Debug)]
+pub(super) struct Operands {
+    pub source: ImageArgs,
+    pub paths: Vec<OsString>,
+}
+
+impl Operands {
+    /// Returns the operands of a command, which have one of two forms: `IMAGE PATH...`, or `IMAGE:/PATH...` with the same
+    /// image in all of them. `default` is the path if there is only an image; if it is `None`, a path is required.
+    pub(super) fn new(
+        first: &ImageArgs,
+        others: &[OsString],
+        default: Option<&str>,
+    ) -> Result<Self> {
+        let Some(own) = ImagePath::parse(first.image.as_os_str()) else {
+            return Self::after_image(first, others, default);
+        };
+        let mut paths = vec![OsStr::from_bytes(own.path).to_owned()];
+        for other in others {
+            let found = ImagePath::required(other, || {
+                format!(
+                    "write {}, or the image and then only paths inside it",
+                    in_image(own.image, other.as_bytes())
+                )
+            })?;
+            if found.image != own.image {
+                let (one, other) = (shown(own.image), shown(found.image));
+                return Err(Failure::usage_with_hint(
+                    format!("{one} and {other} are two images"),
+                    "run the command once for each image",
+                ));
+            }
+            paths.push(OsStr::from_bytes(found.path).to_owned());
+        }
+        Ok(Self {
+            source: own.source(&first.volume),
+            paths,
+        })
+    }
+
+    /// Returns the operands in the form `IMAGE PATH...`.
+    fn after_image(
+        source: &ImageArgs,
+        paths: &[OsString],
+        default: Option<&str>,
+    ) -> Result<Self> {
+        let image = &*source.image;
+        if let Some((before, path)) = without_slash(image) {
+            return Err(Failure::usage_with_hint(
+                format!("image {} does not exist", shown(image)),
+                format!("write {}", in_image(before, path)),
+            ));
+        }
+        let repeated = paths.iter().find(|path| {
+            ImagePath::split(path).is_some_and(|found| found.image.as_os_str() == image.as_os_str())
+        });
+        if let Some(repeated) = repeated {
+            let repeated = name::escaped(repeated.as_bytes());
+            return Err(Failure::usage_with_hint(
+                format!("'{repeated}' names the image for the second time"),
+                format!("write only {repeated}, without {} before it", shown(image)),
+            ));
+        }
+        let mut paths = paths.to_vec();
+        if paths.is_empty() {
+            let default = default.ok_or_else(|| {
+                Failure::usage_with_hint(
+                    "there is no path inside the image",
+                    format!("write {0}:/PATH, or {0} PATH", shown(image)),
+                )
+            })?;
+            paths.push(default.into());
+        }
+        Ok(Self {
+            source: source.clone(),
+            paths,
+        })
+    }
+}
+
+/// Splits `IMAGE:path`, in which the slash is missing, if only the part before the colon exists.
+fn without_slash(text: &Path) -> Option<(&Path, &[u8])> {
+    let bytes = text.as_os_str().as_bytes();
+    let at = bytes.iter().position(|&byte| byte == b':')?;
+    let image = Path::new(OsStr::from_bytes(&bytes[..at]));
+    let is_image = image.exists() && !image.is_dir();
+    (is_image && !text.exists()).then_some((image, &bytes[at + 1..]))
+}
+
+/// Returns how `path` in `image` is written, for a hint.
+fn in_image(image: &Path, path: &[u8]) -> String {
+    let start = path.iter().position(|&byte| byte != b'/');
+    let path = path.get(start.unwrap_or(path.len())..).unwrap_or_default();
+    format!("{}:/{}", shown(image), name::escaped(path))
+}
+
+fn shown(image: &Path) -> String {
+    name::escaped(image.as_os_str().as_bytes())
 }
 
 /// Opens an image, runs `change`, and writes all changes to the image. If the changes cannot be written, the
@@ -188,13 +297,16 @@ pub(super) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
-    fn image_path_is_split_at_the_first_colon_before_a_slash() {
+    fn image_path_is_split_at_a_colon_before_a_slash() {
         for (text, image, path) in [
             ("disk.img:/", "disk.img", "/"),
             ("a:b.img:/etc/x:/y", "a:b.img", "/etc/x:/y"),
             ("/srv/disk.img://etc", "/srv/disk.img", "//etc"),
+            ("s3://b/disk.img:/etc", "s3://b/disk.img", "/etc"),
+            ("http://host:80/a:/b:/", "http://host:80/a:/b", "/"),
         ] {
             let image_path = ImagePath::parse(OsStr::new(text)).unwrap();
             assert_eq!(
@@ -202,8 +314,63 @@ mod tests {
                 (Path::new(image), path.as_bytes())
             );
         }
-        for text in ["disk.img", "disk.img:etc", ":/etc", "/etc", ""] {
+        for text in ["disk.img", "disk.img:etc", ":/etc", "/etc", "", "s3://b/k"] {
             assert_eq!(ImagePath::parse(OsStr::new(text)), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn file_with_the_literal_name_is_not_split() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a:/b");
+        let text = path.as_os_str();
+        assert_eq!(ImagePath::parse(text).unwrap().path, b"/b");
+        std::fs::create_dir(folder.path().join("a:")).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(ImagePath::parse(text), None);
+    }
+
+    fn operands(args: &[&str]) -> Result<(PathBuf, Vec<OsString>), (String, Option<String>)> {
+        let first = ImageArgs {
+            volume: VolumeArgs::default(),
+            image: args[0].into(),
+        };
+        let others: Vec<OsString> = args[1..].iter().map(OsString::from).collect();
+        match Operands::new(&first, &others, None) {
+            Ok(operands) => Ok((operands.source.image, operands.paths)),
+            Err(Failure::Usage { message, hint }) => Err((message, hint)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn both_forms_of_operands_are_equal() {
+        let expected = Ok(("x.img".into(), vec!["/a".into(), "/b:/c".into()]));
+        assert_eq!(operands(&["x.img", "/a", "/b:/c"]), expected);
+        assert_eq!(operands(&["x.img:/a", "x.img:/b:/c"]), expected);
+    }
+
+    #[test]
+    fn wrong_forms_are_answered_with_the_right_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("disk.img");
+        std::fs::write(&image, "").unwrap();
+        let image = image.to_str().unwrap();
+        for (args, hint) in [
+            (&["IMG"] as &[&str], "write IMG:/PATH, or IMG PATH"),
+            (&["IMG:etc"], "write IMG:/etc"),
+            (&["IMG:"], "write IMG:/"),
+            (&["IMG", "IMG:/etc"], "write only IMG:/etc, without IMG before it"),
+            (
+                &["IMG:/a", "b"],
+                "write IMG:/b, or the image and then only paths inside it",
+            ),
+            (&["IMG:/a", "other.img:/b"], "run the command once for each image"),
+        ] {
+            let args: Vec<String> = args.iter().map(|arg| arg.replace("IMG", image)).collect();
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let (_, found) = operands(&args).unwrap_err();
+            assert_eq!(found, Some(hint.replace("IMG", image)), "{args:?}");
         }
     }
 

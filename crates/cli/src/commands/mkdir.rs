@@ -1,6 +1,6 @@
 //! The command `larder mkdir`: creates directories in an image.
 
-use super::image_path::{self, Target, new_file};
+use super::image_path::{self, Operands, Target, new_file};
 use crate::args::MkdirArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
@@ -10,9 +10,10 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &MkdirArgs) -> Result<ExitCode> {
     let permissions = args.mode.unwrap_or(0o777 & !image_path::umask());
-    image_path::change(&args.files.source, |volume| {
+    let files = Operands::new(&args.files.source, &args.files.paths, None)?;
+    image_path::change(&files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
-        for path in &args.files.paths {
+        for path in &files.paths {
             let path = path.as_bytes();
             let made = if args.parents {
                 make_all(volume, path, permissions)

@@ -3,6 +3,10 @@
 mod cache;
 mod cat;
 mod copy;
+mod df;
+mod du;
+mod expand;
+mod find;
 pub(crate) mod fuse2fs;
 mod image_path;
 mod info;
@@ -18,6 +22,7 @@ mod rm;
 mod stat;
 mod stats;
 mod top;
+mod tree;
 mod umount;
 mod unnamed;
 
@@ -43,6 +48,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Find(args) => find::run(&args),
+        Command::Tree(args) => tree::run(&args),
+        Command::Du(args) => du::run(&args),
+        Command::Df(args) => df::run(&args),
         Command::Overlay(args) => overlay::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Profile(args) => profile::run(&args),

@@ -1,6 +1,6 @@
 //! The command `larder mv`: moves or renames files in an image.
 
-use super::image_path::{self, Target, directory};
+use super::image_path::{self, Operands, Target, directory};
 use crate::args::MvArgs;
 use crate::failure::of_path;
 use larder::{RenameFlags, Volume};
@@ -10,10 +10,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
-    let Some((destination, sources)) = args.paths.split_last() else {
-        return Err(Failure::usage("mv needs a path and a destination"));
+    let files = Operands::new(&args.files.source, &args.files.paths, None)?;
+    let Some((destination, sources @ [_, ..])) = files.paths.split_last() else {
+        return Err(Failure::usage_with_hint(
+            "mv needs a path and a destination",
+            "larder mv --help shows examples",
+        ));
     };
-    image_path::change(&args.source, |volume| {
+    image_path::change(&files.source, |volume| {
         move_all(volume, args, sources, destination.as_bytes())
     })
 }

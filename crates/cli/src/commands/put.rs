@@ -41,7 +41,9 @@ struct Source {
 }
 
 pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
-    let image_path = ImagePath::required(&args.destination)?;
+    let image_path = ImagePath::required(&args.destination, || {
+        "write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()
+    })?;
     let source = Source::open(&args.file)?;
     image_path::change(&image_path.source(&args.volume), |volume| {
         put(volume, source, image_path.path)?;

@@ -1,6 +1,6 @@
 //! The command `larder rm`: removes files from an image.
 
-use super::image_path::{self, split};
+use super::image_path::{self, Operands, split};
 use crate::args::RmArgs;
 use crate::failure::{CHECK_IT, of_path};
 use larder::{FileKind, Ino, Volume};
@@ -11,9 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
-    image_path::change(&args.files.source, |volume| {
+    let files = Operands::new(&args.files.source, &args.files.paths, None)?;
+    image_path::change(&files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
-        for path in &args.files.paths {
+        for path in &files.paths {
             match remove(volume, args, path.as_bytes()) {
                 Ok(true) => {}
                 Ok(false) => code = ExitCode::from(1),

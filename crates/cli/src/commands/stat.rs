@@ -1,19 +1,27 @@
 //! The command `larder stat`: shows the attributes of a file in an image.
 
+use super::image_path::Operands;
 use crate::args::StatArgs;
 use crate::failure::of_path;
 use crate::opening::open_image;
 use crate::{json, mode};
 use larder::{FileKind, Metadata};
-use larder_console::{Result, name, time, write_json};
+use larder_console::{Failure, Result, name, time, write_json};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatArgs) -> Result<ExitCode> {
-    let volume = open_image(&args.source)?;
-    let path = args.path.as_bytes();
+    let Operands { source, paths } = Operands::new(&args.source, args.path.as_slice(), None)?;
+    let [path] = &*paths else {
+        return Err(Failure::usage_with_hint(
+            "stat shows a single file",
+            "run the command once for each file",
+        ));
+    };
+    let path = path.as_bytes();
+    let volume = open_image(&source)?;
     let failed = |error| of_path(path, &error);
     let ino = volume.resolve_no_follow(path).map_err(failed)?;
     let metadata = volume.metadata(ino).map_err(failed)?;

@@ -3,7 +3,7 @@
 use crate::args::{Cli, ImageArgs, VolumeArgs};
 use crate::commands::ImagePath;
 use crate::{opening, remote};
-use clap::{ArgMatches, CommandFactory};
+use clap::{ArgMatches, Command, CommandFactory};
 use larder::{FileKind, Ino, Volume};
 use larder_console::complete::{Candidate, Completion, Cursor, Kind};
 use std::ffi::{OsStr, OsString};
@@ -19,19 +19,26 @@ const MAX_NAMES: usize = 10_000;
 /// The memory for the caches of the volume, in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
+/// Returns whether paths inside the image can follow it among the operands of `command`.
+pub(super) fn follow_image(command: &Command) -> bool {
+    let mut operands = command.get_positionals().map(|arg| arg.get_id().as_str());
+    operands.any(|id| id == "path" || id == "paths")
+}
+
 /// Returns the completion of a path that can be inside an image.
 ///
-/// For `cp` and `put`, this is a path of the form `IMAGE:/path`, or a file of the machine. `cp` also copies paths out
-/// of the image that its first operand names. The other commands have only paths inside the image that they open.
+/// This is a path of the form `IMAGE:/path`, or a path inside the image that the first operand names. For `cp` and `put`,
+/// it can also be a file of the machine.
 pub(super) fn complete(cursor: &Cursor<'_>) -> Completion {
     let command = cursor.command.get_name();
     let is_copy = command == "cp" || command == "put";
     let text = cursor.text;
-    if is_copy && let Some(target) = ImagePath::parse(OsStr::from_bytes(text)) {
+    if let Some(target) = ImagePath::parse(OsStr::from_bytes(text)) {
         return inside(cursor, target.image, target.path);
     }
-    let image = cursor.operands.first().map(Path::new);
-    let inside = match image.filter(|_| command != "put") {
+    let first = cursor.operands.first();
+    let image = first.filter(|first| ImagePath::parse(first).is_none());
+    let inside = match image.map(Path::new).filter(|_| command != "put") {
         Some(image) => inside(cursor, image, text),
         None => Completion::files(Kind::Files),
     };

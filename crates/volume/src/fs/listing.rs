@@ -1,13 +1,13 @@
-//! Iterators over directories and trees.
+//! Iterators over directories.
 //!
 //! A listing reads a number of entries at a time, and holds its directory, so that a directory that
 //! is removed is still listed without error. An image can be hostile: a listing returns an error
-//! instead of a name that leads to another directory, and a walk enters no directory twice.
+//! instead of a name that leads to another directory.
 
-use super::path::{Fs, Last, Pinned, at};
+use super::path::{Fs, Last, Pinned};
 use crate::{Error, FileKind, Ino, Metadata, Volume};
 use larder_ext4::Place;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::ControlFlow;
@@ -67,15 +67,6 @@ pub struct DirEntry {
     kind: Option<FileKind>,
 }
 
-/// An iterator over all entries below a directory. Returned by [`Fs::walk`].
-#[derive(Debug)]
-pub struct Walk {
-    levels: Vec<ReadDir>,
-    entered: HashSet<Ino>,
-    /// The error of listing the directory that was returned last.
-    failed: Option<io::Error>,
-}
-
 impl Fs {
     /// Returns an iterator over the entries of the directory at `path`.
     ///
@@ -87,38 +78,6 @@ impl Fs {
         let pinned = self.pin(path, Last::Follow)?;
         pinned.check_directory(self.volume())?;
         Ok(ReadDir::new(self.volume(), pinned, path.to_owned()))
-    }
-
-    /// Returns an iterator over all entries below the directory at `path`, without the directory
-    /// itself. A directory precedes its entries. Symbolic links are returned, and not followed.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let image = dir.path().join("disk.img");
-    /// # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
-    /// let fs = larder::OpenOptions::new().read_write(true).open(&image)?;
-    /// fs.create_dir_all("/a/b")?;
-    /// fs.write("/a/b/c", "")?;
-    /// let mut paths = Vec::new();
-    /// for entry in fs.walk("/a")? {
-    ///     paths.push(entry?.path());
-    /// }
-    /// assert_eq!(paths, ["/a/b", "/a/b/c"].map(std::path::PathBuf::from));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The same as for [`Fs::read_dir`]. If a directory cannot be listed, the item that follows it is
-    /// an error with its path, and the walk continues with the next entry.
-    pub fn walk(&self, path: impl AsRef<Path>) -> io::Result<Walk> {
-        let root = self.read_dir(path)?;
-        Ok(Walk {
-            entered: HashSet::from([root.ino()]),
-            levels: vec![root],
-            failed: None,
-        })
     }
 }
 
@@ -158,6 +117,25 @@ impl ReadDir {
     /// Returns the inode number of the directory.
     pub(super) fn ino(&self) -> Ino {
         self.directory.pinned.ino()
+    }
+
+    /// Returns the path of the directory.
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.path()
+    }
+
+    /// Reads all entries, and sorts them by name. Errors precede the entries.
+    pub(super) fn sort(&mut self) {
+        while !self.is_complete {
+            self.fill();
+        }
+        let entries = self.batch.make_contiguous();
+        entries.sort_unstable_by(|a, b| name_of(a).cmp(&name_of(b)));
+    }
+
+    /// Returns the entries that were read and are not returned yet.
+    pub(super) fn unreturned(&self) -> impl Iterator<Item = &DirEntry> {
+        self.batch.iter().filter_map(|entry| entry.as_ref().ok())
     }
 
     /// Reads the next entries.
@@ -260,39 +238,9 @@ impl DirEntry {
     }
 }
 
-impl Walk {
-    /// If `entry` is a directory, lists it next.
-    fn enter(&mut self, entry: &DirEntry) -> io::Result<()> {
-        if entry.kind()? == FileKind::Directory {
-            let listing = ReadDir::enter(entry)?;
-            if !self.entered.insert(listing.ino()) {
-                return Err(entered_twice(listing.ino()));
-            }
-            self.levels.push(listing);
-        }
-        Ok(())
-    }
-}
-
-impl Iterator for Walk {
-    type Item = io::Result<DirEntry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            return Some(Err(error));
-        }
-        loop {
-            let Some(next) = self.levels.last_mut()?.next() else {
-                self.levels.pop();
-                continue;
-            };
-            return Some(next.inspect(|entry| {
-                if let Err(error) = self.enter(entry) {
-                    self.failed = Some(at(&entry.path(), error));
-                }
-            }));
-        }
-    }
+/// Returns the name of an entry. The name of an error is less than every other name.
+fn name_of(entry: &io::Result<DirEntry>) -> Option<&OsStr> {
+    entry.as_ref().ok().map(DirEntry::file_name)
 }
 
 /// Returns the error for a directory that has two names, which only damage causes.
@@ -300,7 +248,7 @@ pub(super) fn entered_twice(ino: Ino) -> io::Error {
     damage(ino, "directory has two names")
 }
 
-fn damage(ino: Ino, what: &'static str) -> io::Error {
+pub(super) fn damage(ino: Ino, what: &'static str) -> io::Error {
     Error::from(Place::Inode(ino).corrupt(what)).into()
 }
 

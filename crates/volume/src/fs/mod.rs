@@ -24,8 +24,10 @@ mod listing;
 mod names;
 mod options;
 mod path;
+mod walk;
 
 pub use file::File;
-pub use listing::{DirEntry, ReadDir, Walk};
+pub use listing::{DirEntry, ReadDir};
 pub use options::FileOptions;
 pub use path::{Fs, open};
+pub use walk::{Step, Walk};

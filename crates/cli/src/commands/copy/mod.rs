@@ -14,17 +14,18 @@ mod reporter;
 mod special;
 mod tree_bytes;
 
-use super::image_path::ImagePath;
+use super::image_path::{ImagePath, Operands};
 use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
 use crate::opening;
 use crate::progress;
+use crate::remote;
 use larder::fs::copy::CopyOut;
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
 use reporter::Reporter;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -49,53 +50,64 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
     if let Some(image_path) =
         ImagePath::parse(destination).filter(|image_path| !image_path.image.is_dir())
     {
+        if let Some(source) = sources.iter().find(|source| is_in_image(source)) {
+            return Err(Failure::usage_with_hint(
+                format!(
+                    "{} and the destination are both in images",
+                    name::escaped(source.as_bytes())
+                ),
+                "copy to a directory of this machine first, and then into the other image",
+            ));
+        }
         return inward::run(args, sources, image_path);
     }
-    match sources.split_first() {
-        Some((image, paths)) if !paths.is_empty() => {
-            outward(args, Path::new(image), paths, Path::new(destination))
-        }
-        _ => Err(wanted()),
+    let (image, paths) = sources.split_first().ok_or_else(wanted)?;
+    if paths.is_empty() && ImagePath::parse(image).is_none() {
+        return Err(wanted());
     }
+    let image = ImageArgs {
+        volume: args.volume.clone(),
+        image: image.into(),
+    };
+    outward(args, &Operands::new(&image, paths, None)?, Path::new(destination))
+}
+
+/// Returns whether `source` names a path in an image that exists.
+fn is_in_image(source: &OsStr) -> bool {
+    ImagePath::parse(source)
+        .is_some_and(|found| found.image.exists() || remote::is_remote(found.image))
 }
 
 /// Copies files out of an image.
-fn outward(
-    args: &CpArgs,
-    image: &Path,
-    sources: &[OsString],
-    destination: &Path,
-) -> Result<ExitCode> {
+fn outward(args: &CpArgs, files: &Operands, destination: &Path) -> Result<ExitCode> {
     if destination == Path::new("-") {
         return Err(Failure::Usage {
             message: "cp does not write to standard output".to_owned(),
-            hint: Some("use larder cat IMAGE PATH; for a file named -, give ./-".to_owned()),
+            hint: Some("use larder cat IMAGE:/PATH; for a file named -, give ./-".to_owned()),
         });
     }
-    let volume = Arc::new(opening::open_image(&ImageArgs {
-        volume: args.volume.clone(),
-        image: image.to_owned(),
-    })?);
-    if sources.len() > 1 && !destination.is_dir() {
+    let Operands { source, paths } = files;
+    let volume = Arc::new(opening::open_image(source)?);
+    if paths.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
             "to copy several paths, DEST must be an existing directory",
         ));
     }
     if !destination.is_dir() {
-        special::check_not_image(image, destination)?;
+        special::check_not_image(&source.image, destination)?;
     }
     descriptors::raise_descriptor_limit();
     let progress = progress::bar(|| {
-        let trees = sources
+        let trees = paths
             .iter()
-            .filter_map(|source| volume.resolve_no_follow(source.as_bytes()).ok());
+            .filter_map(|path| volume.resolve_no_follow(path.as_bytes()).ok());
         trees.map(|ino| tree_bytes(&volume, ino)).sum()
     });
     let mut reporter = Reporter::new(progress);
-    for source in sources {
-        let source = source.as_bytes();
-        match copy_one(&volume, source, destination, args.recursive, &mut reporter) {
+    for path in paths {
+        let path = path.as_bytes();
+        match copy_one(&volume, path, destination, args.recursive, &mut reporter) {
             Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => {
