@@ -67,9 +67,13 @@ fn print_text(args: &DfArgs, space: &Space) -> Result<()> {
         )
     } else {
         let shown = |bytes| size::shown(bytes, is_human);
-        let total = if is_human { "Size" } else { "1K-blocks" };
+        let (total, available) = if is_human {
+            ("Size", "Avail")
+        } else {
+            ("1K-blocks", "Available")
+        };
         (
-            [total, "Used", "Available", "Use%"],
+            [total, "Used", available, "Use%"],
             [
                 shown(space.total_bytes),
                 shown(space.used_bytes),
