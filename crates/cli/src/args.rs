@@ -451,9 +451,9 @@ pub(crate) struct UmountArgs {
 /// If PATH ends in a symbolic link, the command lists the target of the link. With --long, --directory or --json, it lists
 /// the link itself, unless PATH ends in a slash.
 ///
-/// A PATH inside the image can be a pattern: * matches any characters, ? one character, and [...] one of the characters in the brackets. A
-/// name that begins with a dot is only matched by a pattern that begins with a dot. If a name with these characters exists,
-/// it is not treated as a pattern. Quote patterns, so that the shell does not expand them.
+/// A PATH inside the image can be a pattern: * matches any characters, ? one character, and [...] one of the characters in
+/// the brackets. A name that begins with a dot is only matched by a pattern that begins with a dot. If a name with these
+/// characters exists, it is not treated as a pattern. Quote patterns, so that the shell does not expand them.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
@@ -473,14 +473,14 @@ Examples:
 JSON: path, entries. Each entry has name and the keys of larder stat --json
 except path and xattrs. If the attributes of a file cannot be read, its entry
 has only name. If a name is not valid UTF-8, its entry also has name_hex, the
-bytes of the name in hexadecimal. If path is not a directory, there is one
-entry, whose name is path. With -R, a pattern or several PATHs, the only key is
-listings: an array of objects with path and entries.
+bytes of the name in hexadecimal; likewise path_hex. If path is not a directory,
+there is one entry, whose name is path. With -R, a pattern or several PATHs, the
+only key is listings: an array of objects with path and entries.
 
 Exit codes:
   0  all files were listed
   1  there was an error below a PATH, or the image cannot be read
-  2  the arguments are invalid, or a PATH does not exist"
+  2  the arguments are invalid, or a PATH does not exist or cannot be read"
 )]
 #[expect(
     clippy::struct_excessive_bools,
@@ -560,7 +560,8 @@ Examples:
   larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error
 
 In IMAGE:/PATH, the path begins at the first :/, or at the last one if the image
-is a URL. If a file of this machine has the name IMAGE:/PATH, it is the image."
+is a URL. If a file of this machine has the name IMAGE:/PATH, it is the image.
+If the argument is a URL with a query (?), all of it is the image."
 )]
 pub(crate) struct CatArgs {
     #[command(flatten)]
@@ -609,10 +610,10 @@ Examples:
 
 If the last argument contains :/, the files are copied into an image: the part
 before the first :/ names the image, and the part from the slash on is the path
-in the image. If the image is a URL, the path begins at the last :/ instead. If
-the part before the :/ is an existing directory, or if a file of this machine
-has the whole name, the argument is an ordinary path. The same applies to
-sources.
+in the image. If the image is a URL, the path begins at the last :/ of a URL
+without a query (?). If the part before the :/ is an existing directory, or if a
+file of this machine has the whole name, the argument is an ordinary path. The
+same applies to sources.
 
 Exit codes:
   0  all files were copied

@@ -14,7 +14,13 @@ use clap::Args;
     after_help = "\
 Examples:
   larder tree disk.img
-  larder tree -a disk.img:/home/user"
+  larder tree -a disk.img:/home/user
+  larder tree --json disk.img | jq '[.entries[].depth] | max'
+
+JSON: entries. Each entry has path, depth (0 for a PATH, 1 for the entries of a
+PATH), type (as in larder stat --json; null if it cannot be read) and, for a
+symbolic link, target. A directory precedes its entries. If a path is not valid
+UTF-8, its entry also has path_hex, the bytes of the path in hexadecimal."
 )]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
@@ -22,6 +28,9 @@ pub(crate) struct TreeArgs {
     /// Include names that start with a dot
     #[arg(short, long)]
     pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Show the space that directories of an image use
@@ -61,7 +70,7 @@ pub(crate) struct DuArgs {
 /// Show the free space of an image
 ///
 /// The numbers are those of df(1) on a mount of the image. Sizes are in KiB, rounded up. Space that is reserved for root is
-/// neither used nor available.
+/// neither used nor available. The column "Mounted on" is absent, because the image need not be mounted.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,

@@ -1,22 +1,23 @@
 //! The command `larder du`: shows the space that directories of an image use.
+//!
+//! Cost: the inode number of each file with several hard links. If the command line names several files, one can be below
+//! another: the inode number of each file.
 
-use super::expand::{NamedFile, named_files};
-use super::image_path::Operands;
+use super::expand::{NamedFile, NamedFiles, is_one_file};
+use super::reading::{Failures, allocated_bytes, check_kind, open};
 use crate::args::DuArgs;
 use crate::failure::{of_cause, of_path};
 use crate::json;
-use crate::opening::open_image;
 use larder::fs::{DirEntry, Step, Walk};
 use larder::{Fs, Ino, Metadata};
 use larder_console::name::Names;
-use larder_console::{Failure, Result, size, write_json};
+use larder_console::{Result, size, write_json};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
-use std::vec;
 
 /// The space of a directory, or of a file of the command line.
 struct Total {
@@ -36,9 +37,10 @@ struct Level {
 struct Totals<'a> {
     fs: &'a Fs,
     args: &'a DuArgs,
+    failures: &'a Failures,
     /// The files of the command line that are not counted yet.
-    roots: vec::IntoIter<NamedFile>,
-    /// Whether the command line names several files, so that one can be below another.
+    roots: NamedFiles<'a>,
+    /// Whether the command line can name several files, so that one can be below another.
     has_several_roots: bool,
     /// The walk through the present root.
     walk: Option<Walk>,
@@ -49,35 +51,30 @@ struct Totals<'a> {
     last: Option<Level>,
     /// The counted files that can be reached a second time, and the counted directories if there are several roots.
     counted: HashSet<Ino>,
-    has_failed: bool,
 }
 
 pub(super) fn run(args: &DuArgs) -> Result<ExitCode> {
-    let Operands { source, paths } =
-        Operands::new(&args.files.source, &args.files.paths, Some("/"))?;
-    let fs = Fs::new(open_image(&source)?);
+    let (fs, paths) = open(&args.files)?;
+    let failures = Failures::new(1);
     let mut totals = Totals {
         fs: &fs,
         args,
-        roots: Vec::new().into_iter(),
-        has_several_roots: false,
+        failures: &failures,
+        roots: NamedFiles::new(&fs, &paths, false, &failures),
+        has_several_roots: !is_one_file(&paths),
         walk: None,
         root: Vec::new(),
         levels: Vec::new(),
         last: None,
         counted: HashSet::new(),
-        has_failed: false,
     };
-    let roots = named_files(&fs, &paths, false, |failure| totals.report(failure));
-    totals.has_several_roots = roots.len() > 1;
-    totals.roots = roots.into_iter();
     if args.json {
         let entries = totals.by_ref().map(JsonTotal::from);
         write_json(&BTreeMap::from([("entries", json::Stream::new(entries))]))?;
     } else {
         print_text(&mut totals, args.human_readable)?;
     }
-    Ok(ExitCode::from(u8::from(totals.has_failed)))
+    Ok(failures.exit_code())
 }
 
 impl Totals<'_> {
@@ -101,23 +98,27 @@ impl Totals<'_> {
                     bytes,
                 });
             }
-            Err(error) => self.report(&of_cause(&path, &error)),
+            Err(error) => self.failures.report_path(&of_cause(&path, &error)),
         }
         None
     }
 
     /// Counts an entry, unless it is counted already. If it is a directory that the walk must not enter, returns false.
     fn count(&mut self, entry: DirEntry) -> bool {
+        let report = |error: larder::Error| {
+            let path = entry.path().into_os_string().into_vec();
+            self.failures.report(&of_path(&path, &error));
+        };
         let metadata = match self.fs.volume().metadata(entry.ino()) {
             Ok(metadata) => metadata,
             Err(error) => {
-                let path = entry.path().into_os_string().into_vec();
-                self.report(&of_path(&path, &error));
+                report(error);
                 return false;
             }
         };
         let bytes = allocated_bytes(&metadata);
-        if metadata.is_dir() {
+        let checked = check_kind(entry.kind().ok(), &metadata).map_err(report);
+        if metadata.is_dir() && checked.is_ok() {
             // Its space is added when the walk leaves it.
             self.last = Some(Level {
                 ino: metadata.ino,
@@ -129,7 +130,7 @@ impl Totals<'_> {
         if self.is_new(&metadata) {
             self.add(bytes);
         }
-        true
+        checked.is_ok()
     }
 
     /// Returns whether a file is not counted yet, and records that it is counted now.
@@ -159,11 +160,6 @@ impl Totals<'_> {
         };
         Some(Total { path, bytes })
     }
-
-    fn report(&mut self, failure: &Failure) {
-        failure.print(1);
-        self.has_failed = true;
-    }
 }
 
 impl Iterator for Totals<'_> {
@@ -181,7 +177,7 @@ impl Iterator for Totals<'_> {
                     }
                     Some(Ok(Step::Entered)) => self.levels.extend(self.last.take()),
                     Some(Ok(Step::Left)) => total = self.leave(),
-                    Some(Err(error)) => self.report(&of_cause(b"", &error)),
+                    Some(Err(error)) => self.failures.report(&of_cause(b"", &error)),
                     // The next root follows.
                     None => continue,
                 }
@@ -195,11 +191,6 @@ impl Iterator for Totals<'_> {
             }
         }
     }
-}
-
-/// Returns the space that is allocated to a file, as stat(2) reports it.
-fn allocated_bytes(metadata: &Metadata) -> u64 {
-    metadata.blocks_512.saturating_mul(512)
 }
 
 fn print_text(totals: &mut Totals<'_>, is_human_readable: bool) -> Result<()> {

@@ -1,12 +1,22 @@
 //! Expands patterns in paths inside an image. A shell cannot do this, because it does not see the files of the image.
+//!
+//! Model: glob(3). An image can be hostile: no directory is searched below itself, unless a symbolic link leads to it, and
+//! the number of paths is limited.
+//!
+//! Cost: for each pattern in a path, the matching names of one directory.
 
+use super::reading::Failures;
 use crate::failure::{cause, of_cause, of_path};
 use crate::pattern::{Pattern, is_pattern};
-use larder::{Errno, FileKind, Fs, Metadata};
-use larder_console::Failure;
+use larder::{Errno, Ext4Error, Fs, Ino, Metadata, Place};
+use larder_console::{Failure, name};
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+use std::slice;
+
+/// The maximum number of paths that the expansion of one path examines.
+const MAX_EXAMINED: usize = 1_000_000;
 
 /// A file that is named on the command line.
 #[derive(Debug)]
@@ -15,175 +25,286 @@ pub(super) struct NamedFile {
     pub metadata: Metadata,
 }
 
-/// Returns the files that `paths` name. Patterns are expanded. `report` is called for each path that does not exist or
-/// cannot be read.
-///
-/// With `follows_links`, the file of a symbolic link is its target, unless the link leads nowhere. Otherwise, it is the link
-/// itself, unless the path ends in a slash.
-pub(super) fn named_files(
-    fs: &Fs,
-    paths: &[OsString],
+/// An iterator over the files that paths of the command line name. Patterns are expanded. Paths that do not exist or cannot
+/// be read are reported.
+#[derive(Debug)]
+pub(super) struct NamedFiles<'a> {
+    fs: &'a Fs,
     follows_links: bool,
-    mut report: impl FnMut(&Failure),
-) -> Vec<NamedFile> {
-    let mut files = Vec::new();
-    for path in paths {
-        let expansion = expand(fs, path.as_bytes());
-        expansion.failures.iter().for_each(&mut report);
-        for path in expansion.paths {
-            match metadata(fs, &path, follows_links) {
-                Ok(metadata) => files.push(NamedFile { path, metadata }),
-                Err(error) => report(&of_path(&path, &error)),
+    failures: &'a Failures,
+    /// The paths that are not expanded yet.
+    paths: slice::Iter<'a, OsString>,
+    /// The expansion of the present path.
+    expansion: Option<Expansion<'a>>,
+}
+
+impl<'a> NamedFiles<'a> {
+    /// Returns an iterator over the files that `paths` name.
+    ///
+    /// With `follows_links`, the file of a symbolic link is its target, unless the target does not exist. Otherwise, it is
+    /// the link itself, unless the path ends in a slash.
+    pub(super) fn new(
+        fs: &'a Fs,
+        paths: &'a [OsString],
+        follows_links: bool,
+        failures: &'a Failures,
+    ) -> Self {
+        Self {
+            fs,
+            follows_links,
+            failures,
+            paths: paths.iter(),
+            expansion: None,
+        }
+    }
+}
+
+impl Iterator for NamedFiles<'_> {
+    type Item = NamedFile;
+
+    fn next(&mut self) -> Option<NamedFile> {
+        loop {
+            let Some(path) = self.expansion.as_mut().and_then(Iterator::next) else {
+                let path = self.paths.next()?.as_bytes();
+                self.expansion = Some(Expansion::new(self.fs, path, self.failures));
+                continue;
+            };
+            match metadata(self.fs, &path, self.follows_links) {
+                Ok(metadata) => return Some(NamedFile { path, metadata }),
+                Err(error) => self.failures.report_path(&of_path(&path, &error)),
             }
         }
     }
-    files
+}
+
+/// Returns whether `paths` name at most one file.
+pub(super) fn is_one_file(paths: &[OsString]) -> bool {
+    matches!(paths, [path] if !is_pattern(path.as_bytes()))
 }
 
 fn metadata(fs: &Fs, path: &[u8], follows_links: bool) -> larder::Result<Metadata> {
     let volume = fs.volume();
-    let itself = || volume.resolve_no_follow(path);
-    let ino = if path.ends_with(b"/") {
-        volume.resolve(path)
-    } else if follows_links {
-        let target = volume.resolve(path);
-        target.or_else(|error| itself().map_err(|_| error))
+    let must_be_directory = path.ends_with(b"/");
+    let ino = if must_be_directory || follows_links {
+        match volume.resolve(path) {
+            Err(error) if !must_be_directory && is_dangling(error.errno()) => {
+                volume.resolve_no_follow(path).map_err(|_| error)?
+            }
+            found => found?,
+        }
     } else {
-        itself()
+        volume.resolve_no_follow(path)?
     };
-    volume.metadata(ino?)
+    let metadata = volume.metadata(ino)?;
+    if must_be_directory && !metadata.is_dir() {
+        return Err(Ext4Error::NotDirectory(ino).into());
+    }
+    Ok(metadata)
 }
 
-/// The expansion of one path.
-#[derive(Debug, Default)]
-struct Expansion {
-    /// The paths, in the order of their names.
-    paths: Vec<Vec<u8>>,
-    /// Why directories could not be searched.
-    failures: Vec<Failure>,
-}
-
-/// Returns the paths that `path` matches, as in glob(7). A path without a pattern is returned unchanged.
+/// The expansion of one path, as in glob(7). A path without a pattern is returned unchanged.
 ///
 /// If a directory has a file with the literal name of a component, the component is not treated as a pattern in this
-/// directory. If nothing matches, there is at least one failure.
-fn expand(fs: &Fs, path: &[u8]) -> Expansion {
-    let mut expansion = Expansion::default();
-    if !is_pattern(path) {
-        expansion.paths.push(path.to_vec());
-        return expansion;
-    }
-    let root: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };
-    let mut paths = vec![root.to_vec()];
-    for component in path.split(|&byte| byte == b'/') {
-        if component.is_empty() {
-            continue;
-        }
-        if is_pattern(component) {
-            paths = expansion.matches(fs, &paths, component);
-        } else {
-            paths.iter_mut().for_each(|path| push(path, component));
-        }
-    }
-    for found in paths {
-        expansion.add_existing(fs, found, path.ends_with(b"/"));
-    }
-    if expansion.paths.is_empty() && expansion.failures.is_empty() {
-        let missing = larder::Error::NotFound(String::new());
-        expansion.failures.push(of_path(path, &missing));
-    }
-    expansion
+/// directory. The paths are in the order of their names. If nothing matches, this is reported.
+#[derive(Debug)]
+struct Expansion<'a> {
+    fs: &'a Fs,
+    path: &'a [u8],
+    failures: &'a Failures,
+    /// The components of the path, or none if it has no pattern.
+    components: Vec<&'a [u8]>,
+    /// The paths that are not examined yet. The last one is the next.
+    pending: Vec<Partial>,
+    examined: usize,
+    /// Whether no path was found, and no failure was reported.
+    has_no_result: bool,
 }
 
-impl Expansion {
-    /// Returns the paths of the entries of `directories` that `component` matches.
-    fn matches(&mut self, fs: &Fs, directories: &[Vec<u8>], component: &[u8]) -> Vec<Vec<u8>> {
-        let pattern = Pattern::new(component);
-        let mut paths = Vec::new();
-        for directory in directories {
-            let mut names = self.names(fs, directory, |name| {
-                name == component || pattern.matches_file(name)
-            });
-            if names.iter().any(|name| name == component) {
-                names = vec![component.to_vec()];
-            }
-            names.sort_unstable();
-            paths.extend(names.iter().map(|name| {
-                let mut path = directory.clone();
-                push(&mut path, name);
-                path
-            }));
+/// A path that matches the first components.
+#[derive(Debug)]
+struct Partial {
+    path: Vec<u8>,
+    /// The number of components that match.
+    matched: usize,
+    /// The directories above, back to the last symbolic link or component without a pattern.
+    above: Rc<[Ino]>,
+}
+
+impl<'a> Expansion<'a> {
+    fn new(fs: &'a Fs, path: &'a [u8], failures: &'a Failures) -> Self {
+        let mut components = Vec::new();
+        let mut start = path;
+        if is_pattern(path) {
+            let all = path.split(|&byte| byte == b'/');
+            components.extend(all.filter(|component| !component.is_empty()));
+            start = if path.starts_with(b"/") { b"/" } else { b"" };
         }
-        paths
+        Self {
+            fs,
+            path,
+            failures,
+            has_no_result: !components.is_empty(),
+            components,
+            pending: vec![Partial {
+                path: start.to_vec(),
+                matched: 0,
+                above: Rc::default(),
+            }],
+            examined: 0,
+        }
     }
 
-    /// Returns the names in `directory` for which `is_wanted` returns true. There are none if `directory` does not exist or
-    /// is not a directory.
-    fn names(
-        &mut self,
-        fs: &Fs,
-        directory: &[u8],
-        is_wanted: impl Fn(&[u8]) -> bool,
-    ) -> Vec<Vec<u8>> {
+    /// Adds the next components to a path. Returns the path if it is complete and exists.
+    fn examine(&mut self, partial: Partial) -> Option<Vec<u8>> {
+        let Partial {
+            mut path,
+            mut matched,
+            mut above,
+        } = partial;
+        while let Some(component) = self.components.get(matched)
+            && !is_pattern(component)
+        {
+            push(&mut path, component);
+            matched += 1;
+            above = Rc::default();
+        }
+        let Some(&component) = self.components.get(matched) else {
+            return self.existing(path);
+        };
         // A path without a slash at the beginning also begins at the root.
-        let listed: &[u8] = if directory.is_empty() { b"/" } else { directory };
+        let directory: &[u8] = if path.is_empty() { b"/" } else { &path };
+        let above = self.enter(directory, &above)?;
+        let mut names = self.names(directory, component);
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        self.examined = self.examined.saturating_add(names.len());
+        if self.examined > MAX_EXAMINED {
+            let path = name::escaped(self.path);
+            self.report(&Failure::with_hint(
+                format!("{path}: more than {MAX_EXAMINED} paths match parts of the pattern"),
+                "use larder find, or a pattern that matches fewer paths",
+            ));
+            self.pending.clear();
+            return None;
+        }
+        for name in names {
+            let mut path = path.clone();
+            push(&mut path, &name);
+            self.pending.push(Partial {
+                path,
+                matched: matched + 1,
+                above: Rc::clone(&above),
+            });
+        }
+        None
+    }
+
+    /// Returns the directories above the entries of `directory`, which are `above` and itself. Returns `None` if
+    /// `directory` must not be searched.
+    fn enter(&mut self, directory: &[u8], above: &[Ino]) -> Option<Rc<[Ino]>> {
+        let volume = self.fs.volume();
+        let inodes = volume
+            .resolve_no_follow(directory)
+            .and_then(|itself| Ok((itself, volume.resolve(directory)?)));
+        match inodes {
+            Ok((itself, ino)) => {
+                // A symbolic link may lead to a directory above it.
+                let above = if itself == ino { above } else { &[] };
+                if !above.contains(&ino) {
+                    return Some(above.iter().copied().chain([ino]).collect());
+                }
+                let damage = Place::Inode(ino).corrupt("directory loop").into();
+                self.report(&of_path(directory, &damage));
+            }
+            Err(error) if is_missing(error.errno()) => {}
+            Err(error) => self.report(&of_path(directory, &error)),
+        }
+        None
+    }
+
+    /// Returns the names in `directory` that `component` matches. There are none if `directory` is not a directory.
+    fn names(&mut self, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
+        let pattern = Pattern::new(component);
         let mut names = Vec::new();
-        match fs.read_dir(OsStr::from_bytes(listed)) {
-            Ok(entries) => {
-                for entry in entries {
-                    match entry {
-                        Ok(entry) => {
-                            let name = entry.file_name().as_bytes();
-                            if is_wanted(name) {
-                                names.push(name.to_vec());
-                            }
-                        }
-                        Err(error) => self.failures.push(of_cause(listed, &error)),
+        let entries = match self.fs.read_dir(OsStr::from_bytes(directory)) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if cause(&error).is_none_or(|error| !is_missing(error.errno())) {
+                    self.report(&of_cause(directory, &error));
+                }
+                return names;
+            }
+        };
+        for entry in entries {
+            match entry {
+                Ok(entry) => {
+                    let name = entry.file_name().as_bytes();
+                    if name == component {
+                        return vec![name.to_vec()];
+                    }
+                    if pattern.matches_file(name) {
+                        names.push(name.to_vec());
                     }
                 }
+                Err(error) => self.report(&of_cause(directory, &error)),
             }
-            Err(error) if is_missing(&error) => {}
-            Err(error) => self.failures.push(of_cause(listed, &error)),
         }
         names
     }
 
-    /// Adds `path` if it exists and, if `must_be_directory`, leads to a directory.
-    fn add_existing(&mut self, fs: &Fs, mut path: Vec<u8>, must_be_directory: bool) {
-        let volume = fs.volume();
-        let found = if must_be_directory {
-            let metadata = volume.resolve(&path).and_then(|ino| volume.metadata(ino));
-            metadata.map(|metadata| metadata.kind == FileKind::Directory)
-        } else {
-            volume.resolve_no_follow(&path).map(|_| true)
-        };
-        match found {
-            Ok(true) => {
-                if must_be_directory {
-                    push(&mut path, b"");
-                }
-                self.paths.push(path);
-            }
-            Ok(false) => {}
-            Err(error) if is_missing_errno(error.errno()) => {}
-            Err(error) => self.failures.push(of_path(&path, &error)),
+    /// Returns a complete path if it exists and, if the pattern ends in a slash, leads to a directory.
+    fn existing(&mut self, mut path: Vec<u8>) -> Option<Vec<u8>> {
+        if self.path.ends_with(b"/") {
+            push(&mut path, b"");
         }
+        match metadata(self.fs, &path, false) {
+            Ok(_) => return Some(path),
+            Err(error) if is_missing(error.errno()) => {}
+            Err(error) => self.report(&of_path(&path, &error)),
+        }
+        None
+    }
+
+    fn report(&mut self, failure: &Failure) {
+        self.failures.report_path(failure);
+        self.has_no_result = false;
+    }
+}
+
+impl Iterator for Expansion<'_> {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        while let Some(partial) = self.pending.pop() {
+            if self.components.is_empty() {
+                return Some(partial.path);
+            }
+            if let Some(path) = self.examine(partial) {
+                self.has_no_result = false;
+                return Some(path);
+            }
+        }
+        if self.has_no_result {
+            let missing = larder::Error::NotFound(String::new());
+            self.report(&of_path(self.path, &missing));
+        }
+        None
     }
 }
 
 /// Adds a component to a path.
-fn push(path: &mut Vec<u8>, component: &[u8]) {
+pub(super) fn push(path: &mut Vec<u8>, component: &[u8]) {
     if !path.is_empty() && !path.ends_with(b"/") {
         path.push(b'/');
     }
     path.extend_from_slice(component);
 }
 
-/// Returns whether `error` means that there is no directory with the path.
-fn is_missing(error: &io::Error) -> bool {
-    cause(error).is_some_and(|error| is_missing_errno(error.errno()))
+/// Returns whether the error means that there is no file with the path.
+fn is_missing(errno: Errno) -> bool {
+    is_dangling(errno) || matches!(errno, Errno::NOTDIR | Errno::NAMETOOLONG)
 }
 
-fn is_missing_errno(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG)
+/// Returns whether the error means that a symbolic link has no target.
+fn is_dangling(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::LOOP)
 }

@@ -1,11 +1,9 @@
 //! The command `larder ls`: lists directories and files of an image.
 
-use super::expand::{NamedFile, named_files};
-use super::image_path::Operands;
+use super::expand::{NamedFile, NamedFiles, is_one_file, push};
+use super::reading::{Failures, allocated_bytes, check_kind, open};
 use crate::args::LsArgs;
 use crate::failure::{of_cause, of_path};
-use crate::opening::open_image;
-use crate::pattern::is_pattern;
 use crate::{json, mode};
 use larder::fs::{DirEntry, Step, Walk};
 use larder::{FileKind, Fs, Ino, Metadata, Volume};
@@ -20,9 +18,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 use std::vec;
 
-/// The exit code if a file below a path cannot be listed, as in ls(1).
-const PART_FAILED: u8 = 1;
-/// The exit code if a path of the command line cannot be listed.
+/// The exit code if a path of the command line cannot be listed, as in ls(1).
 const PATH_FAILED: u8 = 2;
 
 /// A listed file. If its attributes cannot be read, `metadata` is `None`, and the failure is
@@ -30,6 +26,8 @@ const PATH_FAILED: u8 = 2;
 struct Entry {
     name: Vec<u8>,
     ino: Ino,
+    /// The type that the directory records, if it was read.
+    kind: Option<FileKind>,
     metadata: Option<Metadata>,
     target: Option<Vec<u8>>,
 }
@@ -44,29 +42,22 @@ struct Listing {
 struct Listings<'a> {
     fs: &'a Fs,
     args: &'a LsArgs,
+    failures: &'a Failures,
     /// The directories of the command line that are not listed yet.
     directories: vec::IntoIter<Entry>,
     /// The walk through the present one, if directories below it are listed.
     walk: Option<Walk>,
+    /// Whether the walk has not returned an entry yet. Until then, its errors are those of the root.
+    is_at_start: bool,
     /// The entry that the walk has returned last.
     last: Option<DirEntry>,
-    code: u8,
 }
 
 pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
-    let Operands { source, paths } =
-        Operands::new(&args.files.source, &args.files.paths, Some("/"))?;
-    let fs = Fs::new(open_image(&source)?);
-    let mut listings = Listings {
-        fs: &fs,
-        args,
-        directories: Vec::new().into_iter(),
-        walk: None,
-        last: None,
-        code: 0,
-    };
-    let files = listings.find(&paths);
-    let is_single = matches!(&*paths, [path] if !is_pattern(path.as_bytes()));
+    let (fs, paths) = open(&args.files)?;
+    let failures = Failures::new(PATH_FAILED);
+    let (files, mut listings) = Listings::new(&fs, args, &paths, &failures);
+    let is_single = is_one_file(&paths);
     if args.json {
         print_json(&mut listings, files, is_single && !args.recursive)?;
     } else {
@@ -74,35 +65,47 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
         let has_headers = args.recursive || paths.len() > 1 || count > 1;
         print_text(&mut listings, &files, has_headers)?;
     }
-    Ok(ExitCode::from(listings.code))
+    Ok(failures.exit_code())
 }
 
-impl Listings<'_> {
-    /// Finds the files of the command line. Returns those that are listed themselves, and sets `directories` to those
-    /// whose content is listed.
-    fn find(&mut self, paths: &[OsString]) -> Vec<Entry> {
-        let (args, fs) = (self.args, self.fs);
+impl<'a> Listings<'a> {
+    /// Finds the files of the command line. Returns those that are listed themselves, and the listings of the others.
+    fn new(
+        fs: &'a Fs,
+        args: &'a LsArgs,
+        paths: &[OsString],
+        failures: &'a Failures,
+    ) -> (Vec<Entry>, Self) {
         // As in ls(1), a symbolic link is followed, unless the output shows attributes: it then shows those of the link
         // itself.
         let follows_links = !args.long && !args.json && !args.directory;
-        let named = named_files(fs, paths, follows_links, |failure| {
-            self.report(failure, PATH_FAILED);
-        });
         let (mut files, mut directories) = (Vec::new(), Vec::new());
-        for NamedFile { path, metadata } in named {
+        for NamedFile { path, metadata } in NamedFiles::new(fs, paths, follows_links, failures) {
             let is_listed = metadata.is_dir() && !args.directory;
-            let list = if is_listed { &mut directories } else { &mut files };
+            let list = if is_listed {
+                &mut directories
+            } else {
+                &mut files
+            };
             list.push(Entry::new(path, metadata.ino));
         }
-        self.complete(&mut files);
         directories.sort_unstable_by(by_name);
-        self.directories = directories.into_iter();
-        files
+        let listings = Self {
+            fs,
+            args,
+            failures,
+            directories: directories.into_iter(),
+            walk: None,
+            is_at_start: false,
+            last: None,
+        };
+        listings.complete(None, &mut files);
+        (files, listings)
     }
 
     /// Returns the listing of the directory `ino`, which contains the entries `found`.
     fn listing<'e>(
-        &mut self,
+        &self,
         path: Vec<u8>,
         ino: Ino,
         found: impl Iterator<Item = &'e DirEntry>,
@@ -114,75 +117,106 @@ impl Listings<'_> {
         };
         for entry in found {
             if self.args.all || !is_hidden(entry) {
-                entries.push(Entry::new(name(entry).to_vec(), entry.ino()));
+                let mut listed = Entry::new(name(entry).to_vec(), entry.ino());
+                if self.shows_attributes() {
+                    listed.kind = entry.kind().ok();
+                }
+                entries.push(listed);
             }
         }
-        self.complete(&mut entries);
+        self.complete(Some(&path), &mut entries);
         Listing { path, entries }
     }
 
-    /// Sorts entries, and reads what the output shows of them.
-    fn complete(&mut self, entries: &mut [Entry]) {
+    fn shows_attributes(&self) -> bool {
+        self.args.long || self.args.json
+    }
+
+    /// Sorts the entries of a directory, or the files of the command line, and reads what the output shows of them.
+    fn complete(&self, directory: Option<&[u8]>, entries: &mut [Entry]) {
         entries.sort_unstable_by(by_name);
-        if self.args.long || self.args.json {
-            for entry in entries {
-                if let Err(error) = entry.load_metadata(self.fs.volume()) {
-                    self.report(&of_path(&entry.name, &error), PART_FAILED);
-                }
-            }
+        if !self.shows_attributes() {
+            return;
+        }
+        for entry in entries {
+            let Err(error) = entry.load_metadata(self.fs.volume()) else {
+                continue;
+            };
+            let mut path = directory.unwrap_or_default().to_vec();
+            push(&mut path, &entry.name);
+            self.report(&of_path(&path, &error), directory.is_none());
         }
     }
 
-    /// Prints a failure. The exit code of the command is the largest one.
-    fn report(&mut self, failure: &Failure, code: u8) {
-        failure.print(code);
-        self.code = self.code.max(code);
-    }
-
-    /// Returns the value. Prints a failure.
-    fn succeeded<T>(&mut self, result: Result<T>, code: u8) -> Option<T> {
-        result.map_err(|failure| self.report(&failure, code)).ok()
+    /// Prints the failure of a path of the command line, or of a file below one.
+    fn report(&self, failure: &Failure, is_path: bool) {
+        if is_path {
+            self.failures.report_path(failure);
+        } else {
+            self.failures.report(failure);
+        }
     }
 
     /// Returns the listing of the directory `entry` of the command line. With `--recursive`, begins the walk through it.
     fn enter(&mut self, entry: Entry) -> Option<Listing> {
         let path = OsStr::from_bytes(&entry.name);
-        let failed = |error| of_cause(path.as_bytes(), &error);
+        let report = |error: io::Error| {
+            let failure = of_cause(path.as_bytes(), &error);
+            self.failures.report_path(&failure);
+        };
         if self.args.recursive {
-            let walk = self.fs.walk(path).map_err(failed);
-            let walk = self.succeeded(walk, PATH_FAILED)?.sorted();
+            let walk = self.fs.walk(path).map_err(report).ok()?.sorted();
             let listing = self.listing(entry.name, entry.ino, walk.rest());
             self.walk = Some(walk);
+            self.is_at_start = true;
             return Some(listing);
         }
-        let found = self.fs.read_dir(path).map_err(failed);
-        let found = self.succeeded(found, PATH_FAILED)?;
-        let found = found.filter_map(|found| self.succeeded(found.map_err(failed), PART_FAILED));
-        let found: Vec<_> = found.collect();
+        let found = self.fs.read_dir(path).map_err(report).ok()?;
+        let found: Vec<_> = found
+            .filter_map(|found| found.map_err(report).ok())
+            .collect();
         Some(self.listing(entry.name, entry.ino, found.iter()))
     }
 
     /// Continues the walk until it enters a directory, whose listing is returned, or ends.
     fn step_to_directory(&mut self, mut walk: Walk) -> Option<Listing> {
         loop {
-            match walk.step()? {
-                Ok(Step::Entry(entry)) => {
-                    if !self.args.all && is_hidden(&entry) {
+            let step = match walk.step()? {
+                Ok(step) => step,
+                Err(error) => {
+                    self.report(&of_cause(b"", &error), self.is_at_start);
+                    continue;
+                }
+            };
+            self.is_at_start = false;
+            match step {
+                Step::Entry(entry) => {
+                    if (!self.args.all && is_hidden(&entry)) || self.is_reported(&entry) {
                         walk.skip_directory();
                     }
                     self.last = Some(entry);
                 }
-                Ok(Step::Entered) => {
+                Step::Entered => {
                     let directory = self.last.take()?;
                     let path = directory.path().into_os_string().into_vec();
                     let listing = self.listing(path, directory.ino(), walk.rest());
                     self.walk = Some(walk);
                     return Some(listing);
                 }
-                Ok(Step::Left) => {}
-                Err(error) => self.report(&of_cause(b"", &error), PART_FAILED),
+                Step::Left => {}
             }
         }
+    }
+
+    /// Returns whether `complete` has reported an entry, so that the walk must not report it again: it is not a directory,
+    /// although its directory records this type, or its attributes cannot be read.
+    fn is_reported(&self, entry: &DirEntry) -> bool {
+        let is_entered = entry
+            .kind()
+            .ok()
+            .is_none_or(|kind| kind == FileKind::Directory);
+        let metadata = || self.fs.volume().metadata(entry.ino());
+        self.shows_attributes() && is_entered && !metadata().is_ok_and(|metadata| metadata.is_dir())
     }
 }
 
@@ -209,6 +243,7 @@ impl Entry {
         Self {
             name,
             ino,
+            kind: None,
             metadata: None,
             target: None,
         }
@@ -220,7 +255,7 @@ impl Entry {
         if metadata.kind == FileKind::Symlink {
             self.target = Some(volume.read_link(self.ino)?);
         }
-        Ok(())
+        check_kind(self.kind, &metadata)
     }
 }
 
@@ -269,6 +304,15 @@ fn print_text(listings: &mut Listings<'_>, files: &[Entry], has_headers: bool) -
             out.write_all(b":\n")?;
         }
         is_first = false;
+        if args.long {
+            let metadata = listing
+                .entries
+                .iter()
+                .filter_map(|entry| entry.metadata.as_ref());
+            let total = metadata.map(allocated_bytes).fold(0, u64::saturating_add);
+            let total = size::shown(total, args.human_readable);
+            writeln!(out, "total {total}")?;
+        }
         print_entries(&mut out, args, &listing.entries)?;
     }
     Ok(out.flush()?)
@@ -335,7 +379,8 @@ struct JsonEntry {
 
 #[derive(Serialize)]
 struct JsonListing {
-    path: String,
+    #[serde(flatten)]
+    path: json::FilePath,
     entries: Vec<JsonEntry>,
 }
 
@@ -363,7 +408,7 @@ impl From<Listing> for JsonListing {
                 .map(|metadata| json::File::new(metadata, entry.target.as_deref())),
         };
         Self {
-            path: String::from_utf8_lossy(&listing.path).into_owned(),
+            path: json::FilePath::new(&listing.path),
             entries: listing.entries.iter().map(entry).collect(),
         }
     }

@@ -18,6 +18,7 @@ mod mv;
 mod overlay;
 mod profile;
 mod put;
+mod reading;
 mod rm;
 mod stat;
 mod stats;

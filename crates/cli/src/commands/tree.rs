@@ -1,14 +1,16 @@
 //! The command `larder tree`: shows directory trees of an image.
 
-use super::expand::{NamedFile, named_files};
-use super::image_path::Operands;
+use super::expand::{NamedFile, NamedFiles};
+use super::reading::{Failures, open};
 use crate::args::TreeArgs;
 use crate::failure::{of_cause, of_path};
-use crate::opening::open_image;
-use larder::fs::{DirEntry, Step};
-use larder::{FileKind, Fs};
+use crate::{json, mode};
+use larder::fs::{DirEntry, Step, Walk};
+use larder::{FileKind, Fs, Ino};
 use larder_console::name::Names;
-use larder_console::{Failure, Result};
+use larder_console::{Result, write_json};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,116 +21,196 @@ const BRANCHES: [&str; 2] = ["├── ", "└── "];
 /// What precedes the entries of a directory that others follow, and of the last one.
 const TRUNKS: [&str; 2] = ["│   ", "    "];
 
-struct Printer<'a, W> {
+/// A file of a tree.
+struct Node {
+    path: Vec<u8>,
+    /// The length of the name at the end of the path. The name of a file of the command line is its path.
+    name_len: usize,
+    /// The number of directories of the tree above the file.
+    depth: usize,
+    /// Whether no other entry of its directory follows.
+    is_last: bool,
+    /// `None` if the type cannot be read.
+    kind: Option<FileKind>,
+    /// The target, if the file is a symbolic link.
+    target: Option<Vec<u8>>,
+}
+
+/// The files of all trees. Each directory precedes its entries.
+struct Nodes<'a> {
     fs: &'a Fs,
     args: &'a TreeArgs,
-    out: W,
-    names: Names,
-    directories: u64,
-    files: u64,
-    has_failed: bool,
+    failures: &'a Failures,
+    /// The files of the command line that are not returned yet.
+    roots: NamedFiles<'a>,
+    /// The walk through the last one.
+    walk: Option<Walk>,
+    /// The number of directories in which the walk is.
+    depth: usize,
 }
 
 pub(super) fn run(args: &TreeArgs) -> Result<ExitCode> {
-    let Operands { source, paths } =
-        Operands::new(&args.files.source, &args.files.paths, Some("/"))?;
-    let fs = Fs::new(open_image(&source)?);
-    let mut printer = Printer {
+    let (fs, paths) = open(&args.files)?;
+    let failures = Failures::new(1);
+    let nodes = Nodes {
         fs: &fs,
         args,
-        out: BufWriter::new(io::stdout().lock()),
-        names: Names::for_stdout(),
-        directories: 0,
-        files: 0,
-        has_failed: false,
+        failures: &failures,
+        roots: NamedFiles::new(&fs, &paths, true, &failures),
+        walk: None,
+        depth: 0,
     };
-    for root in named_files(&fs, &paths, true, |failure| printer.report(failure)) {
-        printer.tree(&root)?;
+    if args.json {
+        let entries = nodes.map(JsonNode::from);
+        write_json(&BTreeMap::from([("entries", json::Stream::new(entries))]))?;
+    } else {
+        print_text(nodes)?;
     }
-    printer.summary()?;
-    Ok(ExitCode::from(u8::from(printer.has_failed)))
+    Ok(failures.exit_code())
 }
 
-impl<W: Write> Printer<'_, W> {
-    /// Prints the tree of a file, whose name is its path.
-    fn tree(&mut self, root: &NamedFile) -> Result<()> {
-        self.names.write(&mut self.out, &root.path)?;
-        self.out.write_all(b"\n")?;
-        if !root.metadata.is_dir() {
-            self.files += 1;
-            return Ok(());
-        }
-        let mut walk = match self.fs.walk(OsStr::from_bytes(&root.path)) {
-            Ok(walk) => walk.sorted(),
-            Err(error) => {
-                self.report(&of_cause(&root.path, &error));
-                return Ok(());
-            }
-        };
-        // What precedes the branch of each entry, and how long it is for the directories above.
-        let mut prefix = String::new();
-        let mut lens = Vec::new();
-        let mut is_last = false;
-        while let Some(step) = walk.step() {
-            match step {
-                Ok(Step::Entry(entry)) if !self.is_shown(&entry) => walk.skip_directory(),
-                Ok(Step::Entry(entry)) => {
-                    is_last = !walk.rest().any(|entry| self.is_shown(entry));
-                    self.out.write_all(prefix.as_bytes())?;
-                    self.out.write_all(BRANCHES[usize::from(is_last)].as_bytes())?;
-                    self.entry(&entry)?;
-                }
-                Ok(Step::Entered) => {
-                    lens.push(prefix.len());
-                    prefix.push_str(TRUNKS[usize::from(is_last)]);
-                }
-                Ok(Step::Left) => prefix.truncate(lens.pop().unwrap_or_default()),
-                Err(error) => self.report(&of_cause(b"", &error)),
+impl Nodes<'_> {
+    /// Begins the walk through `root`, and returns it.
+    fn begin(&mut self, root: NamedFile) -> Node {
+        let NamedFile { path, metadata } = root;
+        self.depth = 1;
+        if metadata.is_dir() {
+            match self.fs.walk(OsStr::from_bytes(&path)) {
+                Ok(walk) => self.walk = Some(walk.sorted()),
+                Err(error) => self.failures.report_path(&of_cause(&path, &error)),
             }
         }
-        Ok(())
+        Node {
+            name_len: path.len(),
+            depth: 0,
+            is_last: true,
+            kind: Some(metadata.kind),
+            target: self.target(&path, metadata.ino, Some(metadata.kind)),
+            path,
+        }
     }
 
     fn is_shown(&self, entry: &DirEntry) -> bool {
         self.args.all || !entry.file_name().as_bytes().starts_with(b".")
     }
 
-    /// Prints the name of an entry and, of a symbolic link, the target.
-    fn entry(&mut self, entry: &DirEntry) -> Result<()> {
-        let path = || entry.path().into_os_string().into_vec();
-        self.names.write(&mut self.out, entry.file_name().as_bytes())?;
-        match entry.kind() {
-            Ok(FileKind::Directory) => self.directories += 1,
-            Ok(FileKind::Symlink) => {
-                self.files += 1;
-                match self.fs.volume().read_link(entry.ino()) {
-                    Ok(target) => {
-                        self.out.write_all(b" -> ")?;
-                        self.names.write(&mut self.out, &target)?;
-                    }
-                    Err(error) => self.report(&of_path(&path(), &error)),
-                }
-            }
-            // If the type cannot be read, the walk reports the error.
-            _ => self.files += 1,
+    fn node(&self, entry: &DirEntry, is_last: bool) -> Node {
+        let path = entry.path().into_os_string().into_vec();
+        // If the type cannot be read, the walk reports the error.
+        let kind = entry.kind().ok();
+        Node {
+            name_len: entry.file_name().len(),
+            depth: self.depth,
+            is_last,
+            kind,
+            target: self.target(&path, entry.ino(), kind),
+            path,
         }
-        Ok(self.out.write_all(b"\n")?)
     }
 
-    /// Prints the numbers of directories and files, without the files of the command line that are directories.
-    fn summary(&mut self) -> Result<()> {
-        let counted = |count: u64, one: &str, several: &str| match count {
-            1 => format!("1 {one}"),
-            count => format!("{count} {several}"),
-        };
-        let directories = counted(self.directories, "directory", "directories");
-        let files = counted(self.files, "file", "files");
-        writeln!(self.out, "\n{directories}, {files}")?;
-        Ok(self.out.flush()?)
+    /// Returns the target of a symbolic link.
+    fn target(&self, path: &[u8], ino: Ino, kind: Option<FileKind>) -> Option<Vec<u8>> {
+        if kind != Some(FileKind::Symlink) {
+            return None;
+        }
+        let target = self.fs.volume().read_link(ino);
+        let report = |error: larder::Error| self.failures.report(&of_path(path, &error));
+        target.map_err(report).ok()
     }
+}
 
-    fn report(&mut self, failure: &Failure) {
-        failure.print(1);
-        self.has_failed = true;
+impl Iterator for Nodes<'_> {
+    type Item = Node;
+
+    fn next(&mut self) -> Option<Node> {
+        loop {
+            let Some(mut walk) = self.walk.take() else {
+                let root = self.roots.next()?;
+                return Some(self.begin(root));
+            };
+            let Some(step) = walk.step() else {
+                continue;
+            };
+            let mut node = None;
+            match step {
+                Ok(Step::Entry(entry)) if self.is_shown(&entry) => {
+                    let is_last = !walk.rest().any(|entry| self.is_shown(entry));
+                    node = Some(self.node(&entry, is_last));
+                }
+                Ok(Step::Entry(_)) => walk.skip_directory(),
+                Ok(Step::Entered) => self.depth += 1,
+                Ok(Step::Left) => self.depth -= 1,
+                Err(error) => self.failures.report(&of_cause(b"", &error)),
+            }
+            self.walk = Some(walk);
+            if node.is_some() {
+                return node;
+            }
+        }
+    }
+}
+
+/// Prints the trees, and then the numbers of directories and files. The directories of the command line are not counted.
+fn print_text(nodes: Nodes<'_>) -> Result<()> {
+    let names = Names::for_stdout();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let (mut directories, mut files) = (0, 0);
+    // For each level of the present path, whether its entry is the last one of its directory.
+    let mut are_last: Vec<bool> = Vec::new();
+    for node in nodes {
+        if let Some(above) = node.depth.checked_sub(1) {
+            are_last.truncate(above);
+            for &is_last in &are_last {
+                out.write_all(TRUNKS[usize::from(is_last)].as_bytes())?;
+            }
+            out.write_all(BRANCHES[usize::from(node.is_last)].as_bytes())?;
+            are_last.push(node.is_last);
+        }
+        names.write(&mut out, &node.path[node.path.len() - node.name_len..])?;
+        if let Some(target) = node.target {
+            out.write_all(b" -> ")?;
+            names.write(&mut out, &target)?;
+        }
+        out.write_all(b"\n")?;
+        match node.kind {
+            Some(FileKind::Directory) if node.depth == 0 => {}
+            Some(FileKind::Directory) => directories += 1,
+            _ => files += 1,
+        }
+    }
+    let directories = counted(directories, "directory", "directories");
+    let files = counted(files, "file", "files");
+    writeln!(out, "\n{directories}, {files}")?;
+    Ok(out.flush()?)
+}
+
+/// Returns a number with the word for what it counts.
+fn counted(count: u64, one: &str, several: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {several}"),
+    }
+}
+
+#[derive(Serialize)]
+struct JsonNode {
+    #[serde(flatten)]
+    path: json::FilePath,
+    depth: usize,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl From<Node> for JsonNode {
+    fn from(node: Node) -> Self {
+        let text = |target: Vec<u8>| String::from_utf8_lossy(&target).into_owned();
+        Self {
+            path: json::FilePath::new(&node.path),
+            depth: node.depth,
+            kind: node.kind.map(mode::word),
+            target: node.target.map(text),
+        }
     }
 }
