@@ -561,7 +561,7 @@ Examples:
 
 In IMAGE:/PATH, the path begins at the first :/, or at the last one if the image
 is a URL. If a file of this machine has the name IMAGE:/PATH, it is the image.
-If the argument is a URL with a query (?), all of it is the image."
+After a URL, a PATH with ? or & must be a separate argument."
 )]
 pub(crate) struct CatArgs {
     #[command(flatten)]
@@ -610,10 +610,10 @@ Examples:
 
 If the last argument contains :/, the files are copied into an image: the part
 before the first :/ names the image, and the part from the slash on is the path
-in the image. If the image is a URL, the path begins at the last :/ of a URL
-without a query (?). If the part before the :/ is an existing directory, or if a
-file of this machine has the whole name, the argument is an ordinary path. The
-same applies to sources.
+in the image. If the image is a URL, the path begins at the last :/, and must not
+contain ? or &. If the part before the :/ is an existing directory, or if a file
+of this machine has the whole name, the argument is an ordinary path. The same
+applies to sources.
 
 Exit codes:
   0  all files were copied

@@ -1,5 +1,6 @@
 //! Converts errors of images, and of paths inside images, to messages for the user.
 
+use crate::commands::ImagePath;
 use crate::holder::is_ending;
 use crate::remote;
 use larder_console::{Failure, name};
@@ -50,7 +51,13 @@ pub(crate) fn of_image(
             ),
             io::ErrorKind::NotFound => Failure::with_hint(
                 format!("image {path} does not exist"),
-                "IMAGE must be an image file or a block device",
+                match ImagePath::parse(image.as_os_str()) {
+                    Some(inside) if inside.image.exists() => format!(
+                        "this command applies to the whole image: write {}, without a path",
+                        inside.image.display()
+                    ),
+                    _ => "IMAGE must be an image file or a block device".to_owned(),
+                },
             ),
             io::ErrorKind::PermissionDenied => Failure::with_hint(
                 format!("no permission to read image {path}"),

@@ -96,7 +96,8 @@ impl Pattern {
     /// Returns whether `name` matches, as the name of a file in the expansion of a path: a leading dot only matches a dot
     /// in the pattern, and `.` and `..` do not match.
     pub(crate) fn matches_file(&self, name: &[u8]) -> bool {
-        let begins_with_dot = || matches!(self.0.first(), Some(Token::Literal(code)) if *code == u32::from('.'));
+        let begins_with_dot =
+            || matches!(self.0.first(), Some(Token::Literal(code)) if *code == u32::from('.'));
         match name {
             b"." | b".." => false,
             [b'.', ..] if !begins_with_dot() => false,
@@ -159,8 +160,7 @@ impl Set {
     fn matches(&self, code: u32) -> bool {
         let is_in_range = |&(first, last): &(u32, u32)| (first..=last).contains(&code);
         let is_of_class = |class: &fn(char) -> bool| char::from_u32(code).is_some_and(class);
-        let is_member =
-            self.ranges.iter().any(is_in_range) || self.classes.iter().any(is_of_class);
+        let is_member = self.ranges.iter().any(is_in_range) || self.classes.iter().any(is_of_class);
         is_member != self.is_negated
     }
 }
@@ -187,7 +187,10 @@ fn class(codes: &[u32]) -> Option<(fn(char) -> bool, &[u32])> {
     let end = codes
         .windows(2)
         .position(|pair| pair == [u32::from(':'), u32::from(']')])?;
-    let name: String = codes[..end].iter().filter_map(|&code| char::from_u32(code)).collect();
+    let name: String = codes[..end]
+        .iter()
+        .filter_map(|&code| char::from_u32(code))
+        .collect();
     let class: fn(char) -> bool = match name.as_str() {
         "alnum" => char::is_alphanumeric,
         "alpha" => char::is_alphabetic,
@@ -246,7 +249,11 @@ mod tests {
     fn stars_and_question_marks_match_characters() {
         check(b"*.txt", &[b"a.txt", b".txt"], &[b"a.txt2", b"txt"]);
         check(b"a*b*c", &[b"abc", b"aXbXbXc"], &[b"abcd", b"acb"]);
-        check(b"a?c", &[b"abc", "a\u{e9}c".as_bytes(), b"a\xffc"], &[b"ac", b"abbc"]);
+        check(
+            b"a?c",
+            &[b"abc", "a\u{e9}c".as_bytes(), b"a\xffc"],
+            &[b"ac", b"abbc"],
+        );
         check(b"**", &[b"", b"x"], &[]);
         check(b"", &[b""], &[b"x"]);
     }
@@ -261,7 +268,11 @@ mod tests {
         check(b"[a-]", &[b"a", b"-"], &[b"b"]);
         check(b"[[:digit:]_]", &[b"7", b"_"], &[b"a", b":"]);
         check(b"[![:alpha:]]", &[b"7"], &[b"a"]);
-        check("[\u{e0}-\u{ff}]".as_bytes(), &["\u{e9}".as_bytes()], &[b"e"]);
+        check(
+            "[\u{e0}-\u{ff}]".as_bytes(),
+            &["\u{e9}".as_bytes()],
+            &[b"e"],
+        );
     }
 
     #[test]

@@ -37,6 +37,8 @@ const ACCEPT_PATHS: [&str; 11] = [
 const IMAGE_IS_NOT_FIRST: [&str; 2] = ["overlay", "profile"];
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
+/// The option whose value can be the URL of a profile.
+const PROFILE: &str = "--profile";
 /// The option whose value names a file that contains a URL.
 const URL_FILE: &str = "--url-file";
 /// The heading of the arguments in the help.
@@ -299,8 +301,12 @@ pub(crate) fn prepare(
     let mut known = HashMap::new();
     let found: Vec<usize> = urls(&args).collect();
     for index in found {
-        let is_whole = of_file.as_ref().is_some_and(|file| args[index] == *file.url);
-        let end = end_of_url(&args[index]).filter(|_| accepts_paths && !is_whole);
+        let is_whole = of_file
+            .as_ref()
+            .is_some_and(|file| args[index] == *file.url);
+        let is_operand = args[index - 1] != PROFILE;
+        let has_path = accepts_paths && is_operand && !is_whole;
+        let end = end_of_url(&args[index]).filter(|_| has_path);
         let bytes = args[index].as_bytes();
         let (url, path) = bytes.split_at(end.unwrap_or(bytes.len()));
         let invalid = |_| Failure::usage("the URL is not valid UTF-8");
@@ -356,13 +362,20 @@ fn scheme(arg: &OsStr) -> Option<&'static str> {
         .find(|scheme| bytes.starts_with(scheme.as_bytes()))
 }
 
-/// Returns the length of the URL in `arg`, if it is followed by a colon and a path inside the image. A URL can contain a
-/// colon before a slash itself, so the last one ends it.
+/// Returns the length of the URL in `arg`, if it is followed by a colon and a path inside the image.
+///
+/// A URL can contain a colon before a slash itself, so the last one ends it, unless it begins `://`. What follows a `?` or
+/// `&` can be part of the URL's query, which can be secret. Therefore the path contains neither of them.
 pub(crate) fn end_of_url(arg: &OsStr) -> Option<usize> {
     let start = scheme(arg)?.len();
-    let mut pairs = arg.as_bytes()[start..].windows(2);
-    let at = pairs.rposition(|pair| pair == b":/")?;
-    (at > 0).then_some(start + at)
+    let bytes = arg.as_bytes();
+    let is_end = |at: &usize| {
+        let rest = &bytes[*at..];
+        rest.starts_with(b":/") && !rest.starts_with(b"://")
+    };
+    let end = (start + 1..bytes.len()).rfind(is_end)?;
+    let has_query = bytes[end..].iter().any(|byte| b"?&".contains(byte));
+    (!has_query).then_some(end)
 }
 
 /// Returns the indices of the arguments that are URLs of images.
@@ -553,11 +566,27 @@ mod tests {
     #[test]
     fn url_ends_at_the_last_colon_before_a_slash() {
         for (arg, url) in [
-            ("https://host:8080/x.img:/etc", Some("https://host:8080/x.img")),
+            (
+                "https://host:8080/x.img:/etc",
+                Some("https://host:8080/x.img"),
+            ),
             ("s3://b/k:/p", Some("s3://b/k")),
-            ("http://h/x?sign=a:/b:/etc/c:d", Some("http://h/x?sign=a:/b")),
+            (
+                "http://h/x?sign=a:/b:/etc/c:d",
+                Some("http://h/x?sign=a:/b"),
+            ),
             ("https://host:8080/x.img", None),
             ("s3://b/k:etc", None),
+            ("https://p/get?url=https://h/x.img", None),
+            ("https://p/get?url=https://h/x.img&token=a", None),
+            (
+                "https://p/get?url=https://h/x:/etc",
+                Some("https://p/get?url=https://h/x"),
+            ),
+            ("https://p/https://h/x.img", None),
+            ("https://h/x?a=b:/c&token=d", None),
+            ("https://h/x:/y?token=d", None),
+            ("s3://b/k:/a://b", Some("s3://b/k")),
             ("s3://:/p", None),
             ("disk.img:/etc", None),
         ] {

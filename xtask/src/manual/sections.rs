@@ -27,7 +27,8 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
         "larder-cp" | "larder-ls" => vec![],
-        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir" | "larder-rm" | "larder-mv" => {
+        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir"
+        | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
         "larder-mount" => vec![

@@ -38,7 +38,7 @@ pub(crate) struct FindArgs {
     /// expand it.
     #[arg(long, value_name = "GLOB")]
     pub name: Option<OsString>,
-    /// Only files of these types: f, d, l, b, c, p, s
+    /// Only files of these types (f,d,l,b,c,p,s)
     ///
     /// f: regular file. d: directory. l: symbolic link. b: block device. c: character device. p: FIFO. s: socket. Several
     /// letters can be given, as in f,l.
@@ -50,12 +50,12 @@ pub(crate) struct FindArgs {
     /// rounded up to whole units, so -1M only matches empty files. Without a sign, the rounded size must be N.
     #[arg(
         long,
-        value_name = "[+-]N[ckMG]",
+        value_name = "[+-]N[bckMG]",
         allow_hyphen_values = true,
         value_parser = SizeCriterion::parse
     )]
     pub size: Option<SizeCriterion>,
-    /// Only files modified more (+) or less (-) than N days ago
+    /// Modified more (+) or less (-) than N days ago
     ///
     /// As in find(1), fractions of a day are ignored, so +1 means at least two days ago. Without a sign, the number of
     /// whole days must be N.
@@ -66,9 +66,9 @@ pub(crate) struct FindArgs {
         value_parser = AgeCriterion::parse
     )]
     pub mtime: Option<AgeCriterion>,
-    /// Only files modified after TIME, such as 2026-05-01 or 2026-05-01T12:30:00Z
+    /// Only files modified after TIME, such as 2026-05-01
     ///
-    /// A time without Z or an offset is in the local time zone.
+    /// TIME can include the time of day, as in 2026-05-01T12:30:00Z. A time without Z or an offset is in the local time zone.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     pub newer_than: Option<Timestamp>,
     /// Print JSON

@@ -8,6 +8,7 @@ use larder::{FileKind, Ino, NewFile, Volume};
 use larder_console::{Failure, Result, name};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,12 +26,13 @@ impl<'a> ImagePath<'a> {
     /// Parses an argument that can have the form `IMAGE:/path`, or name a file of the machine or an image at a URL. If the
     /// file or the image exists, returns `None`.
     pub(crate) fn parse(text: &'a OsStr) -> Option<Self> {
-        let is_other = Path::new(text).symlink_metadata().is_ok() || remote::is_remote(text.as_ref());
+        let is_other =
+            Path::new(text).symlink_metadata().is_ok() || remote::is_remote(text.as_ref());
         Self::split(text).filter(|_| !is_other)
     }
 
     /// Splits `IMAGE:/path`. The path begins after the first colon that is followed by a slash. If the image is a URL, the
-    /// path begins after the last one.
+    /// path begins where [`remote::end_of_url`] says.
     fn split(text: &'a OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         let at = if remote::is_url(text) {
@@ -87,7 +89,7 @@ impl Operands {
                     in_image(own.image, other.as_bytes())
                 )
             })?;
-            if found.image != own.image {
+            if !is_same_image(found.image, own.image) {
                 let (one, other) = (shown(own.image), shown(found.image));
                 return Err(Failure::usage_with_hint(
                     format!("{one} and {other} are two images"),
@@ -103,18 +105,9 @@ impl Operands {
     }
 
     /// Returns the operands in the form `IMAGE PATH...`.
-    fn after_image(
-        source: &ImageArgs,
-        paths: &[OsString],
-        default: Option<&str>,
-    ) -> Result<Self> {
+    fn after_image(source: &ImageArgs, paths: &[OsString], default: Option<&str>) -> Result<Self> {
         let image = &*source.image;
-        if let Some((before, path)) = without_slash(image) {
-            return Err(Failure::usage_with_hint(
-                format!("image {} does not exist", shown(image)),
-                format!("write {}", in_image(before, path)),
-            ));
-        }
+        check_slash(image)?;
         let repeated = paths.iter().find(|path| {
             ImagePath::split(path).is_some_and(|found| found.image.as_os_str() == image.as_os_str())
         });
@@ -142,8 +135,31 @@ impl Operands {
     }
 }
 
+/// Returns whether two paths name the same image.
+pub(super) fn is_same_image(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    one == other || file(one).is_some_and(|one| file(other) == Some(one))
+}
+
+/// Fails if `text` has the form `IMAGE:path`, in which the slash is missing, and only the part before the colon exists.
+pub(super) fn check_slash(text: &Path) -> Result<()> {
+    match without_slash(text) {
+        Some((image, path)) => Err(Failure::usage_with_hint(
+            format!("image {} does not exist", shown(text)),
+            format!("write {}", in_image(image, path)),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Splits `IMAGE:path`, in which the slash is missing, if only the part before the colon exists.
 fn without_slash(text: &Path) -> Option<(&Path, &[u8])> {
+    if remote::is_url(text.as_os_str()) {
+        return None;
+    }
     let bytes = text.as_os_str().as_bytes();
     let at = bytes.iter().position(|&byte| byte == b':')?;
     let image = Path::new(OsStr::from_bytes(&bytes[..at]));
@@ -360,18 +376,40 @@ mod tests {
             (&["IMG"] as &[&str], "write IMG:/PATH, or IMG PATH"),
             (&["IMG:etc"], "write IMG:/etc"),
             (&["IMG:"], "write IMG:/"),
-            (&["IMG", "IMG:/etc"], "write only IMG:/etc, without IMG before it"),
+            (
+                &["IMG", "IMG:/etc"],
+                "write only IMG:/etc, without IMG before it",
+            ),
             (
                 &["IMG:/a", "b"],
                 "write IMG:/b, or the image and then only paths inside it",
             ),
-            (&["IMG:/a", "other.img:/b"], "run the command once for each image"),
+            (
+                &["IMG:/a", "other.img:/b"],
+                "run the command once for each image",
+            ),
         ] {
             let args: Vec<String> = args.iter().map(|arg| arg.replace("IMG", image)).collect();
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let (_, found) = operands(&args).unwrap_err();
             assert_eq!(found, Some(hint.replace("IMG", image)), "{args:?}");
         }
+    }
+
+    #[test]
+    fn image_can_be_written_in_two_ways() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("disk.img");
+        std::fs::write(&image, "").unwrap();
+        let image = image.to_str().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        let (_, name) = folder.rsplit_once('/').unwrap();
+        let (one, other) = (
+            format!("{image}:/a"),
+            format!("{folder}/../{name}/disk.img:/b"),
+        );
+        let expected = Ok((image.into(), vec!["/a".into(), "/b".into()]));
+        assert_eq!(operands(&[&*one, &*other]), expected);
     }
 
     #[test]

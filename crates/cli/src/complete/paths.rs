@@ -33,11 +33,14 @@ pub(super) fn complete(cursor: &Cursor<'_>) -> Completion {
     let command = cursor.command.get_name();
     let is_copy = command == "cp" || command == "put";
     let text = cursor.text;
-    if let Some(target) = ImagePath::parse(OsStr::from_bytes(text)) {
-        return inside(cursor, target.image, target.path);
-    }
     let first = cursor.operands.first();
     let image = first.filter(|first| ImagePath::parse(first).is_none());
+    // After a file of the machine, only cp and put accept the form IMAGE:/path.
+    if (image.is_none() || is_copy)
+        && let Some(target) = ImagePath::parse(OsStr::from_bytes(text))
+    {
+        return inside(cursor, target.image, target.path);
+    }
     let inside = match image.map(Path::new).filter(|_| command != "put") {
         Some(image) => inside(cursor, image, text),
         None => Completion::files(Kind::Files),

@@ -14,7 +14,7 @@ mod reporter;
 mod special;
 mod tree_bytes;
 
-use super::image_path::{ImagePath, Operands};
+use super::image_path::{ImagePath, Operands, check_slash, is_same_image};
 use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
 use crate::opening;
@@ -50,32 +50,46 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
     if let Some(image_path) =
         ImagePath::parse(destination).filter(|image_path| !image_path.image.is_dir())
     {
-        if let Some(source) = sources.iter().find(|source| is_in_image(source)) {
-            return Err(Failure::usage_with_hint(
-                format!(
-                    "{} and the destination are both in images",
-                    name::escaped(source.as_bytes())
-                ),
-                "copy to a directory of this machine first, and then into the other image",
-            ));
+        for source in sources {
+            check_source(source, image_path)?;
         }
         return inward::run(args, sources, image_path);
     }
     let (image, paths) = sources.split_first().ok_or_else(wanted)?;
     if paths.is_empty() && ImagePath::parse(image).is_none() {
+        check_slash(Path::new(image))?;
+        check_slash(Path::new(destination))?;
         return Err(wanted());
     }
     let image = ImageArgs {
         volume: args.volume.clone(),
         image: image.into(),
     };
-    outward(args, &Operands::new(&image, paths, None)?, Path::new(destination))
+    outward(
+        args,
+        &Operands::new(&image, paths, None)?,
+        Path::new(destination),
+    )
 }
 
-/// Returns whether `source` names a path in an image that exists.
-fn is_in_image(source: &OsStr) -> bool {
-    ImagePath::parse(source)
-        .is_some_and(|found| found.image.exists() || remote::is_remote(found.image))
+/// Fails if `source`, which is to be copied to `destination`, is a path in an image that exists.
+fn check_source(source: &OsStr, destination: ImagePath<'_>) -> Result<()> {
+    let exists = |found: &ImagePath<'_>| found.image.exists() || remote::is_remote(found.image);
+    let Some(found) = ImagePath::parse(source).filter(exists) else {
+        return Ok(());
+    };
+    let source = name::escaped(source.as_bytes());
+    Err(if is_same_image(found.image, destination.image) {
+        Failure::usage_with_hint(
+            format!("{source} and the destination are in the same image"),
+            "use larder mv, or copy to a directory of this machine first, and then into the image",
+        )
+    } else {
+        Failure::usage_with_hint(
+            format!("{source} and the destination are both in images"),
+            "copy to a directory of this machine first, and then into the other image",
+        )
+    })
 }
 
 /// Copies files out of an image.
