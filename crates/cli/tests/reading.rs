@@ -8,11 +8,9 @@ use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
-use support::{
-    Fixture, assert_fails, can_make_images, larder, larder_ok, name_of, sh, text,
-};
+use support::{Fixture, assert_fails, can_make_images, larder, larder_ok, name_of, sh, text};
 
 /// An image with files of many kinds, and the kernel's mount of it.
 struct Mounted {
@@ -62,7 +60,16 @@ fn make_tree(tree: &Path) {
     fs::create_dir_all(tree.join(".hidden/below")).unwrap();
     fs::create_dir_all(tree.join("-first/empty")).unwrap();
     fs::create_dir(tree.join("odd")).unwrap();
-    for name in ["[ab]", "a", "b", "two words", "new\nline", "\u{e9}", ".dot", "x*"] {
+    for name in [
+        "[ab]",
+        "a",
+        "b",
+        "two words",
+        "new\nline",
+        "\u{e9}",
+        ".dot",
+        "x*",
+    ] {
         fs::write(tree.join("odd").join(name), name).unwrap();
     }
     fs::write(tree.join("odd").join(name_of(b"\xff")), "").unwrap();
@@ -70,7 +77,12 @@ fn make_tree(tree: &Path) {
     symlink("nowhere", tree.join("dangling")).unwrap();
     symlink("dir", tree.join("to-dir")).unwrap();
     symlink("circle", tree.join("circle")).unwrap();
-    for (name, bytes) in [("1023", 1023), ("1025", 1025), ("big", 10_138), ("large", 3 << 29)] {
+    for (name, bytes) in [
+        ("1023", 1023),
+        ("1025", 1025),
+        ("big", 10_138),
+        ("large", 3 << 29),
+    ] {
         let file = fs::File::create(tree.join("-first").join(name)).unwrap();
         file.set_len(bytes).unwrap();
     }
@@ -81,11 +93,10 @@ fn make_tree(tree: &Path) {
     }
 }
 
-/// Returns the lines of `ls -l` without totals, with one blank between columns.
+/// Returns the lines of `ls -l` with one blank between columns: the columns of device numbers are narrower than GNU ls's.
 fn columns(listing: &str) -> Vec<String> {
-    let lines = listing.lines().filter(|line| !line.starts_with("total "));
-    let columns = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    columns.collect()
+    let columns = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    listing.lines().map(columns).collect()
 }
 
 /// Returns the lines of an output in order.
@@ -97,7 +108,9 @@ fn sorted(output: &str) -> Vec<&str> {
 
 #[test]
 fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
-    let Some(mounted) = Mounted::new("") else { return };
+    let Some(mounted) = Mounted::new("") else {
+        return;
+    };
     for (options, paths) in [
         ("-R", &["."] as &[&str]),
         ("-Ra", &["."]),
@@ -113,6 +126,8 @@ fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
         ("-a", &["dangling", "circle", "to-dir"]),
         ("-l", &["dangling", "none", "dir", "hello/x"]),
         ("-R", &["none"]),
+        ("-d", &["hello/", "dir/"]),
+        ("-l", &["hello/", "none/"]),
     ] {
         let long = options.replace('l', "n");
         let gnu = ["--time-style=long-iso", &long, "--"];
@@ -125,11 +140,15 @@ fn ls_prints_what_gnu_ls_prints_on_the_kernels_mount() {
         }
         assert_eq!(found_code, code, "{options} {paths:?}");
     }
+    let (expected, _) = mounted.kernel("ls", &["-n", "--time-style=long-iso", "dir"]);
+    assert_eq!(mounted.larder("ls", &["-l"], &["dir"]).0, expected);
 }
 
 #[test]
 fn ls_expands_patterns_as_bash_does() {
-    let Some(mounted) = Mounted::new("") else { return };
+    let Some(mounted) = Mounted::new("") else {
+        return;
+    };
     for pattern in [
         "*",
         ".*",
@@ -163,7 +182,9 @@ fn ls_expands_patterns_as_bash_does() {
 fn find_prints_what_gnu_find_prints_on_the_kernels_mount() {
     // Without the feature, directories do not record types.
     for features in ["", "-O ^filetype"] {
-        let Some(mounted) = Mounted::new(features) else { return };
+        let Some(mounted) = Mounted::new(features) else {
+            return;
+        };
         for (criteria, paths) in [
             ("", &["."] as &[&str]),
             ("", &["dir", "hello", "to-dir", "to-dir/", "odd/"]),
@@ -188,6 +209,7 @@ fn find_prints_what_gnu_find_prints_on_the_kernels_mount() {
             ("-newermt 2020-01-01", &["."]),
             ("-newermt 2999-01-01T00:00:00Z", &["."]),
             ("", &["none", "dir"]),
+            ("", &["hello/", "dir"]),
         ] {
             let words: Vec<&str> = criteria.split_whitespace().collect();
             let (expected, code) = mounted.kernel("find", &[paths, &words].concat());
@@ -205,7 +227,9 @@ fn find_prints_what_gnu_find_prints_on_the_kernels_mount() {
 
 #[test]
 fn du_prints_what_gnu_du_prints_on_the_kernels_mount() {
-    let Some(mounted) = Mounted::new("") else { return };
+    let Some(mounted) = Mounted::new("") else {
+        return;
+    };
     for (options, paths) in [
         (&[] as &[&str], &["."] as &[&str]),
         (&["-h"], &["."]),
@@ -215,11 +239,23 @@ fn du_prints_what_gnu_du_prints_on_the_kernels_mount() {
         (&[], &["dir", ".", "hello", "dir"]),
         (&[], &["dir/large", "hello", "dir/again", "dir"]),
         (&["-s"], &["none", "odd"]),
+        (&["-s"], &["hello/", "odd"]),
     ] {
         let (expected, code) = mounted.kernel("du", &[options, paths].concat());
         let (found, found_code) = mounted.larder("du", options, paths);
         assert_eq!(sorted(&found), sorted(&expected), "{options:?} {paths:?}");
         assert_eq!(found_code, code, "{options:?} {paths:?}");
+    }
+    // The order of entries in a directory is not that of the kernel, but each directory follows those below it.
+    let (found, _) = mounted.larder("du", &[], &["."]);
+    let paths: Vec<&Path> = found
+        .lines()
+        .map(|line| Path::new(line.split_once('\t').unwrap().1))
+        .collect();
+    assert_eq!(paths.last(), Some(&Path::new(".")));
+    for (at, path) in paths.iter().enumerate() {
+        let is_below = |other: &&&Path| other.starts_with(path) && *other != path;
+        assert_eq!(paths[at..].iter().find(is_below), None, "{found}");
     }
     let (json, _) = mounted.larder("du", &["--json"], &["dir"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -232,28 +268,34 @@ fn du_prints_what_gnu_du_prints_on_the_kernels_mount() {
 #[test]
 fn df_prints_what_gnu_df_prints_on_the_kernels_mount() {
     for features in ["", "-b 1024 -m 0", "-O bigalloc -C 16384"] {
-        let Some(mounted) = Mounted::new(features) else { return };
+        let Some(mounted) = Mounted::new(features) else {
+            return;
+        };
         let folder = mounted.fixture.path("mnt");
         fs::create_dir(&folder).unwrap();
         let attached = mounted.mount.attach(&folder).unwrap();
-        let space = "--output=size,used,avail,pcent";
-        let inodes = "--output=itotal,iused,iavail,ipcent";
         for (gnu, options) in [
-            (&["-k", space] as &[&str], &[] as &[&str]),
-            (&["-h", space], &["-h"]),
-            (&[inodes], &["-i"]),
-            (&["-h", inodes], &["-i", "-h"]),
+            ("-k", &[] as &[&str]),
+            ("-h", &["-h"]),
+            ("-i", &["-i"]),
+            ("-ih", &["-i", "-h"]),
         ] {
-            let folder = [folder.to_str().unwrap()];
-            let (expected, _) = mounted.kernel("df", &[gnu, folder.as_slice()].concat());
+            let (expected, _) = mounted.kernel("df", &[gnu, folder.to_str().unwrap()]);
             let (found, code) = mounted.larder("df", options, &[]);
             assert_eq!(code, Some(0));
-            let row = |output: &str, skipped| -> Vec<String> {
-                let row = output.lines().nth(1).unwrap();
-                row.split_whitespace().skip(skipped).map(str::to_owned).collect()
+            // The first column is the image or the device. After the next four, df shows the mount point.
+            let columns = |output: &str| -> Vec<Vec<String>> {
+                let cells = |line: &str| {
+                    let cells = line.split_whitespace().skip(1).take(4);
+                    cells.map(str::to_owned).collect()
+                };
+                output.lines().map(cells).collect()
             };
-            // The first column of larder's row is the image.
-            assert_eq!(row(&found, 1), row(&expected, 0), "{features} {options:?}");
+            assert_eq!(
+                columns(&found),
+                columns(&expected),
+                "{features} {options:?}"
+            );
         }
         drop(attached);
     }
@@ -287,6 +329,57 @@ fn tree_has_the_format_of_tree() {
     let first = "/dir\n├── .hidden\n│   └── below\n├── again\n";
     assert!(all.starts_with(first), "{all}");
     assert!(larder_ok(["tree", image]).contains("\n├── link -> hello\n"));
+    let json = larder_ok(["tree", "--json", image, "/dir"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entries = json["entries"].as_array().unwrap().iter();
+    let found: Vec<_> = entries
+        .map(|entry| {
+            let text = |key: &str| entry[key].as_str().unwrap();
+            (text("path"), entry["depth"].as_u64().unwrap(), text("type"))
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("/dir", 0, "directory"),
+            ("/dir/again", 1, "regular"),
+            ("/dir/deep", 1, "directory"),
+            ("/dir/deep/deeper", 2, "directory"),
+            ("/dir/deep/deeper/leaf", 3, "regular"),
+            ("/dir/empty", 1, "regular"),
+            ("/dir/large", 1, "regular"),
+        ]
+    );
+    let json = larder_ok(["tree", "--json", image]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entries = json["entries"].as_array().unwrap();
+    let of = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
+    assert_eq!(of("/link")["target"], "hello");
+    assert_eq!(of("/no\u{fffd}text")["path_hex"], "2f6e6fff74657874");
+}
+
+#[test]
+fn control_characters_are_escaped_on_a_terminal() {
+    if !can_make_images() || skip(&[Requirement::Tool("script")]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let directory = fixture.path("tree/dir").join("new\u{1b}[31m");
+    fs::create_dir_all(directory.join("below")).unwrap();
+    fixture.make_image("ext4", "");
+    let image = fixture.image();
+    for command in ["ls -R", "find", "tree", "du"] {
+        let binary = support::binary().display();
+        let line = format!("'{binary}' {command} '{}' /dir", image.display());
+        let output = Command::new("script")
+            .args(["-qec", line.as_str(), "/dev/null"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let shown = text(&output.stdout);
+        assert!(shown.contains("new\\033[31m"), "{command}: {shown:?}");
+        assert!(!shown.contains('\u{1b}'), "{command}: {shown:?}");
+    }
 }
 
 #[test]
@@ -294,11 +387,14 @@ fn tree_prints_what_tree_prints_on_the_kernels_mount() {
     if skip(&[Requirement::Tool("tree")]) {
         return;
     }
-    let Some(mounted) = Mounted::new("") else { return };
+    let Some(mounted) = Mounted::new("") else {
+        return;
+    };
     for options in [&[] as &[&str], &["-a"]] {
         for path in [".", "dir", "-first"] {
-            // Options of tree can follow paths. Without -N, it replaces characters that are not printable.
-            let (expected, _) = mounted.kernel("tree", &[options, &["-N", "--noreport", "--", path]].concat());
+            // Without -N, tree replaces characters that are not printable.
+            let arguments = [options, &["-N", "--noreport", "--", path]].concat();
+            let (expected, _) = mounted.kernel("tree", &arguments);
             let expected = expected.replace('\u{a0}', " ");
             let (found, code) = mounted.larder("tree", options, &[path]);
             let (found, _) = found.rsplit_once("\n\n").unwrap();
@@ -315,7 +411,10 @@ fn walks_of_damaged_trees_report_each_error_once() {
     }
     let fixture = Fixture::new();
     let image = fixture.image();
-    let loops = ["link dir dir/deep/loop", "set_inode_field /dir/deep/deeper block[0] 0"];
+    let loops = [
+        "link dir dir/deep/loop",
+        "set_inode_field /dir/deep/deeper block[0] 0",
+    ];
     debugfs_write(&image, &loops).unwrap();
     let image = image.to_str().unwrap();
     for command in ["tree", "du"] {
@@ -340,7 +439,10 @@ fn find_reports_loops_and_damage_and_finds_the_rest() {
     let image = fixture.image();
     debugfs_write(
         &image,
-        &["link dir dir/deep/loop", "set_inode_field /dir/deep/deeper block[0] 0"],
+        &[
+            "link dir dir/deep/loop",
+            "set_inode_field /dir/deep/deeper block[0] 0",
+        ],
     )
     .unwrap();
     let image = image.to_str().unwrap();
@@ -353,7 +455,12 @@ fn find_reports_loops_and_damage_and_finds_the_rest() {
     assert_fails(&output, 1, &parts);
     let found = text(&output.stdout);
     assert!(found.starts_with("/\n"), "{found}");
-    for path in ["/dir/deep/loop", "/dir/deep/deeper", "/dir/large", "/sparse"] {
+    for path in [
+        "/dir/deep/loop",
+        "/dir/deep/deeper",
+        "/dir/large",
+        "/sparse",
+    ] {
         assert!(found.lines().any(|line| line == path), "{path}: {found}");
     }
     assert_eq!(text(&output.stderr).lines().count(), 2);
@@ -395,7 +502,10 @@ fn commands_accept_both_forms_of_operands() {
     ] {
         let expected = larder_ok([args, &[image], paths].concat());
         let inside: Vec<String> = paths.iter().map(|path| inside(path)).collect();
-        let args = args.iter().copied().chain(inside.iter().map(String::as_str));
+        let args = args
+            .iter()
+            .copied()
+            .chain(inside.iter().map(String::as_str));
         assert_eq!(larder_ok(args), expected, "{paths:?}");
     }
     let copy = |args: &[&str]| {
@@ -413,7 +523,12 @@ fn commands_accept_both_forms_of_operands() {
     assert_eq!(copied, ["dir", "hello"]);
     assert_eq!(copied, copy(&[image, "/dir", "/hello"]));
     larder_ok(["mkdir", "-p", &inside("/new/a"), &inside("/new/b")]);
-    larder_ok(["mv", &inside("/new/a"), &inside("/hello"), &inside("/new/b")]);
+    larder_ok([
+        "mv",
+        &inside("/new/a"),
+        &inside("/hello"),
+        &inside("/new/b"),
+    ]);
     larder_ok(["rm", "-r", &inside("/dir")]);
     assert_eq!(larder_ok(["ls", &inside("/new/b")]), "a\nhello\n");
     let output = larder(["ls", &inside("/dir")]);
@@ -430,9 +545,13 @@ fn wrong_operands_exit_with_two_and_a_hint() {
     let image = fixture.image();
     let image = image.to_str().unwrap();
     let inside = |path: &str| format!("{image}:{path}");
+    let other = format!("{image}.other:/copy");
     for (args, hint) in [
         (vec!["cat", image], format!("hint: write {image}:/PATH")),
-        (vec!["ls", &inside("dir")], format!("hint: write {image}:/dir")),
+        (
+            vec!["ls", &inside("dir")],
+            format!("hint: write {image}:/dir"),
+        ),
         (
             vec!["rm", &inside("/hello"), "/link"],
             format!("hint: write {image}:/link"),
@@ -444,10 +563,27 @@ fn wrong_operands_exit_with_two_and_a_hint() {
         ),
         (
             vec!["cp", &inside("/hello"), &inside("/copy")],
+            "hint: use larder mv".to_owned(),
+        ),
+        (
+            vec!["cp", &inside("/hello"), &other],
             "hint: copy to a directory".to_owned(),
+        ),
+        (
+            vec!["cp", &inside("dir"), "."],
+            format!("hint: write {image}:/dir"),
+        ),
+        (
+            vec!["cp", "/dev/null", &inside("dir")],
+            format!("hint: write {image}:/dir"),
         ),
     ] {
         assert_fails(&larder(&args), 2, &[&hint]);
+    }
+    for command in ["df", "info"] {
+        let output = larder([command, &inside("/")]);
+        let hint = format!("write {image}, without a path");
+        assert_fails(&output, 1, &["does not exist", &hint]);
     }
 }
 
@@ -499,7 +635,8 @@ fn damaged_directory_is_reported_by_every_form_of_ls() {
     for (args, code, listed) in [
         (&["-R", image, "/dir"] as &[&str], 1, "again"),
         (&["--json", "-R", image, "/dir"], 1, "again"),
-        (&[image, "/dir/deep"], 1, ""),
+        (&[image, "/dir/deep"], 2, ""),
+        (&["-R", image, "/dir/deep"], 2, "/dir/deep:"),
         (&[image, "/dir/d*/x*", "/hello"], 2, "/hello"),
         (&["-d", image, "/dir/*/x*", "/dir/e*"], 2, "/dir/empty"),
     ] {
@@ -508,6 +645,92 @@ fn damaged_directory_is_reported_by_every_form_of_ls() {
         assert!(text(&output.stdout).contains(listed), "{args:?}");
         let errors = text(&output.stderr).matches("error:").count();
         assert_eq!(errors, 1, "{args:?} {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn pattern_does_not_search_a_directory_below_itself() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    debugfs_write(&image, &["link dir dir/deep/loop"]).unwrap();
+    let image = image.to_str().unwrap();
+    for pattern in ["/dir/*/*/*", "/*/*/*/*/"] {
+        let output = larder(["ls", "-d", image, pattern]);
+        assert_fails(&output, 2, &["error: /dir/deep/loop: ", "directory loop"]);
+        assert_eq!(text(&output.stderr).matches("error:").count(), 1);
+        assert_eq!(text(&output.stdout), "");
+    }
+    let listed = larder_ok(["ls", "-d", image, "/dir/*/"]);
+    assert_eq!(listed, "/dir/deep/\n");
+    let listed = larder_ok(["ls", "-d", image, "/dir/deep/*/"]);
+    assert_eq!(listed, "/dir/deep/deeper/\n/dir/deep/loop/\n");
+}
+
+#[test]
+fn wrong_type_in_a_directory_is_reported_once() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    // The inode of the directory becomes a regular file.
+    debugfs_write(&image, &["set_inode_field /dir/deep mode 0100644"]).unwrap();
+    let image = image.to_str().unwrap();
+    for command in [
+        &["ls", "-l"] as &[&str],
+        &["ls", "-lR"],
+        &["ls", "--json"],
+        &["ls", "-R"],
+        &["du"],
+        &["find", "--json"],
+        &["tree"],
+    ] {
+        let output = larder([command, &[image, "/dir"]].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
+        assert!(
+            errors.starts_with("error: /dir/deep: "),
+            "{command:?}: {errors}"
+        );
+        assert_eq!(errors.matches("error:").count(), 1, "{command:?}: {errors}");
+    }
+}
+
+#[test]
+fn unreadable_inode_is_reported_once() {
+    if !can_make_images() {
+        return;
+    }
+    // Without the feature, directories do not record types.
+    for features in ["", "-O ^filetype"] {
+        let fixture = Fixture::new();
+        fixture.make_image("ext4", features);
+        let image = fixture.image();
+        // No type has this number.
+        debugfs_write(&image, &["set_inode_field /dir/deep mode 0170644"]).unwrap();
+        let image = image.to_str().unwrap();
+        for command in [
+            &["ls", "-l"] as &[&str],
+            &["ls", "-lR"],
+            &["find"],
+            &["find", "--json"],
+            &["find", "--size=-1M"],
+            &["tree"],
+            &["du"],
+        ] {
+            let output = larder([command, &[image, "/dir"]].concat());
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
+            assert!(
+                errors.starts_with("error: /dir/deep: "),
+                "{command:?}: {errors}"
+            );
+            assert_eq!(errors.matches("error:").count(), 1, "{command:?}: {errors}");
+        }
+        assert!(larder(["find", image, "/dir"]).stdout.ends_with(b"\n"));
     }
 }
 
@@ -549,7 +772,11 @@ fn ls_json_of_several_paths_has_listings() {
     );
     assert_eq!(
         paths(&["-R", image, "/dir"]),
-        [listing("/dir", 4), listing("/dir/deep", 1), listing("/dir/deep/deeper", 0)]
+        [
+            listing("/dir", 4),
+            listing("/dir/deep", 1),
+            listing("/dir/deep/deeper", 0)
+        ]
     );
     assert_eq!(paths(&[image, "/dir/e*"]), [listing("/dir/empty", 1)]);
 }

@@ -3,7 +3,7 @@
 mod fixture;
 mod larder;
 
-use fixture::{Fixture, assert_hidden, larder_fails, larder_ok, large};
+use fixture::{Fixture, SECRET, assert_hidden, larder_fails, larder_ok, large};
 use larder::{Mounted, command};
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use std::ffi::OsStr;
@@ -43,6 +43,11 @@ fn image_commands_read_an_image_at_a_url() {
     assert_eq!(larder_ok(["cat", &inside("/hello")]), b"hello\n");
     let listed = larder_ok(["ls", &inside("/directory"), &inside("/hello")]);
     assert_eq!(listed, larder_ok(["ls", &url, "/directory", "/hello"]));
+    // The text after :// in a query is part of the URL, and is not shown.
+    let nested = format!("{url}&from=https://host/{SECRET}");
+    assert_eq!(larder_ok(["cat", &nested, "/hello"]), b"hello\n");
+    let message = larder_fails(["cat", &nested, "/none"]);
+    assert!(message.contains("/none"), "{message}");
     let copy = fixture.path("copy");
     larder_ok([
         "cp".as_ref(),

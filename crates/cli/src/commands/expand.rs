@@ -116,6 +116,7 @@ struct Expansion<'a> {
     /// The paths that are not examined yet. The last one is the next.
     pending: Vec<Partial>,
     examined: usize,
+    max_examined: usize,
     /// Whether no path was found, and no failure was reported.
     has_no_result: bool,
 }
@@ -151,6 +152,7 @@ impl<'a> Expansion<'a> {
                 above: Rc::default(),
             }],
             examined: 0,
+            max_examined: MAX_EXAMINED,
         }
     }
 
@@ -177,10 +179,10 @@ impl<'a> Expansion<'a> {
         let mut names = self.names(directory, component);
         names.sort_unstable_by(|a, b| b.cmp(a));
         self.examined = self.examined.saturating_add(names.len());
-        if self.examined > MAX_EXAMINED {
-            let path = name::escaped(self.path);
+        if self.examined > self.max_examined {
+            let (path, max) = (name::escaped(self.path), self.max_examined);
             self.report(&Failure::with_hint(
-                format!("{path}: more than {MAX_EXAMINED} paths match parts of the pattern"),
+                format!("{path}: more than {max} paths match a part of the pattern"),
                 "use larder find, or a pattern that matches fewer paths",
             ));
             self.pending.clear();
@@ -307,4 +309,38 @@ fn is_missing(errno: Errno) -> bool {
 /// Returns whether the error means that a symbolic link has no target.
 fn is_dangling(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::LOOP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::{Requirement, e2fsprogs, skip};
+    use std::process::ExitCode;
+
+    #[test]
+    fn expansion_in_a_hostile_image_has_bounded_size() {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        e2fsprogs::make_image(&image, "-t ext4", "16M").unwrap();
+        let mut options = larder::OpenOptions::new();
+        let fs = options.read_write(true).open(&image).unwrap();
+        fs.create_dir("/d").unwrap();
+        for number in 0..10 {
+            fs.symlink(".", format!("/d/{number}")).unwrap();
+        }
+        let failures = Failures::new(2);
+        let mut expansion = Expansion::new(&fs, b"/d/*/*/*/*", &failures);
+        expansion.max_examined = 100;
+        let mut count = 0;
+        while expansion.next().is_some() {
+            count += 1;
+            // The pending paths are the names of one directory for each pattern.
+            assert!(expansion.pending.len() <= 40);
+        }
+        assert!((1..100).contains(&count), "{count}");
+        assert_eq!(failures.exit_code(), ExitCode::from(2));
+    }
 }
