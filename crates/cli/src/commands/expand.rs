@@ -1,7 +1,7 @@
 //! Expands patterns in paths inside an image. A shell cannot do this, because it does not see the files of the image.
 //!
-//! Model: glob(3). An image can be hostile: no directory is searched below itself, unless a symbolic link leads to it, and
-//! the number of paths is limited.
+//! Model: glob(3). An image can be hostile: a directory is not searched below itself, unless a symbolic link leads to it,
+//! and the number of paths is limited.
 //!
 //! Cost: for each pattern in a path, the matching names of one directory.
 
