@@ -325,8 +325,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         e2fsprogs::make_image(&image, "-t ext4", "16M").unwrap();
-        let mut options = larder::OpenOptions::new();
-        let fs = options.read_write(true).open(&image).unwrap();
+        let fs = larder::OpenOptions::new()
+            .read_write(true)
+            .open(&image)
+            .unwrap();
         fs.create_dir("/d").unwrap();
         for number in 0..10 {
             fs.symlink(".", format!("/d/{number}")).unwrap();
