@@ -30,7 +30,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         return Err(Failure::usage("run must be the first argument of larder"));
     };
     background::set_process_name();
-    set_parent_process_death_signal(Some(Signal::KILL)).failed("cannot follow the launcher")?;
     signals::suppress(&signals::STOPPING).failed("cannot handle signals")?;
     let mut options = Options::of_volume(&args.options, &args.volume)?;
     if options.mount.suid || options.mount.dev {
@@ -44,6 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     options.mount.has_statistics = false;
     // The first thread starts after this.
     namespaces::enter(options.mount.fakeroot)?;
+    set_parent_process_death_signal(Some(Signal::KILL)).failed("cannot follow the launcher")?;
     follow_launcher(link)?;
     let (sender, ended) = mpsc::channel();
     let job = Job {
