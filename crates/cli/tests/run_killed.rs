@@ -4,8 +4,7 @@ mod support;
 
 use larder_testkit::e2fsprogs::e2fsck;
 use larder_testkit::requirement::is_root;
-use larder_testkit::seed::Random;
-use larder_testkit::{Seed, report_skipped};
+use larder_testkit::{Random, Seed, report_skipped};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
