@@ -31,14 +31,17 @@ mod progress;
 mod recording;
 mod remote;
 mod reporting_clock;
+mod signals;
+mod stage;
 mod threads;
 
 use clap::{CommandFactory, Parser};
 use args::Command;
 use commands::lab;
-use commands::run::{self as run_command, Stage};
+use commands::run as run_command;
 use larder_console::{Failure, print_usage};
 use remote::Prepared;
+use stage::Stage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -96,7 +99,7 @@ fn run_prepared(
 /// Prints the failure, and returns the exit code. `stage` is that of this process, if it belongs to `larder run`.
 fn print(failure: &Failure, stage: Option<Stage>) -> ExitCode {
     let code = failure.print(1);
-    stage.map_or(code, |_| ExitCode::from(run_command::FAILED))
+    stage.map_or(code, |_| ExitCode::from(stage::FAILED))
 }
 
 fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
@@ -115,7 +118,7 @@ fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
         lab::run(&[std::slice::from_ref(help), rest].concat())
     } else {
         if let Some(Stage::Server(_)) = stage {
-            args[1] = run_command::NAME.into();
+            args[1] = stage::NAME.into();
         }
         match args::Cli::try_parse_from(args) {
             Ok(mut cli) => {
@@ -124,7 +127,7 @@ fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
                 }
                 commands::run(cli.command)
             }
-            Err(error) => return print_usage(&error, stage.map_or(2, |_| run_command::FAILED)),
+            Err(error) => return print_usage(&error, stage.map_or(2, |_| stage::FAILED)),
         }
     };
     done.unwrap_or_else(|failure| print(&failure, stage))

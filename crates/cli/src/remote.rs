@@ -9,7 +9,7 @@
 //! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
 //! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
-use crate::commands::run::own_args;
+use crate::stage::own_args;
 use crate::{holder, programs};
 use clap::{Args, ValueHint};
 use larder_block::BlockDevice;

@@ -1,7 +1,7 @@
 //! The arguments of `larder run`.
 
 use super::VolumeArgs;
-use crate::commands::run::Link;
+use crate::stage::Link;
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,13 +1,12 @@
 //! The command `larder mount`: mounts an image, and serves the mount until it is unmounted.
 
-use super::run::signals;
 use crate::args::MountArgs;
 use crate::background::{self, Detach};
 use crate::mount_options::Options;
 use crate::opening::{self, Source};
 use crate::recording::Recording;
 use crate::reporting_clock::ReportingClock;
-use crate::{metrics, remote};
+use crate::{metrics, remote, signals};
 use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -1,9 +1,11 @@
 //! The init: the first process of the PID namespace of the command. It starts the command, and returns its exit code.
 //! Then the kernel kills all other processes in the namespace.
 
-use super::link::{Link, STARTED, STOPPED};
-use super::{Failed, namespaces, root};
+use super::failed::Failed;
+use super::pipes::{STARTED, STOPPED, open_notes, open_signals};
+use super::{namespaces, root};
 use crate::background;
+use crate::stage::{FAILED, Link};
 use larder_console::{Failure, Result, print_error};
 use rustix::io::Errno;
 use rustix::process::{
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
             "this process is not the first one of its PID namespace",
         ));
     }
-    let (signals, mut notes) = (link.signals()?, link.notes()?);
+    let (signals, mut notes) = (open_signals(link)?, open_notes(link)?);
     close_others(&[signals.as_raw_fd(), notes.as_raw_fd()])?;
     namespaces::copy_mounts()?;
     let directory = prepare_files(root, place)?;
@@ -143,7 +145,7 @@ fn pass_on(mut signals: File, command: Pid) {
             let _ = kill_process(command, signal);
         }
     }
-    std::process::exit(super::FAILED.into());
+    std::process::exit(FAILED.into());
 }
 
 /// Waits until `command` ends, and returns its exit code. Notes on `notes` each time that it is stopped.
@@ -171,5 +173,5 @@ fn wait_for(command: Pid, mut notes: File) -> Result<u8> {
 fn code(status: WaitStatus) -> Option<u8> {
     let signal = status.terminating_signal();
     let code = status.exit_status().or(signal.map(|signal| 128 + signal))?;
-    Some(u8::try_from(code).unwrap_or(super::FAILED))
+    Some(u8::try_from(code).unwrap_or(FAILED))
 }

@@ -1,9 +1,11 @@
 //! The launcher: starts the server, passes signals on to the command, and stops when the command is stopped.
 
-use super::link::{self, Ends, STARTED};
+use super::failed::Failed;
+use super::pipes::{self, Ends, STARTED};
 use super::terminal::Terminal;
-use super::{Failed, SERVER, signals};
 use crate::holder::LARDER;
+use crate::signals;
+use crate::stage::{FAILED, SERVER};
 use larder_console::{Failure, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
 use signal_hook::iterator::SignalsInfo;
@@ -21,7 +23,7 @@ use std::thread;
 pub(crate) fn launch(args: &[OsString]) -> Result<ExitCode> {
     let what = "cannot start the server";
     let terminal = Terminal::of_foreground();
-    let (ends, inherited) = link::create().failed(what)?;
+    let (ends, inherited) = pipes::create().failed(what)?;
     let passed_on = [
         signals::ENDING.as_slice(),
         &signals::STOPPING,
@@ -59,10 +61,10 @@ pub(crate) fn launch(args: &[OsString]) -> Result<ExitCode> {
 /// Returns the exit code of the server, which is that of the command.
 fn code(status: ExitStatus) -> Result<ExitCode> {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(super::FAILED))),
+        (Some(code), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(FAILED))),
         // Before the command starts, the server does not suppress these signals.
         (None, Some(signal)) if signals::ENDING.contains(&signal) => {
-            Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(super::FAILED)))
+            Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(FAILED)))
         }
         _ => Err(Failure::new(format!("the server has failed: {status}"))),
     }

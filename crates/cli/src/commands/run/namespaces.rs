@@ -3,7 +3,7 @@
 //! Root needs a mount namespace. Other users also need a user namespace, in which they may mount. It maps only the IDs of
 //! the user: other IDs can be mapped only with privileges.
 
-use super::Failed;
+use super::failed::Failed;
 use larder_console::{Failure, Result};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};

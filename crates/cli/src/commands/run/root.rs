@@ -3,7 +3,7 @@
 //! Model: what bubblewrap does with `--proc`, `--dev`, `--ro-bind /sys` and `--tmpfs /tmp`. There is one difference: the
 //! host's pseudo-terminals are used, so that the terminal of the command has the same path as outside.
 
-use super::Failed;
+use super::failed::Failed;
 use larder_console::Result;
 use rustix::mount::{
     MountFlags, UnmountFlags, mount, mount_bind_recursive, mount_remount, unmount,

@@ -1,13 +1,16 @@
 //! The server: mounts the image in namespaces of its own, starts the init, and unmounts the image when the init has ended.
 
+use super::failed::Failed;
 use super::init::Place;
-use super::link::Link;
-use super::{Failed, INIT, namespaces, signals};
+use super::namespaces;
+use super::pipes::open_signals;
 use crate::args::RunArgs;
 use crate::background;
 use crate::commands::mount::{self, Use};
 use crate::holder::LARDER;
 use crate::mount_options::Options;
+use crate::signals;
+use crate::stage::{FAILED, INIT, Link};
 use larder_console::{Failure, Result};
 use larder_fuse::Unmounter;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         command: args.command.clone(),
     };
     let mountpoint = job.mountpoint.clone();
-    let start = move |unmounter| {
+    let start = move |unmounter: Unmounter| {
         let thread = thread::Builder::new().name("larder-command".to_owned());
         thread
             .spawn(move || job.run(&unmounter, &sender))
@@ -92,11 +95,11 @@ fn empty_directory() -> Result<PathBuf> {
 /// Starts a thread that ends this process when the launcher has ended. This is necessary only if the launcher has ended
 /// before this process requested a signal for that.
 fn follow_launcher(link: Link) -> Result<()> {
-    let signals = link.signals()?;
+    let signals = open_signals(link)?;
     let started = thread::Builder::new().spawn(move || {
         let mut polled = [PollFd::new(&signals, PollFlags::empty())];
         if retry_on_intr(|| poll(&mut polled, None)).is_ok() {
-            std::process::exit(super::FAILED.into());
+            std::process::exit(FAILED.into());
         }
     });
     started.failed("cannot follow the launcher").map(drop)
@@ -117,8 +120,8 @@ impl Job {
         let _ = ended.send(self.wait_for_command());
         if let Err(error) = unmounter.unmount() {
             // The server would wait for the unmount.
-            Failure::from(error).print(super::FAILED);
-            std::process::exit(super::FAILED.into());
+            Failure::from(error).print(FAILED);
+            std::process::exit(FAILED.into());
         }
     }
 

@@ -10,19 +10,19 @@ use std::io;
 use std::sync::Arc;
 
 /// Signals that end a process, unless it handles them.
-pub(in crate::commands) const ENDING: [i32; 7] = [
+pub(crate) const ENDING: [i32; 7] = [
     SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
 ];
 /// Signals that stop a process, unless it handles them.
-pub(super) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
+pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 /// Signals that have no effect on a running process, unless it handles them.
-pub(super) const OTHER: [i32; 2] = [SIGCONT, SIGWINCH];
+pub(crate) const OTHER: [i32; 2] = [SIGCONT, SIGWINCH];
 
 /// Makes `signals` have no effect on this process.
 ///
 /// They are not ignored, because the command would inherit that. Signals that are ignored already stay ignored, also by
 /// the command, as under nohup(1).
-pub(in crate::commands) fn suppress(signals: &[i32]) -> io::Result<()> {
+pub(crate) fn suppress(signals: &[i32]) -> io::Result<()> {
     for signal in handled(signals)? {
         flag::register(signal, Arc::default())?;
     }
@@ -30,7 +30,7 @@ pub(in crate::commands) fn suppress(signals: &[i32]) -> io::Result<()> {
 }
 
 /// Returns those of `signals` that this process does not ignore.
-pub(super) fn handled(signals: &[i32]) -> io::Result<Vec<i32>> {
+pub(crate) fn handled(signals: &[i32]) -> io::Result<Vec<i32>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let mut signals = signals.to_vec();
     signals.retain(|signal| !is_ignored(&status, *signal));
