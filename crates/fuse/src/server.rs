@@ -23,6 +23,7 @@ pub struct Server {
     volume: Arc<Volume>,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
+    has_statistics: bool,
     guard: Unserved,
 }
 
@@ -72,6 +73,7 @@ impl Server {
             volume,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
+            has_statistics: options.has_statistics,
             guard,
         })
     }
@@ -97,7 +99,7 @@ impl Server {
 
     /// Answers requests until the volume is unmounted.
     ///
-    /// `ready` is called once, after the statistics socket is open and before the threads start. The value
+    /// `ready` is called once, after the statistics socket is open ([`MountOptions::has_statistics`]) and before the threads start. The value
     /// that it returns is dropped after the unmount. If `ready` fails, the volume is unmounted without being
     /// served.
     ///
@@ -119,16 +121,21 @@ impl Server {
             volume,
             unmounter,
             kernel_readahead_bytes,
+            has_statistics,
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
         let (transport, collects_writes) = (session.transport(), session.collects_writes());
-        let listener = server_of(&unmounter.entry)
-            .and_then(|mount| {
-                let volume = Arc::downgrade(&volume);
-                Ok(Listener::start(&mount, volume, transport, collects_writes)?)
-            })
-            .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
+        let start_listener = || -> Result<Listener> {
+            let mount = server_of(&unmounter.entry)?;
+            let volume = Arc::downgrade(&volume);
+            Ok(Listener::start(&mount, volume, transport, collects_writes)?)
+        };
+        let listener = has_statistics.then(start_listener).and_then(|started| {
+            started
+                .inspect_err(|error| tracing::warn!("statistics are not available: {error}"))
+                .ok()
+        });
         let outcome = match ready() {
             Ok(_served) => session.run(|| abort(&unmounter.entry)),
             Err(error) => {
@@ -144,7 +151,7 @@ impl Server {
         let closed = volume.close().map_err(Error::Close);
         let unrecorded = end_recording();
         drop(volume);
-        if let Ok(listener) = listener {
+        if let Some(listener) = listener {
             listener.stop(&match (&closed, unrecorded) {
                 (Err(error), _) => Answer::Closed(Some(error.to_string())),
                 (Ok(()), Some(why)) => Answer::Unrecorded(why),

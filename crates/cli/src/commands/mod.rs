@@ -19,6 +19,7 @@ mod overlay;
 mod profile;
 mod put;
 mod rm;
+pub(crate) mod run;
 mod stat;
 mod stats;
 mod top;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     }
     let code = match command {
         Command::Mount(args) => mount::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Fuse2fs(args) => fuse2fs::run(&args),
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),

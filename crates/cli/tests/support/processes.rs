@@ -1,0 +1,81 @@
+//! The processes and mounts of the machine.
+
+use super::{can_make_images, has_root, in_own_namespace, is_fuse_open, open_fuse_device};
+use larder_testkit::{Requirement, skip};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Returns whether the test named `test` can use `larder run` as all users. If necessary, runs the test in a mount
+/// namespace of its own, as [`in_own_namespace`] does. Reports a skipped test.
+pub fn can_run(test: &str) -> bool {
+    let tools = ["setpriv", "unshare"].map(Requirement::Tool);
+    if !can_make_images() || skip(&[Requirement::Fuse]) || skip(&tools) {
+        return false;
+    }
+    let mut probe = Command::new("setpriv");
+    let id = super::NOBODY.to_string();
+    if larder_testkit::requirement::is_root() {
+        probe.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
+    }
+    let probed = probe.args(["unshare", "--user", "--mount", "true"]).output();
+    if !probed.is_ok_and(|output| output.status.success()) {
+        larder_testkit::requirement::report_skipped("no user namespaces");
+        return false;
+    }
+    if is_fuse_open() {
+        return true;
+    }
+    if !has_root() || !in_own_namespace(test) {
+        return false;
+    }
+    open_fuse_device();
+    true
+}
+
+/// Returns the numbers of all processes.
+pub fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Returns the first child process of the process `pid`.
+pub fn child_of(pid: u32) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads.filter_map(Result::ok).find_map(|thread| {
+        let children = fs::read_to_string(thread.path().join("children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    })
+}
+
+/// Returns the state of a process, such as `T` if it is stopped.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Returns the number of processes that have a mount of `image`.
+pub fn mounts_of(image: &Path) -> usize {
+    let source = format!(" {} ", image.display());
+    let has_mount = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/mountinfo"))
+            .is_ok_and(|mounts| mounts.contains(&source))
+    };
+    processes().iter().filter(|pid| has_mount(pid)).count()
+}
+
+/// Returns the processes that have `marker` in their environment.
+pub fn marked(marker: &str) -> Vec<u32> {
+    let is_marked = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+            environment
+                .split(|&byte| byte == 0)
+                .any(|variable| variable.ends_with(marker.as_bytes()))
+        })
+    };
+    let mut processes = processes();
+    processes.retain(is_marked);
+    processes
+}
