@@ -4,7 +4,9 @@
 //! host's pseudo-terminals are used, so that the terminal of the command has the same path as outside.
 
 use super::failed::Failed;
-use larder_console::Result;
+use larder_block::mounts;
+use larder_console::{Failure, Result};
+use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, UnmountFlags, mount, mount_bind_recursive, mount_remount, unmount,
 };
@@ -42,8 +44,7 @@ pub(super) fn enter(root: &Path) -> Result<()> {
         }),
         ("sys", |target| {
             bind("/sys", target)?;
-            let flags = MountFlags::BIND | MountFlags::RDONLY | NO_PROGRAMS;
-            Ok(mount_remount(target, flags, "")?)
+            make_read_only(target)
         }),
         ("dev", mount_devices),
         ("tmp", |target| mount_memory(target, c"mode=1777")),
@@ -55,7 +56,31 @@ pub(super) fn enter(root: &Path) -> Result<()> {
             mount(&target).failed(format_args!("cannot mount /{name} for the command"))?;
         }
     }
-    change_root(root).failed(format_args!("cannot make {} the root directory", root.display()))
+    change_root(root).map_err(|error| {
+        let message = format!("cannot make {} the root directory: {error}", root.display());
+        if error.kind() == io::ErrorKind::InvalidInput {
+            let hint = "--chroot cannot replace the root directory of an initial RAM disk";
+            return Failure::with_hint(message, hint);
+        }
+        Failure::new(message)
+    })
+}
+
+/// Makes the mount at `target`, and all mounts below it, read-only.
+fn make_read_only(target: &Path) -> io::Result<()> {
+    // The kernel keeps these flags if they are set, and requires that they are given.
+    let flags = MountFlags::BIND | MountFlags::RDONLY | NO_PROGRAMS;
+    let target = fs::canonicalize(target)?;
+    for entry in mounts::list()? {
+        if entry.mountpoint.starts_with(&target) {
+            match mount_remount(&entry.mountpoint, flags, "") {
+                // The user has no access to the mount, or another mount hides it. The command cannot reach it either.
+                Ok(()) | Err(Errno::ACCESS | Errno::NOENT | Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Mounts minimal devices.
