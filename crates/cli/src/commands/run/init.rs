@@ -2,8 +2,8 @@
 //! Then the kernel kills all other processes in the namespace.
 
 use super::failed::Failed;
-use super::pipes::{STARTED, STOPPED, open_notes, open_signals};
-use super::{namespaces, root};
+use super::pipes::{CONTINUED, ENDED, STARTED, STOPPED, open_notes, open_signals};
+use super::{namespaces, root, terminal};
 use crate::background;
 use crate::stage::{FAILED, Link};
 use larder_console::{Failure, Result, print_error};
@@ -82,12 +82,20 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
     if place != Place::Current {
         starting.env("PWD", directory);
     }
-    let child = match starting.spawn() {
+    // The server has blocked SIGTTOU, and the command must not inherit that.
+    terminal::restrict_output();
+    let spawned = starting.spawn();
+    terminal::permit_output();
+    let child = match spawned {
         Ok(child) => Pid::from_child(&child),
         Err(error) => {
             print_error(&format!("cannot run {}: {error}", program.display()));
             let is_missing = error.kind() == ErrorKind::NotFound;
-            let code = if is_missing { NOT_FOUND } else { NOT_EXECUTABLE };
+            let code = if is_missing {
+                NOT_FOUND
+            } else {
+                NOT_EXECUTABLE
+            };
             return Ok(ExitCode::from(code));
         }
     };
@@ -148,22 +156,31 @@ fn pass_on(mut signals: File, command: Pid) {
     std::process::exit(FAILED.into());
 }
 
-/// Waits until `command` ends, and returns its exit code. Notes on `notes` each time that it is stopped.
+/// Waits until `command` ends, and returns its exit code. Notes on `notes` each time that it is stopped or
+/// continued, and when it has ended.
 ///
 /// All child processes of this process are the command or processes that the command has left, so their statuses are of
 /// no interest to other code.
 fn wait_for(command: Pid, mut notes: File) -> Result<u8> {
     loop {
-        match wait(WaitOptions::UNTRACED) {
+        match wait(WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
             Ok(Some((process, status))) if process == command => {
-                if let Some(code) = code(status) {
+                let code = code(status);
+                let note = match code {
+                    Some(_) => ENDED,
+                    None if status.continued() => CONTINUED,
+                    None => STOPPED,
+                };
+                let _ = notes.write_all(&[note]);
+                if let Some(code) = code {
                     return Ok(code);
                 }
-                let _ = notes.write_all(&[STOPPED]);
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                return Err(Failure::new(format!("cannot wait for the command: {error}")));
+                return Err(Failure::new(format!(
+                    "cannot wait for the command: {error}"
+                )));
             }
         }
     }

@@ -19,9 +19,9 @@
 //!
 //! # Signals and the terminal
 //! All four processes are in the process group of the launcher, so the command can use the terminal, and the kernel sends
-//! it the signals of the terminal, such as SIGINT for Ctrl-C. The launcher passes on only signals that were sent by a
-//! process: such a signal may have been sent to the launcher alone. If it was sent to the whole process group, the command
-//! gets it twice. The server suppresses signals. The init needs no handlers: the kernel never lets a signal from the
+//! it the signals of the terminal, such as SIGINT for Ctrl-C. The launcher does not pass on signals of the terminal.
+//! A signal of a process may have been sent to the launcher alone, so it is passed on. If it was sent to the whole process
+//! group, the command gets it twice. The server suppresses signals. The init needs no handlers: the kernel never lets a signal from the
 //! terminal end or stop the first process of a PID namespace.
 
 mod failed;

@@ -15,6 +15,10 @@ use std::os::fd::{AsRawFd, RawFd};
 pub(super) const STARTED: u8 = 0;
 /// The note that a signal has stopped the command.
 pub(super) const STOPPED: u8 = 1;
+/// The note that the command, which was stopped, runs again.
+pub(super) const CONTINUED: u8 = 2;
+/// The note that the command has ended.
+pub(super) const ENDED: u8 = 3;
 
 /// The ends of the pipes that the launcher uses.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use super::failed::Failed;
 use super::init::Place;
 use super::namespaces;
 use super::pipes::open_signals;
+use super::terminal;
 use crate::args::RunArgs;
 use crate::background;
 use crate::commands::mount::{self, Use};
@@ -11,21 +12,24 @@ use crate::holder::LARDER;
 use crate::mount_options::Options;
 use crate::signals;
 use crate::stage::{FAILED, INIT, Link};
-use larder_console::{Failure, Result};
+use larder_console::{Failure, Result, print_warning};
 use larder_fuse::Unmounter;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::Duration;
 
 /// Directories to mount on. The Filesystem Hierarchy Standard requires them, and no program needs their content.
 const MOUNT_POINTS: [&str; 3] = ["/mnt", "/media", "/srv"];
+/// How long another process that has opened files of the mount may use them after the end of the command.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the server until the command has ended, and returns the exit code of the command.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -34,13 +38,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     };
     background::set_process_name();
     signals::suppress(&signals::STOPPING).failed("cannot handle signals")?;
+    terminal::permit_output();
     let mut options = Options::of_volume(&args.options, &args.volume)?;
     if options.mount.suid || options.mount.dev {
         return Err(Failure::usage(
             "the mount options suid and dev cannot be used with larder run",
         ));
     }
-    // No other process can reach the mount.
+    // Only the processes of the command have the mount in their namespace. If root runs the command, they may change their
+    // user.
     options.mount.allow_other = true;
     // The socket would be left if this process was killed.
     options.mount.has_statistics = false;
@@ -66,9 +72,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let mountpoint = job.mountpoint.clone();
     let start = move |unmounter: Unmounter| {
         let thread = thread::Builder::new().name("larder-command".to_owned());
-        thread
-            .spawn(move || job.run(&unmounter, &sender))
-            .map(drop)
+        thread.spawn(move || job.run(&unmounter, &sender)).map(drop)
     };
     let purpose = Use::Command(Box::new(start));
     mount::serve(&args.image, &mountpoint, options, purpose)?;
@@ -81,12 +85,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 /// Returns a directory that has no content.
 fn empty_directory() -> Result<PathBuf> {
     let mut directories = MOUNT_POINTS.map(PathBuf::from).into_iter();
-    let empty = directories.find(|path| {
-        fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-    });
+    let empty = directories
+        .find(|path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()));
     empty.ok_or_else(|| {
         Failure::with_hint(
-            format!("none of the directories {} is empty", MOUNT_POINTS.join(", ")),
+            format!(
+                "none of the directories {} is empty",
+                MOUNT_POINTS.join(", ")
+            ),
             "name a directory to mount on with --mountpoint DIR",
         )
     })
@@ -114,14 +120,39 @@ struct Job {
 }
 
 impl Job {
-    /// Starts the init, sends the exit code of the command to `ended`, and unmounts the image.
+    /// Starts the init, unmounts the image when the command has ended, and sends the exit code of the command to `ended`.
+    ///
+    /// No process of the command is left then, but another process may have received an open file from it, for example.
+    /// The mount would end only when this process closes the file.
     fn run(&self, unmounter: &Unmounter, ended: &Sender<Result<u8>>) {
-        // The receiver waits until the image is unmounted.
-        let _ = ended.send(self.wait_for_command());
-        if let Err(error) = unmounter.unmount() {
+        let code = self.wait_for_command();
+        if let Some(launcher) = getppid() {
+            // If the launcher is stopped, it must run to return the exit code.
+            let _ = kill_process(launcher, Signal::CONT);
+        }
+        // This fails in containers without the FUSE control file system.
+        let connection = unmounter.connection().ok();
+        // The kernel may have data of another process. If they cannot be written, that process gets the error.
+        let _ = File::open(&self.mountpoint).map(|root| rustix::fs::syncfs(&root));
+        let unmounted = unmounter.unmount().map_err(Failure::from);
+        let is_unmounted = unmounted.is_ok();
+        if let (Err(failure), None) = (&unmounted, &connection) {
             // The server would wait for the unmount.
-            Failure::from(error).print(FAILED);
+            failure.print(FAILED);
             std::process::exit(FAILED.into());
+        }
+        // The receiver waits until the image is closed.
+        let _ = ended.send(unmounted.and(code));
+        if is_unmounted {
+            thread::sleep(GRACE);
+        }
+        // When the image is closed, this process ends.
+        let is_aborted =
+            connection.is_some_and(|connection| connection.abort().is_ok_and(|used| used));
+        if is_aborted && is_unmounted {
+            print_warning(
+                "another process used the mount after the command had ended: its access has ended",
+            );
         }
     }
 
@@ -140,6 +171,10 @@ impl Job {
             .failed("cannot start the command")?;
         let status = init.wait().failed("cannot wait for the command")?;
         let code = status.code().and_then(|code| u8::try_from(code).ok());
-        code.ok_or_else(|| Failure::new(format!("the processes of the command were killed: {status}")))
+        code.ok_or_else(|| {
+            Failure::new(format!(
+                "the processes of the command were killed: {status}"
+            ))
+        })
     }
 }

@@ -5,7 +5,7 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 use std::fs::File;
 
-/// The controlling terminal, if the process group of this process is in the foreground.
+/// The controlling terminal, if there is one.
 ///
 /// The command belongs to this process group, so that it can use the terminal. If the command is a shell, the shell puts
 /// process groups of its own in the foreground. When it ends, it cannot restore the process group that was there before,
@@ -14,9 +14,9 @@ use std::fs::File;
 pub(super) struct Terminal(Option<File>);
 
 impl Terminal {
-    pub(super) fn of_foreground() -> Self {
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok();
-        Self(terminal.filter(|terminal| tcgetpgrp(terminal) == Ok(getpgrp())))
+    pub(super) fn open() -> Self {
+        let terminal = File::options().read(true).write(true).open("/dev/tty");
+        Self(terminal.ok())
     }
 
     /// Puts the process group of this process in the foreground again, if the group in the foreground has no processes.
@@ -30,13 +30,28 @@ impl Terminal {
         let is_left = tcgetpgrp(terminal)
             .is_ok_and(|group| group != own && killpg(group, None::<Signal>) == Err(Errno::ESRCH));
         if is_left {
-            // Unless SIGTTOU is blocked, the kernel sends it to a process that is not in the foreground.
-            let mut blocked = SigSet::empty();
-            blocked.add(Signal::SIGTTOU);
+            permit_output();
             // On failure, the user's shell may still restore the group.
-            let _ = blocked
-                .thread_block()
-                .and_then(|()| tcsetpgrp(terminal, own));
+            let _ = tcsetpgrp(terminal, own);
         }
     }
+}
+
+/// Blocks SIGTTOU in this thread and in the threads and processes that it starts. They can then write to the terminal, and
+/// change its foreground group, also in the background. Otherwise, the kernel sends SIGTTOU to the process group, and if a
+/// handler returns, repeats that without end.
+pub(super) fn permit_output() {
+    // With a signal that exists, this cannot fail.
+    let _ = output_signal().thread_block();
+}
+
+/// Undoes [`permit_output`] in this thread.
+pub(super) fn restrict_output() {
+    let _ = output_signal().thread_unblock();
+}
+
+fn output_signal() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTTOU);
+    signals
 }
