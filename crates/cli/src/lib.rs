@@ -3,10 +3,9 @@
 //! The command is a library, so that the manual pages and the shell completions are generated from
 //! [`command`], the same definition that parses the arguments.
 //!
-//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. `larder run` has the exit code of its
-//! command, or 125 for its own failures. If the program is called as
-//! `mount.larder` or as `fuse2fs`, it uses the exit codes of mount(8): 1 for invalid arguments, and 32 for a
-//! failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
+//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. `larder run` has the exit code of
+//! its command, or 125 for its own failures. If the program is called as `mount.larder` or as `fuse2fs`, it uses
+//! the exit codes of mount(8): 1 for invalid arguments, and 32 for a failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
 //! something about the failure, a line that begins with `hint:` follows. If the reader of the output closes
 //! the pipe early, the command succeeds.
 
@@ -37,8 +36,8 @@ mod signals;
 mod stage;
 mod threads;
 
-use clap::{CommandFactory, Parser};
 use args::Command;
+use clap::{CommandFactory, Parser};
 use commands::lab;
 use commands::run as run_command;
 use larder_console::{Failure, print_usage};

@@ -10,9 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Signals that end a process, unless it handles them.
-pub(crate) const ENDING: [i32; 7] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
-];
+pub(crate) const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM];
 /// Signals that stop a process, unless it handles them.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 /// Signals that have no effect on a running process, unless it handles them.
@@ -54,8 +52,16 @@ mod tests {
     fn ignored_signals_are_found_in_the_status() {
         // As under nohup(1) in a background job of a shell without job control.
         let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000007\nSigCgt:\tffffffff\n";
-        assert!([SIGHUP, SIGINT, SIGQUIT].iter().all(|signal| is_ignored(status, *signal)));
-        assert!([SIGTERM, SIGTSTP].iter().all(|signal| !is_ignored(status, *signal)));
+        assert!(
+            [SIGHUP, SIGINT, SIGQUIT]
+                .iter()
+                .all(|signal| is_ignored(status, *signal))
+        );
+        assert!(
+            [SIGTERM, SIGTSTP]
+                .iter()
+                .all(|signal| !is_ignored(status, *signal))
+        );
         assert!(!is_ignored("", SIGHUP));
     }
 }

@@ -35,14 +35,21 @@ pub(super) fn enter(is_root: bool) -> Result<()> {
     }
     // Mounts of the host still appear here, but no mount of this namespace appears on the host.
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", flags).map_err(refused)
+    mount_change("/", flags).map_err(|error| {
+        let message = format!("cannot make the mounts private: {error}");
+        if error == rustix::io::Errno::INVAL {
+            let hint = "the root directory is not a mount point: before chroot(8), mount the directory on itself with mount \
+                        --bind DIR DIR";
+            return Failure::with_hint(message, hint);
+        }
+        Failure::new(message)
+    })
 }
 
 fn refused(error: impl std::fmt::Display) -> Failure {
     Failure::with_hint(
         format!("cannot create a user namespace with mounts: {error}"),
-        "the kernel, its security module or the container does not permit this: run larder run as root, or use larder \
-         mount",
+        "the kernel, its security module or the container does not permit this: use sudo larder run, or larder mount",
     )
 }
 
@@ -63,7 +70,7 @@ pub(super) fn copy_mounts() -> Result<()> {
 }
 
 /// Makes the programs that this thread executes unable to gain privileges. A program of a user other than root has no
-/// capabilities.
+/// capabilities, unless the user is root in the user namespace: then it has all capabilities in this namespace.
 pub(super) fn drop_privileges() -> Result<()> {
     let what = "cannot drop privileges";
     rustix::thread::set_no_new_privs(true).failed(what)?;
