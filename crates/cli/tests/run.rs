@@ -3,14 +3,16 @@
 mod support;
 
 use larder_testkit::e2fsprogs::debugfs;
+use larder_testkit::requirement::{is_root, report_skipped};
 use larder_testkit::{Requirement, skip};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use support::processes::{can_run, child_of, mounts_of, state};
+use support::processes::{Bystander, can_run, can_unshare, child_of, mounts_of, state};
 use support::{
     Fixture, NOBODY, Server, User, assert_clean, assert_fails, binary, command, content, has_root,
     larder, larder_ok, sh, text, wait_until,
@@ -72,7 +74,10 @@ fn exit_code_is_that_of_the_command_or_says_why_there_is_none() {
     }
     let image = fixture.image();
     for (args, message) in [
-        (&["run", "/no/such/image", "--", "true"] as &[&str], "does not exist"),
+        (
+            &["run", "/no/such/image", "--", "true"] as &[&str],
+            "does not exist",
+        ),
         (&["run", image.to_str().unwrap()], "<COMMAND>"),
         (&["run", "--nonsense", "x", "--", "true"], "--nonsense"),
         (&["run", "-o", "suid", "x", "--", "true"], "suid"),
@@ -109,17 +114,25 @@ fn input_and_output_are_those_of_larder() {
         return;
     }
     let fixture = Fixture::new();
-    let mut child = job(User::Same, &fixture, &["-o", "ro"], &["sh", "-c", "cat; echo no >&2"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = job(
+        User::Same,
+        &fixture,
+        &["-o", "ro"],
+        &["sh", "-c", "cat; echo no >&2"],
+    )
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"text").unwrap();
     drop(input);
     let output = child.wait_with_output().unwrap();
-    assert_eq!((text(&output.stdout), text(&output.stderr)), ("text".to_owned(), "no\n".to_owned()));
+    assert_eq!(
+        (text(&output.stdout), text(&output.stderr)),
+        ("text".to_owned(), "no\n".to_owned())
+    );
 }
 
 #[test]
@@ -153,7 +166,11 @@ fn mountpoint_can_be_chosen_and_keeps_the_current_directory() {
     let mountpoint = fixture.directory("mnt", User::Same);
     for user in [User::Same, User::Nobody] {
         for (directory, option, script) in [
-            (fixture.path(""), "mnt", "pwd; cat mnt/hello; echo $LARDER_ROOT"),
+            (
+                fixture.path(""),
+                "mnt",
+                "pwd; cat mnt/hello; echo $LARDER_ROOT",
+            ),
             (mountpoint.clone(), ".", "pwd; cat hello; echo $LARDER_ROOT"),
         ] {
             let options = ["-o", "ro", "--mountpoint", option];
@@ -191,14 +208,35 @@ fn image_is_the_root_directory_with_chroot() {
     let fixture = Fixture::new();
     copy_programs(&fixture.path("tree"));
     let script = "pwd; cat /hello; echo $LARDER_ROOT
-        readlink /proc/self > /dev/null && echo processes: $(ls -d /proc/[0-9]* | head -n 1)
+        read -r pid rest < /proc/self/stat; test $pid = $$ && echo own processes
         ls /sys/class > /dev/null && echo sys
         head -c 3 /dev/zero > /dev/null && head -c 3 /dev/urandom > /dev/null && echo devices
         echo text > /tmp/file && cat /tmp/file
-        { echo text > /sys/kernel/x; } 2> /dev/null || echo read-only
+        while read -r id parent device root point options rest; do
+            case $point in /sys|/sys/*)
+                case $options in
+                    ro|ro,*) ;;
+                    *) test -e \"$point\" && echo writable: $point ;;
+                esac
+                mounts=found ;;
+            esac
+        done < /proc/self/mountinfo
+        echo mounts below /sys: $mounts
         test -e /etc/passwd || echo no host";
-    let expected = "/\nhello, larder\n/\nprocesses: /proc/1\nsys\ndevices\ntext\nread-only\nno host\n";
     for user in [User::Same, User::Nobody] {
+        // In some containers, the processes of a namespace cannot be mounted.
+        let mut options = vec!["--mount", "--pid", "--fork", "--mount-proc"];
+        if user == User::Nobody || !is_root() {
+            options.push("--map-root-user");
+        }
+        let own = if can_unshare(user, &options) {
+            "own processes\n"
+        } else {
+            ""
+        };
+        let expected = format!(
+            "/\nhello, larder\n/\n{own}sys\ndevices\ntext\nmounts below /sys: found\nno host\n"
+        );
         fixture.make_image("ext4", "");
         fixture.give_image(user);
         let output = shell_ok(user, &fixture, &["--chroot"], script);
@@ -212,7 +250,10 @@ fn image_is_the_root_directory_with_chroot() {
     fs::remove_dir(fixture.path("tree/sys")).unwrap();
     fixture.make_image("ext4", "");
     let listed = shell_ok(User::Same, &fixture, &["--chroot"], "ls /");
-    assert!(!listed.contains("sys") && listed.contains("hello"), "{listed}");
+    assert!(
+        !listed.contains("sys") && listed.contains("hello"),
+        "{listed}"
+    );
 }
 
 #[test]
@@ -230,7 +271,10 @@ fn user_is_root_in_the_command_with_fakeroot() {
     assert_clean(&fixture.image());
     let stat = debugfs(&fixture.image(), "stat /new").unwrap();
     assert!(stat.contains("User:     0   Group:     0"), "{stat}");
-    assert_eq!(debugfs(&fixture.image(), "cat /hello").unwrap(), "changed\n");
+    assert_eq!(
+        debugfs(&fixture.image(), "cat /hello").unwrap(),
+        "changed\n"
+    );
 }
 
 #[test]
@@ -259,7 +303,10 @@ fn command_has_no_new_privileges_and_no_devices() {
             assert!(shown.contains(&part), "{user:?}: {part} in {shown}");
         }
         let device = shell(user, &fixture, &["-o", "ro"], "cat null");
-        assert!(text(&device.stderr).contains("Permission denied"), "{user:?}");
+        assert!(
+            text(&device.stderr).contains("Permission denied"),
+            "{user:?}"
+        );
     }
     let effective = shell_ok(
         User::Nobody,
@@ -280,7 +327,8 @@ fn command_inherits_only_the_standard_descriptors() {
         return;
     }
     let fixture = Fixture::new();
-    let script = "exec 7< /etc/passwd 9> /dev/null; exec \"$0\" run -o ro \"$1\" -- ls /proc/self/fd";
+    let script =
+        "exec 7< /etc/passwd 9> /dev/null; exec \"$0\" run -o ro \"$1\" -- ls /proc/self/fd";
     let output = Command::new("sh")
         .args(["-c", script])
         .args([binary(), &fixture.image()])
@@ -288,7 +336,12 @@ fn command_inherits_only_the_standard_descriptors() {
         .output()
         .unwrap();
     // The last one is the directory that ls reads.
-    assert_eq!(text(&output.stdout), "0\n1\n2\n3\n", "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout),
+        "0\n1\n2\n3\n",
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 /// A job that prints `ready`, and is killed when this is dropped.
@@ -335,7 +388,12 @@ fn mount_is_private_even_if_the_mounts_of_the_caller_are_shared() {
     }
     let fixture = Fixture::new();
     for user in [User::Same, User::Nobody] {
-        let inner = job(user, &fixture, &["-o", "ro"], &["sh", "-c", "echo ready; sleep 1000"]);
+        let inner = job(
+            user,
+            &fixture,
+            &["-o", "ro"],
+            &["sh", "-c", "echo ready; sleep 1000"],
+        );
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "shared"]);
         command.arg(inner.get_program()).args(inner.get_args());
@@ -344,7 +402,10 @@ fn mount_is_private_even_if_the_mounts_of_the_caller_are_shared() {
         let list = |pid: u32| fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
         let image = fixture.image().display().to_string();
         let caller = list(ready.job.0.id());
-        assert!(caller.contains(" shared:") && !caller.contains(&image), "{caller}");
+        assert!(
+            caller.contains(" shared:") && !caller.contains(&image),
+            "{caller}"
+        );
         assert!(list(ready.command()).contains(&image), "{user:?}");
         assert!(!list(std::process::id()).contains(&image), "{user:?}");
     }
@@ -407,7 +468,10 @@ fn larder_stops_and_continues_with_the_command() {
     }
     let fixture = Fixture::new();
     let script = "echo ready; while ! test -e go; do sleep 0.02; done; echo continued";
-    let ready = Ready::start(job(User::Same, &fixture, &[], &["sh", "-c", script]));
+    let mut job = job(User::Same, &fixture, &[], &["sh", "-c", script]);
+    // In an orphaned process group, such as that of the tests may be, SIGTSTP has no effect.
+    job.process_group(0);
+    let ready = Ready::start(job);
     let command = ready.command();
     let server = child_of(ready.job.0.id()).unwrap();
     for stops_command in [false, true] {
@@ -417,18 +481,75 @@ fn larder_stops_and_continues_with_the_command() {
         } else {
             kill_process(ready.launcher(), Signal::TSTP).unwrap();
         }
-        let (_, status) = waitpid(Some(ready.launcher()), WaitOptions::UNTRACED)
-            .unwrap()
-            .unwrap();
-        assert!(status.stopped());
+        wait_until("the stop of larder", || {
+            let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+            let changed = waitpid(Some(ready.launcher()), options).unwrap();
+            changed.is_some_and(|(_, status)| status.stopped())
+        });
         assert_eq!(state(command), Some('T'));
-        assert_ne!(state(server), Some('T'), "the server must serve other processes");
+        assert_ne!(
+            state(server),
+            Some('T'),
+            "the server must serve other processes"
+        );
         kill_process(ready.launcher(), Signal::CONT).unwrap();
         wait_until("the command", || state(command) != Some('T'));
     }
     let root = format!("/proc/{command}/cwd/go");
     fs::write(root, "").unwrap();
     assert_eq!(ready.end(), (Some(0), "continued\n".to_owned()));
+}
+
+#[test]
+fn larder_ends_with_a_command_that_was_stopped() {
+    if !can_run("larder_ends_with_a_command_that_was_stopped") {
+        return;
+    }
+    let fixture = Fixture::new();
+    let words = ["sh", "-c", "echo ready; exec sleep 1000"];
+    let ready = Ready::start(job(User::Same, &fixture, &["-o", "ro"], &words));
+    let launcher = ready.job.0.id();
+    let command = Pid::from_raw(ready.command().cast_signed()).unwrap();
+    kill_process(command, Signal::STOP).unwrap();
+    wait_until("the stop of larder", || state(launcher) == Some('T'));
+    kill_process(command, Signal::KILL).unwrap();
+    assert_eq!(ready.end(), (Some(137), String::new()));
+}
+
+#[test]
+fn larder_ends_although_another_process_uses_the_mount() {
+    if !can_run("larder_ends_although_another_process_uses_the_mount") {
+        return;
+    }
+    let mounts = larder_block::mounts::list().unwrap();
+    if !mounts.iter().any(|mount| mount.fs_type == "fusectl") {
+        report_skipped("no FUSE control file system");
+        return;
+    }
+    let fixture = Fixture::new();
+    let script = "echo ready; while ! test -e end; do sleep 0.02; done";
+    let ready = Ready::start(job(User::Same, &fixture, &[], &["sh", "-c", script]));
+    let directory = format!("/proc/{}/cwd", ready.command());
+    let held = fs::File::open(format!("{directory}/hello")).unwrap();
+    fs::write(format!("{directory}/end"), "text").unwrap();
+    assert_eq!(ready.end(), (Some(0), String::new()));
+    drop(held);
+    assert_clean(&fixture.image());
+    assert_eq!(debugfs(&fixture.image(), "cat /end").unwrap(), "text");
+}
+
+#[test]
+fn exit_code_is_known_if_the_caller_ignores_the_ends_of_child_processes() {
+    let test = "exit_code_is_known_if_the_caller_ignores_the_ends_of_child_processes";
+    if !can_run(test) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let job = job(User::Same, &fixture, &["-o", "ro"], &["sh", "-c", "exit 7"]);
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=CHLD");
+    command.arg(job.get_program()).args(job.get_args());
+    assert_fails(&command.output().unwrap(), 7, &[""]);
 }
 
 #[test]
@@ -450,10 +571,7 @@ fn stages_cannot_be_run_alone() {
     if skip(&[Requirement::Tool("setpriv")]) {
         return;
     }
-    let mut bystander = Command::new("setpriv")
-        .args(["--reuid", "65534", "--clear-groups", "sleep", "1000"])
-        .spawn()
-        .unwrap();
+    let mut bystander = Bystander::start(User::Nobody);
     for args in [
         &["run-init:0,1", "/", "root", "--", "true"] as &[&str],
         &["run-init:8,9", "/", "root", "--", "true"],
@@ -465,9 +583,7 @@ fn stages_cannot_be_run_alone() {
             assert_fails(&output, 125, &["error: "]);
         }
     }
-    assert!(bystander.try_wait().unwrap().is_none());
-    bystander.kill().unwrap();
-    bystander.wait().unwrap();
+    bystander.assert_alive();
 }
 
 #[test]
@@ -489,6 +605,8 @@ fn command_with_a_url_is_not_changed() {
     }
     let fixture = Fixture::new();
     let words = ["echo", "http://user:secret@host/x", "--url-file", "y"];
-    let output = job(User::Same, &fixture, &["-o", "ro"], &words).output().unwrap();
+    let output = job(User::Same, &fixture, &["-o", "ro"], &words)
+        .output()
+        .unwrap();
     assert_eq!(text(&output.stdout), format!("{}\n", words[1..].join(" ")));
 }

@@ -9,10 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
-use support::processes::{can_run, child_of, marked, mounts_of};
-use support::{Fixture, NOBODY, User, assert_clean, command, larder_ok, tool, wait_until};
+use support::processes::{Bystander, can_run, child_of, marked, mounts_of};
+use support::{Fixture, NOBODY, User, assert_clean, command, larder_ok, wait_until};
 
 /// The number of processes that are killed.
 const KILLS: usize = 50;
@@ -65,32 +65,6 @@ impl Victim {
             Self::Server | Self::Init => Some(125),
             Self::Command => Some(137),
         }
-    }
-}
-
-/// A process that is not part of a job, and is killed when this is dropped.
-struct Bystander(Child);
-
-impl Bystander {
-    fn start(user: User) -> Self {
-        let mut command = Command::new(tool("setpriv"));
-        if user == User::Nobody && is_root() {
-            let id = NOBODY.to_string();
-            command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-        }
-        Self(command.args(["sleep", "100000"]).spawn().unwrap())
-    }
-
-    #[track_caller]
-    fn assert_alive(&mut self) {
-        assert!(self.0.try_wait().unwrap().is_none());
-    }
-}
-
-impl Drop for Bystander {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -169,7 +143,10 @@ fn killed_processes_leave_no_mount_no_process_and_no_file() {
         assert_eq!(names(&runtime), [""; 0], "{round}");
         let kept = names(&directory);
         if has_overlay {
-            assert!(kept.is_empty() || kept == ["changes.qcow2"], "{round}: {kept:?}");
+            assert!(
+                kept.is_empty() || kept == ["changes.qcow2"],
+                "{round}: {kept:?}"
+            );
             assert!(fs::read(&image).unwrap() == before, "{round}");
             if !kept.is_empty() {
                 larder_ok([

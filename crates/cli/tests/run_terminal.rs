@@ -40,7 +40,9 @@ impl Session {
 
     /// Returns the process ID of larder, which the shell has started.
     fn launcher(&self) -> u32 {
-        let shell = self.terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = self
+            .terminal
+            .tmux(&["display-message", "-p", "#{pane_pid}"]);
         child_of(shell.trim().parse().unwrap()).unwrap()
     }
 }
@@ -103,6 +105,27 @@ fn command_is_stopped_and_continued_by_the_shell() {
     terminal.wait_for(&["\nread hello"]);
     terminal.type_line("echo code $?");
     terminal.wait_for(&["\ncode 0"]);
+}
+
+/// On a hang-up, the kernel sends a signal only to the first process of the session.
+#[test]
+fn hang_up_reaches_the_command_if_larder_is_the_first_process_of_the_session() {
+    let test = "hang_up_reaches_the_command_if_larder_is_the_first_process_of_the_session";
+    let Some(session) = Session::start(test) else {
+        return;
+    };
+    session.script(
+        "job",
+        "trap 'echo hung up > $D/signals; exit' HUP; echo waiting; while :; do sleep 0.05; done",
+    );
+    let terminal = &session.terminal;
+    terminal.type_line("exec $L bash $D/job");
+    terminal.wait_for(&["\nwaiting"]);
+    terminal.tmux(&["kill-server"]);
+    let signals = session.fixture.path("signals");
+    wait_until("the signal", || {
+        fs::read_to_string(&signals).is_ok_and(|signals| signals == "hung up\n")
+    });
 }
 
 /// The shell inside cannot put the process group of its caller in the foreground.

@@ -1,10 +1,13 @@
 //! The processes and mounts of the machine.
 
-use super::{can_make_images, has_root, in_own_namespace, is_fuse_open, open_fuse_device};
+use super::{
+    NOBODY, User, can_make_images, has_root, in_own_namespace, is_fuse_open, open_fuse_device, tool,
+};
+use larder_testkit::requirement::{is_root, report_skipped};
 use larder_testkit::{Requirement, skip};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// Returns whether the test named `test` can use `larder run` as all users. If necessary, runs the test in a mount
 /// namespace of its own, as [`in_own_namespace`] does. Reports a skipped test.
@@ -13,14 +16,8 @@ pub fn can_run(test: &str) -> bool {
     if !can_make_images() || skip(&[Requirement::Fuse]) || skip(&tools) {
         return false;
     }
-    let mut probe = Command::new("setpriv");
-    let id = super::NOBODY.to_string();
-    if larder_testkit::requirement::is_root() {
-        probe.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-    }
-    let probed = probe.args(["unshare", "--user", "--mount", "true"]).output();
-    if !probed.is_ok_and(|output| output.status.success()) {
-        larder_testkit::requirement::report_skipped("no user namespaces");
+    if !can_unshare(User::Nobody, &["--user", "--mount"]) {
+        report_skipped("no user namespaces");
         return false;
     }
     if is_fuse_open() {
@@ -31,6 +28,45 @@ pub fn can_run(test: &str) -> bool {
     }
     open_fuse_device();
     true
+}
+
+/// Returns whether `user` can run a program with unshare(1) and `options`.
+pub fn can_unshare(user: User, options: &[&str]) -> bool {
+    let mut probe = setpriv(user);
+    let probed = probe.arg("unshare").args(options).arg("true").output();
+    probed.is_ok_and(|output| output.status.success())
+}
+
+/// Returns a command that runs its arguments as `user`, as far as this is possible.
+fn setpriv(user: User) -> Command {
+    let mut command = Command::new(tool("setpriv"));
+    if user == User::Nobody && is_root() {
+        let id = NOBODY.to_string();
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
+    }
+    command
+}
+
+/// A process that is not part of a job, and is killed when this is dropped.
+pub struct Bystander(Child);
+
+impl Bystander {
+    pub fn start(user: User) -> Self {
+        let mut command = setpriv(user);
+        Self(command.args(["sleep", "100000"]).spawn().unwrap())
+    }
+
+    #[track_caller]
+    pub fn assert_alive(&mut self) {
+        assert!(self.0.try_wait().unwrap().is_none());
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Returns the numbers of all processes.
