@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Run a command with an image mounted
 ///
 /// larder mounts the image, runs COMMAND, and unmounts the image when COMMAND ends. The mount is private:
-/// only COMMAND and the processes that it starts see it. Root and fusermount3 are not needed, but the
+/// other processes do not have it in their mount namespace. Root and fusermount3 are not needed, but the
 /// kernel must permit user namespaces.
 ///
 /// COMMAND starts in the root directory of the image. The environment variable LARDER_ROOT contains the
@@ -18,15 +18,17 @@ use std::path::PathBuf;
 ///
 /// COMMAND is in a PID namespace of its own. When COMMAND ends, the processes that it has left in the
 /// background are killed. Then all changes are written to the image, and larder exits with the exit code
-/// of COMMAND. If larder is killed, all these processes are killed, and the mount ends.
+/// of COMMAND. Meanwhile, the second Ctrl-C ends larder at once, and recent changes can be lost. If larder
+/// is killed, all these processes are killed, and the mount ends.
 ///
-/// Signals that larder receives are passed on to COMMAND. In a terminal, COMMAND can be stopped with Ctrl-Z
-/// and continued, like any other command.
+/// Signals that larder receives are passed on to COMMAND. COMMAND gets a signal twice if a program sends it
+/// to the whole process group, as timeout(1) does. In a terminal, COMMAND can be stopped with Ctrl-Z and
+/// continued, like any other command.
 ///
 /// This is not a sandbox: COMMAND has all permissions of the user who runs it, and can change files outside
 /// of the image. Do not use it to run programs that you do not trust. Set-id bits and device files of the
-/// image have no effect, COMMAND cannot gain privileges through set-id programs, and of the open files of
-/// larder, it inherits only standard input, standard output and standard error.
+/// image have no effect, and COMMAND cannot gain privileges through set-id programs. It inherits only
+/// standard input, standard output and standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Users: if root runs the command, all users exist in it, and all users have
@@ -43,6 +45,7 @@ With --chroot, these directories of the image are replaced, if they exist:
 
 The mount options (-o) are those of larder mount, except suid and dev. larder
 stats and larder top cannot query the mount; -o metrics=ADDR serves its metrics.
+With --url-file -, larder reads all of the standard input, and COMMAND gets none.
 
 Examples:
   larder run disk.img -- ls -l
@@ -53,7 +56,8 @@ Examples:
 
 Exit codes:
   N        the exit code of COMMAND
-  128 + S  signal S ended COMMAND
+  128 + S  signal S ended COMMAND. larder itself exits normally, so a shell
+           script continues after Ctrl-C, unless it checks for 130.
   125      larder has failed: for example, the image cannot be mounted, or
            changes cannot be written to it
   126      COMMAND was found, but cannot be executed
