@@ -211,6 +211,7 @@ fn image_is_the_root_directory_with_chroot() {
         read -r pid rest < /proc/self/stat; test $pid = $$ && echo own processes
         ls /sys/class > /dev/null && echo sys
         head -c 3 /dev/zero > /dev/null && head -c 3 /dev/urandom > /dev/null && echo devices
+        (: 5<> /dev/ptmx) && echo terminals
         echo text > /tmp/file && cat /tmp/file
         while read -r id parent device root point options rest; do
             case $point in /sys|/sys/*)
@@ -235,7 +236,7 @@ fn image_is_the_root_directory_with_chroot() {
             ""
         };
         let expected = format!(
-            "/\nhello, larder\n/\n{own}sys\ndevices\ntext\nmounts below /sys: found\nno host\n"
+            "/\nhello, larder\n/\n{own}sys\ndevices\nterminals\ntext\nmounts below /sys: found\nno host\n"
         );
         fixture.make_image("ext4", "");
         fixture.give_image(user);
