@@ -7,6 +7,7 @@ mod fuse2fs;
 mod image;
 mod overlay;
 mod profile;
+mod run;
 mod top;
 mod usage;
 
@@ -30,6 +31,7 @@ pub(crate) use overlay::{
     OverlayArgs, OverlayCommand, OverlayCommitArgs, OverlayDiffArgs, OverlayDiscardArgs,
 };
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
+pub(crate) use run::RunArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use usage::{DfArgs, DuArgs, TreeArgs};
 
@@ -43,6 +45,7 @@ pub(crate) use usage::{DfArgs, DuArgs, TreeArgs};
 Examples:
   larder mount disk.img /mnt/disk      mount an image
   larder umount /mnt/disk              unmount it
+  larder run disk.img -- ls -l         mount it only for one command
   larder ls -l disk.img /etc           list a directory without a mount
   larder cp -r disk.img /home backup   copy a tree out of an image
   larder cp -r site disk.img:/srv      copy a tree into an image
@@ -59,6 +62,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Mount(MountArgs),
     Umount(UmountArgs),
+    Run(RunArgs),
     Ls(LsArgs),
     Find(FindArgs),
     Tree(TreeArgs),

@@ -3,9 +3,9 @@
 //! The command is a library, so that the manual pages and the shell completions are generated from
 //! [`command`], the same definition that parses the arguments.
 //!
-//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. If the program is called as
-//! `mount.larder` or as `fuse2fs`, it uses the exit codes of mount(8): 1 for invalid arguments, and 32 for a
-//! failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
+//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. `larder run` has the exit code of
+//! its command, or 125 for its own failures. If the program is called as `mount.larder` or as `fuse2fs`, it uses
+//! the exit codes of mount(8): 1 for invalid arguments, and 32 for a failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
 //! something about the failure, a line that begins with `hint:` follows. If the reader of the output closes
 //! the pipe early, the command succeeds.
 
@@ -32,12 +32,17 @@ mod progress;
 mod recording;
 mod remote;
 mod reporting_clock;
+mod signals;
+mod stage;
 mod threads;
 
+use args::Command;
 use clap::{CommandFactory, Parser};
 use commands::lab;
-use larder_console::print_usage;
+use commands::run as run_command;
+use larder_console::{Failure, print_usage};
 use remote::Prepared;
+use stage::Stage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -79,14 +84,26 @@ fn run_prepared(
     if let Some(request) = larder_console::complete::request(&args) {
         return complete::run(request);
     }
-    match remote::prepare(args, images) {
-        Ok(Prepared::Args(args)) => run_local(args),
-        Ok(Prepared::Ended(ended)) => ended.unwrap_or_else(|failure| failure.print(1)),
-        Err(failure) => failure.print(1),
-    }
+    let stage = Stage::of(&args);
+    let done = match stage {
+        Some(Stage::Launcher) => run_command::launch(&args),
+        Some(Stage::Init(link)) => run_command::init(&args, link),
+        Some(Stage::Server(_)) | None => match remote::prepare(args, images) {
+            Ok(Prepared::Args(args)) => return run_local(args, stage),
+            Ok(Prepared::Ended(ended)) => ended,
+            Err(failure) => Err(failure),
+        },
+    };
+    done.unwrap_or_else(|failure| print(&failure, stage))
 }
 
-fn run_local(args: Vec<OsString>) -> ExitCode {
+/// Prints the failure, and returns the exit code. `stage` is that of this process, if it belongs to `larder run`.
+fn print(failure: &Failure, stage: Option<Stage>) -> ExitCode {
+    let code = failure.print(1);
+    stage.map_or(code, |_| ExitCode::from(stage::FAILED))
+}
+
+fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
     let program = args.first().map(Path::new).and_then(Path::file_name);
     if program == Some(OsStr::new(holder::MOUNT_HELPER)) {
         return mount_helper::run(args);
@@ -101,10 +118,18 @@ fn run_local(args: Vec<OsString>) -> ExitCode {
     {
         lab::run(&[std::slice::from_ref(help), rest].concat())
     } else {
+        if let Some(Stage::Server(_)) = stage {
+            args[1] = stage::NAME.into();
+        }
         match args::Cli::try_parse_from(args) {
-            Ok(cli) => commands::run(cli.command),
-            Err(error) => return print_usage(&error, 2),
+            Ok(mut cli) => {
+                if let (Command::Run(args), Some(Stage::Server(link))) = (&mut cli.command, stage) {
+                    args.link = Some(link);
+                }
+                commands::run(cli.command)
+            }
+            Err(error) => return print_usage(&error, stage.map_or(2, |_| stage::FAILED)),
         }
     };
-    done.unwrap_or_else(|failure| failure.print(1))
+    done.unwrap_or_else(|failure| print(&failure, stage))
 }

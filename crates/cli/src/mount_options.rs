@@ -171,24 +171,7 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the settings from the `-o` options and from the flags. Flags take precedence.
     pub(crate) fn of(args: &MountArgs) -> Result<Self> {
-        let mut options = Self::default();
-        for list in &args.options {
-            options.add_list(list, false)?;
-        }
-        apply_volume(&mut options.volume, &args.volume);
-        // Each of these two flags replaces the mount option of the other.
-        if args.volume.offset.is_some() {
-            options.partition = None;
-        }
-        if args.volume.partition.is_some() {
-            options.partition = args.volume.partition;
-            options.volume.offset_bytes = 0;
-        }
-        options.format = args.volume.format.or(options.format);
-        if args.volume.overlay.is_some() {
-            options.overlay.clone_from(&args.volume.overlay);
-        }
-        apply_remote(&mut options.remote, &args.volume.remote);
+        let mut options = Self::of_volume(&args.options, &args.volume)?;
         replace(&mut options.volume.readahead, args.readahead);
         options.readahead_max = args.readahead_max.or(options.readahead_max);
         options.volume.direct_device |= args.direct_device;
@@ -205,6 +188,31 @@ impl Options {
         if let Some(subtype) = &args.subtype {
             mount.subtype = checked_subtype(subtype)?;
         }
+        options.resolve_dependent();
+        Ok(options)
+    }
+
+    /// Returns the settings from lists of `-o` options, and from the flags that say how the image is opened. Flags take
+    /// precedence.
+    pub(crate) fn of_volume(lists: &[OsString], flags: &VolumeArgs) -> Result<Self> {
+        let mut options = Self::default();
+        for list in lists {
+            options.add_list(list, false)?;
+        }
+        apply_volume(&mut options.volume, flags);
+        // Each of these two flags replaces the mount option of the other.
+        if flags.offset.is_some() {
+            options.partition = None;
+        }
+        if flags.partition.is_some() {
+            options.partition = flags.partition;
+            options.volume.offset_bytes = 0;
+        }
+        options.format = flags.format.or(options.format);
+        if flags.overlay.is_some() {
+            options.overlay.clone_from(&flags.overlay);
+        }
+        apply_remote(&mut options.remote, &flags.remote);
         options.resolve_dependent();
         Ok(options)
     }

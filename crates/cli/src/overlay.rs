@@ -5,11 +5,14 @@ use crate::{contents, remote};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_console::{Failure, Result, name};
 use larder_image::{Base, DiskError, Format, ImageFormat, Overlay, OverlayError, quoted};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 
@@ -42,28 +45,70 @@ pub(crate) fn create_if_absent(path: &Path, base: &BaseImage<'_>) -> Result<()> 
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        // The file gets its name when it is complete.
-        let unnamed = NamedTempFile::new_in(directory)?;
+        let unnamed = Unnamed::new_in(directory)?;
         let file_bytes = Overlay::max_file_bytes(base.device.size_bytes())?;
-        let file = FileDevice::open_growing(unnamed.path(), file_bytes)?;
+        let file = FileDevice::open_growing(&unnamed.path(), file_bytes)?;
         Overlay::create(&file, &*base.device, name, format)?;
         drop(file);
         // The changes are as private as the image.
         let mode = fs::metadata(base.image).ok().filter(fs::Metadata::is_file);
         if let Some(metadata) = mode {
             let permissions = Permissions::from_mode(metadata.permissions().mode() & 0o666 | 0o600);
-            unnamed.as_file().set_permissions(permissions)?;
+            unnamed.file().set_permissions(permissions)?;
         }
-        match unnamed.persist_noclobber(path) {
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(error.into());
-            }
+        match unnamed.link_as(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
             _ => {}
         }
         Ok(File::open(directory)?.sync_all()?)
     };
     create()
         .map_err(|error| Failure::new(format!("cannot create overlay {}: {error}", path.display())))
+}
+
+/// A new file, which gets its name when it is complete.
+enum Unnamed {
+    /// A file without a name. It is deleted if this process is killed.
+    Nameless(File),
+    /// A file with a temporary name, on a file system that has no files without a name.
+    Temporary(NamedTempFile),
+}
+
+impl Unnamed {
+    fn new_in(directory: &Path) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok(Self::Nameless(file.into())),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                NamedTempFile::new_in(directory).map(Self::Temporary)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Nameless(file) => file,
+            Self::Temporary(file) => file.as_file(),
+        }
+    }
+
+    /// Returns a path with which this process can open the file.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file().as_raw_fd()))
+    }
+
+    /// Gives the file the name `path`, unless there is a file with this name.
+    fn link_as(self, path: &Path) -> io::Result<()> {
+        let own_path = self.path();
+        match self {
+            Self::Nameless(_file) => {
+                let flags = AtFlags::SYMLINK_FOLLOW;
+                Ok(rustix::fs::linkat(CWD, &own_path, CWD, path, flags)?)
+            }
+            Self::Temporary(file) => Ok(file.persist_noclobber(path).map(drop)?),
+        }
+    }
 }
 
 /// Returns `source` with the overlay at `path`.

@@ -9,6 +9,7 @@
 //! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
 //! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
+use crate::stage::own_args;
 use crate::{holder, programs};
 use clap::{Args, ValueHint};
 use larder_block::BlockDevice;
@@ -275,7 +276,7 @@ pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
 ) -> Result<Prepared> {
-    let has_url_file = args.iter().any(|arg| is_url_file(arg));
+    let has_url_file = own_args(&args).iter().any(|arg| is_url_file(arg));
     let is_cache = is_cache_command(&args);
     if !has_url_file && !is_cache && urls(&args).next().is_none() {
         return Ok(Prepared::Args(args));
@@ -333,11 +334,7 @@ pub(crate) fn prepare(
 
 /// Returns whether `args` are those of `larder cache`, except to print its help.
 fn is_cache_command(args: &[OsString]) -> bool {
-    let program = args.first().map(Path::new).and_then(Path::file_name);
-    let is_helper =
-        program.is_some_and(|name| name == holder::MOUNT_HELPER || name == holder::FUSE2FS);
-    !is_helper
-        && args.get(1).is_some_and(|subcommand| subcommand == CACHE)
+    holder::subcommand(args).is_some_and(|subcommand| subcommand == CACHE)
         && !args
             .iter()
             .any(|arg| arg == "--help" || arg == "-h" || arg == "help")
@@ -384,14 +381,14 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .iter()
         .position(|arg| arg == "--")
         .unwrap_or(args.len());
-    (1..args.len())
+    (1..own_args(args).len())
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
 /// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. The URL becomes the first argument of the
 /// subcommand. If the first argument of the subcommand is not the image, the URL takes the place of the option.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<UrlOfFile>> {
-    let Some(index) = args.iter().position(|arg| is_url_file(arg)) else {
+    let Some(index) = own_args(args).iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
     };
     let option = args.remove(index);
@@ -560,6 +557,10 @@ mod tests {
         assert_eq!(
             indices(&["larder", "mount", "-o", "fsname=http://h", "x", "mnt"]),
             [0; 0]
+        );
+        assert_eq!(
+            indices(&["larder", "run", "s3://b/x", "--", "curl", "https://h"]),
+            [2]
         );
     }
 

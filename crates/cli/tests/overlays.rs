@@ -6,9 +6,11 @@ use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
+use rustix::fs::inotify;
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -146,6 +148,26 @@ fn changes_are_in_the_overlay_and_the_image_stays_as_it_is() {
     let large = larder(["cat".as_ref(), image.as_os_str(), "/dir/large".as_ref()]);
     assert!(large.stdout == content(3 << 20));
     overlaid.assert_clean();
+}
+
+/// A process that is killed can then leave no file with a temporary name.
+#[test]
+fn new_overlay_has_only_its_final_name() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let flags = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, overlaid.fixture.path(""), flags).unwrap();
+    overlaid.ok("mkdir", &["/new"]);
+    let mut memory = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watch, &mut memory);
+    let mut names = Vec::new();
+    while let Ok(event) = events.next() {
+        names.push(event.file_name().unwrap().to_owned());
+    }
+    assert_eq!(names, [c"changes.qcow2".to_owned()]);
 }
 
 #[test]

@@ -4,101 +4,29 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use support::terminal::Terminal;
 use support::{
     Fixture, Mountpoint, User, assert_fails, binary, can_mount, larder, larder_ok, mount, serve,
-    signal, text, tool, umount, wait_until,
+    signal, umount,
 };
 
-/// A terminal of 80 columns and 24 rows that runs a shell script. It is closed when dropped.
-struct Terminal {
-    socket: PathBuf,
-    config: PathBuf,
+/// Runs `larder top` with `args` between two lines of text. The second line contains its exit code and whether the
+/// terminal echoes.
+fn watching(fixture: &Fixture, args: &str) -> Terminal {
+    let script = format!(
+        "echo before; {} top {args}; echo left with $?; stty -a | grep -o '[-]*icanon'; exec cat",
+        binary().display()
+    );
+    Terminal::running(fixture, &script)
 }
 
-impl Terminal {
-    /// Runs `larder top` with `args` between two lines of text. The second line contains its exit code
-    /// and whether the terminal echoes.
-    fn watching(fixture: &Fixture, args: &str) -> Self {
-        // Each terminal has a socket of its own, because a tmux server that must end keeps its socket
-        // for a while.
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Relaxed);
-        let terminal = Self {
-            socket: fixture.path(&format!("tmux-{number}")),
-            config: fixture.path("tmux.conf"),
-        };
-        fs::write(
-            &terminal.config,
-            "set -g status off\nset -g remain-on-exit on\n",
-        )
-        .unwrap();
-        let script = format!(
-            "echo before; {} top {args}; echo left with $?; stty -a | grep -o '[-]*icanon'; exec cat",
-            binary().display()
-        );
-        terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &script]);
-        terminal
-    }
-
-    fn tmux(&self, args: &[&str]) -> String {
-        let output = Command::new(tool("tmux"))
-            .arg("-S")
-            .arg(&self.socket)
-            .arg("-f")
-            .arg(&self.config)
-            .args(args)
-            .env_remove("TMUX")
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{args:?}: {}",
-            text(&output.stderr)
-        );
-        text(&output.stdout)
-    }
-
-    fn press(&self, key: &str) {
-        self.tmux(&["send-keys", key]);
-    }
-
-    fn screen(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// Waits until the screen contains all of `parts`.
-    #[track_caller]
-    fn wait_for(&self, parts: &[&str]) -> String {
-        let mut screen = String::new();
-        wait_until(&format!("{parts:?} on the screen"), || {
-            screen = self.screen();
-            parts.iter().all(|part| screen.contains(part))
-        });
-        screen
-    }
-
-    /// Waits until the command has exited with `code`, and the terminal is restored.
-    #[track_caller]
-    fn wait_for_exit(&self, code: i32) -> String {
-        let screen = self.wait_for(&[&format!("left with {code}\n"), "\nicanon\n"]);
-        assert!(screen.starts_with("before\n"), "{screen}");
-        assert!(!screen.contains("lookups/s"), "{screen}");
-        screen
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // The tmux server may have ended already.
-        let _ = Command::new(tool("tmux"))
-            .arg("-S")
-            .arg(&self.socket)
-            .arg("kill-server")
-            .output();
-    }
+/// Waits until the command has exited with `code`, and the terminal is restored.
+#[track_caller]
+fn wait_for_exit(terminal: &Terminal, code: i32) -> String {
+    let screen = terminal.wait_for(&[&format!("left with {code}\n"), "\nicanon\n"]);
+    assert!(screen.starts_with("before\n"), "{screen}");
+    assert!(!screen.contains("lookups/s"), "{screen}");
+    screen
 }
 
 fn can_emulate_terminals() -> bool {
@@ -125,7 +53,7 @@ fn view_shows_activity_and_accepts_keys() {
     }
     let (fixture, mountpoint) = mounted();
     let mnt = mountpoint.0.display();
-    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
     let screen = terminal.wait_for(&["larder top", "> page", "of 32.0 MiB", "? help"]);
     assert!(screen.lines().count() <= 24, "{screen}");
     fs::read(mountpoint.0.join("dir/large")).unwrap();
@@ -151,7 +79,7 @@ fn view_shows_activity_and_accepts_keys() {
     terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
     terminal.wait_for(&["> inode"]);
     terminal.press("q");
-    terminal.wait_for_exit(0);
+    wait_for_exit(&terminal, 0);
     drop(terminal);
     umount(User::Same, &mountpoint.0);
 }
@@ -168,12 +96,12 @@ fn terminal_is_restored_on_every_exit() {
         (format!("{mnt}"), Some("Escape"), 0),
         (format!("--interval 0.1 --count 3 {mnt}"), None, 0),
     ] {
-        let terminal = Terminal::watching(&fixture, &args);
+        let terminal = watching(&fixture, &args);
         if let Some(key) = key {
             terminal.wait_for(&["larder top"]);
             terminal.press(key);
         }
-        terminal.wait_for_exit(code);
+        wait_for_exit(&terminal, code);
     }
     umount(User::Same, &mountpoint.0);
 }
@@ -185,12 +113,12 @@ fn view_reports_unmount_and_lost_server() {
     }
     let (fixture, mountpoint) = mounted();
     let mnt = mountpoint.0.display();
-    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
     terminal.wait_for(&["larder top"]);
     umount(User::Same, &mountpoint.0);
     terminal.wait_for(&["not updated: ", "is not mounted"]);
     terminal.press("q");
-    let screen = terminal.wait_for_exit(0);
+    let screen = wait_for_exit(&terminal, 0);
     assert!(
         screen.contains("note: ") && screen.contains("is not mounted"),
         "{screen}"
@@ -198,12 +126,12 @@ fn view_reports_unmount_and_lost_server() {
     drop(terminal);
 
     let server = serve(&fixture, &mountpoint.0, "ro");
-    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
     terminal.wait_for(&["larder top"]);
     signal(&server, Signal::KILL);
     terminal.wait_for(&["not updated: "]);
     terminal.press("q");
-    let screen = terminal.wait_for_exit(1);
+    let screen = wait_for_exit(&terminal, 1);
     assert!(screen.contains("error: "), "{screen}");
 }
 
@@ -213,7 +141,7 @@ fn signal_ends_view_and_restores_terminal() {
         return;
     }
     let (fixture, mountpoint) = mounted();
-    let terminal = Terminal::watching(&fixture, &mountpoint.0.display().to_string());
+    let terminal = watching(&fixture, &mountpoint.0.display().to_string());
     terminal.wait_for(&["larder top"]);
     let shell = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
     let children = format!("/proc/{0}/task/{0}/children", shell.trim());
@@ -224,7 +152,7 @@ fn signal_ends_view_and_restores_terminal() {
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
-    terminal.wait_for_exit(128 + 15);
+    wait_for_exit(&terminal, 128 + 15);
     drop(terminal);
     umount(User::Same, &mountpoint.0);
 }

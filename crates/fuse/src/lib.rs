@@ -70,4 +70,4 @@ pub use mount::attach::check_mount;
 pub use mount::info::{find_mount, mount_of, mounts_of, server_of};
 pub use mount::unmount::{Unmounted, unmount};
 pub use options::{MountOptions, Transport, WriteBack};
-pub use server::{Server, Unmounter};
+pub use server::{KernelConnection, Server, Unmounter};

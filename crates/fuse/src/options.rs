@@ -110,6 +110,9 @@ pub struct MountOptions {
     /// [`MountOptions::KERNEL_READAHEAD_BYTES`]. By default, it passes them to the device as they are, because the
     /// kernel reads ahead itself. Set this option if Larder should read further ahead than the kernel. Default: false.
     pub reads_ahead_for_all: bool,
+    /// Answer queries for the statistics of the mount on a socket ([`larder_observe::Listener`]). If the server is killed,
+    /// the file of the socket remains. Default: true.
+    pub has_statistics: bool,
 }
 
 impl Default for MountOptions {
@@ -132,6 +135,7 @@ impl Default for MountOptions {
             transport: Transport::Auto,
             kernel_readahead_bytes: 1 << 20,
             reads_ahead_for_all: false,
+            has_statistics: true,
         }
     }
 }

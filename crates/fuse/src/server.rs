@@ -8,9 +8,9 @@ use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
 use larder::Volume;
 use larder_observe::{Answer, Listener};
 use rustix::mount::UnmountFlags;
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A mounted volume.
@@ -23,6 +23,7 @@ pub struct Server {
     volume: Arc<Volume>,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
+    has_statistics: bool,
     guard: Unserved,
 }
 
@@ -38,6 +39,46 @@ impl Unmounter {
     pub fn unmount(&self) -> Result<Unmounted> {
         unmount_own(&self.entry)
     }
+
+    /// Returns a handle with which the connection of the kernel to the server can be ended, also after the unmount. The
+    /// handle never refers to a later mount with the same device number.
+    ///
+    /// # Errors
+    /// The mount has ended, or the FUSE control file system is not mounted on `/sys/fs/fuse/connections`.
+    pub fn connection(&self) -> io::Result<KernelConnection> {
+        Ok(KernelConnection {
+            abort: File::options()
+                .write(true)
+                .open(control_file(&self.entry, "abort"))?,
+            waiting: File::open(control_file(&self.entry, "waiting"))?,
+        })
+    }
+}
+
+/// The connection of the kernel to a server.
+#[derive(Debug)]
+pub struct KernelConnection {
+    abort: File,
+    waiting: File,
+}
+
+impl KernelConnection {
+    /// Ends the connection: programs that use the mount get errors, and [`Server::serve`] returns. Returns `false` if the
+    /// connection had already ended.
+    pub fn abort(mut self) -> io::Result<bool> {
+        // The file is empty if the connection has ended.
+        let exists = self.waiting.read(&mut [0; 32])? > 0;
+        self.abort.write_all(b"1")?;
+        Ok(exists)
+    }
+}
+
+/// Returns the path of a file of the FUSE control file system.
+fn control_file(entry: &MountEntry, name: &str) -> PathBuf {
+    PathBuf::from(format!(
+        "/sys/fs/fuse/connections/{}/{name}",
+        entry.device_minor
+    ))
 }
 
 /// A guard that unmounts the mount when it is dropped. If the session ended because the mount was unmounted, the
@@ -72,6 +113,7 @@ impl Server {
             volume,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
+            has_statistics: options.has_statistics,
             guard,
         })
     }
@@ -97,9 +139,9 @@ impl Server {
 
     /// Answers requests until the volume is unmounted.
     ///
-    /// `ready` is called once, after the statistics socket is open and before the threads start. The value
-    /// that it returns is dropped after the unmount. If `ready` fails, the volume is unmounted without being
-    /// served.
+    /// `ready` is called once, after the statistics socket is open ([`MountOptions::has_statistics`]) and before
+    /// the threads start. The value that it returns is dropped after the unmount. If `ready` fails, the volume is
+    /// unmounted without being served.
     ///
     /// After the unmount, the volume is closed, `end_recording` is called, and the socket is removed, in
     /// this order. Therefore the image is not in use if no process listens on the socket. If the
@@ -119,16 +161,21 @@ impl Server {
             volume,
             unmounter,
             kernel_readahead_bytes,
+            has_statistics,
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
         let (transport, collects_writes) = (session.transport(), session.collects_writes());
-        let listener = server_of(&unmounter.entry)
-            .and_then(|mount| {
-                let volume = Arc::downgrade(&volume);
-                Ok(Listener::start(&mount, volume, transport, collects_writes)?)
-            })
-            .inspect_err(|error| tracing::warn!("statistics are not available: {error}"));
+        let start_listener = || -> Result<Listener> {
+            let mount = server_of(&unmounter.entry)?;
+            let volume = Arc::downgrade(&volume);
+            Ok(Listener::start(&mount, volume, transport, collects_writes)?)
+        };
+        let listener = has_statistics.then(start_listener).and_then(|started| {
+            started
+                .inspect_err(|error| tracing::warn!("statistics are not available: {error}"))
+                .ok()
+        });
         let outcome = match ready() {
             Ok(_served) => session.run(|| abort(&unmounter.entry)),
             Err(error) => {
@@ -144,7 +191,7 @@ impl Server {
         let closed = volume.close().map_err(Error::Close);
         let unrecorded = end_recording();
         drop(volume);
-        if let Ok(listener) = listener {
+        if let Some(listener) = listener {
             listener.stop(&match (&closed, unrecorded) {
                 (Err(error), _) => Answer::Closed(Some(error.to_string())),
                 (Ok(()), Some(why)) => Answer::Unrecorded(why),
@@ -157,9 +204,9 @@ impl Server {
 
 /// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting.
 pub(crate) fn abort(entry: &MountEntry) {
-    let path = format!("/sys/fs/fuse/connections/{}/abort", entry.device_minor);
+    let path = control_file(entry, "abort");
     if let Err(error) = fs::write(&path, "1") {
-        tracing::debug!("{path}: {error}");
+        tracing::debug!("{}: {error}", path.display());
         let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
         if let Err(error) = rustix::mount::unmount(&entry.mountpoint, flags) {
             tracing::error!("cannot end the FUSE session: {error}");

@@ -26,7 +26,7 @@ const MOUNT_FAILED: Entry = (
 pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
-        "larder-cp" | "larder-ls" => vec![],
+        "larder-cp" | "larder-ls" | "larder-run" => vec![],
         "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir"
         | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
@@ -92,7 +92,7 @@ fn is_remote(name: &str, command: &Command) -> bool {
     has_argument("endpoint") || has_argument("cache_dir") || programs.contains(&name)
 }
 
-/// Returns whether the command starts the server of a mount.
+/// Returns whether the command starts the server of a mount that all programs see.
 fn mounts(name: &str) -> bool {
     ["larder-mount", "larder-fuse2fs", "mount.larder"].contains(&name)
 }
@@ -143,6 +143,10 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
         ));
     }
     match name {
+        "larder-run" => entries.push((
+            "LARDER_ROOT",
+            "Set for COMMAND: the path of the root directory of the image.",
+        )),
         "larder-top" => entries.push((
             "NO_COLOR",
             "If set and not empty, larder top uses no colours.",
@@ -234,6 +238,13 @@ pub(super) fn files(name: &str, command: &Command) -> Vec<Entry> {
         ));
     }
     match name {
+        "larder-run" => {
+            entries.push(("/dev/fuse", "The device of FUSE."));
+            entries.push((
+                "/mnt, /media, /srv",
+                "The directories on which the image can be mounted without --mountpoint. Only COMMAND sees it.",
+            ));
+        }
         "larder-lab-record" => {
             entries.push((
                 "/sys/kernel/tracing",
@@ -335,6 +346,7 @@ fn related(name: &str) -> &'static [&'static str] {
         ],
         "larder-mount" => &[
             "larder-umount(1)",
+            "larder-run(1)",
             "larder-stats(1)",
             "larder-top(1)",
             "larder-overlay(1)",
@@ -345,6 +357,13 @@ fn related(name: &str) -> &'static [&'static str] {
             "ext4(5)",
         ],
         "larder-umount" => &["larder-mount(1)", "umount(8)", "fusermount3(1)"],
+        "larder-run" => &[
+            "larder-mount(1)",
+            "larder-overlay(1)",
+            "unshare(1)",
+            "chroot(1)",
+            "user_namespaces(7)",
+        ],
         "larder-ls" => &[
             "larder-find(1)",
             "larder-stat(1)",

@@ -20,6 +20,7 @@ mod profile;
 mod put;
 mod reading;
 mod rm;
+pub(crate) mod run;
 mod stat;
 mod stats;
 mod top;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     }
     let code = match command {
         Command::Mount(args) => mount::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Fuse2fs(args) => fuse2fs::run(&args),
         Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),

@@ -6,7 +6,7 @@ use crate::mount_options::Options;
 use crate::opening::{self, Source};
 use crate::recording::Recording;
 use crate::reporting_clock::ReportingClock;
-use crate::{metrics, remote};
+use crate::{metrics, remote, signals};
 use larder_console::{Failure, Result, logging, print_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<ExitCode> {
     let options = Options::of(args)?;
     if args.foreground {
         logging::start(args.log.as_deref())?;
-        serve(&args.image, &args.mountpoint, options, false)?;
+        serve(&args.image, &args.mountpoint, options, Use::Foreground)?;
         return Ok(ExitCode::SUCCESS);
     }
     let log = args.log.as_deref();
@@ -40,11 +40,21 @@ pub(crate) fn run_in_background(
     if background::is_child() {
         background::set_process_name();
         logging::start(log)?;
-        serve(image, mountpoint, options, true)?;
+        serve(image, mountpoint, options, Use::Background)?;
         return Ok(0);
     }
     background::run_child()
         .map_err(|error| Failure::new(format!("cannot start the server: {error}")))
+}
+
+/// What a mount is used for.
+pub(super) enum Use {
+    /// For all programs, with the server in the foreground.
+    Foreground,
+    /// For all programs, with the server in the background.
+    Background,
+    /// For a command, which this function starts when the image is mounted. Signals do not unmount the image.
+    Command(Box<dyn FnOnce(Unmounter) -> io::Result<()>>),
 }
 
 /// Mounts an image, and serves it until it is unmounted.
@@ -52,7 +62,7 @@ pub(super) fn serve(
     image: &Path,
     mountpoint: &Path,
     mut options: Options,
-    is_background: bool,
+    purpose: Use,
 ) -> Result<()> {
     if remote::is_remote(image) {
         options.set_remote_defaults();
@@ -81,7 +91,9 @@ pub(super) fn serve(
             .unwrap_or_else(|_| image.to_owned())
             .into_os_string();
     }
-    let detach = is_background.then(Detach::prepare).transpose()?;
+    let detach = matches!(purpose, Use::Background)
+        .then(Detach::prepare)
+        .transpose()?;
     // Opening for writing changes the image, so check first whether it can be mounted.
     check_mount(mountpoint, &mount)?;
     let metrics = metrics.map(metrics::bind).transpose()?;
@@ -104,24 +116,33 @@ pub(super) fn serve(
     }
     // Signals are caught before the mount exists: a signal then unmounts, instead of ending the server
     // and leaving a mount without a server.
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let signals = if matches!(purpose, Use::Command(_)) {
+        signals::suppress(&signals::ENDING)?;
+        None
+    } else {
+        Some(Signals::new([SIGINT, SIGTERM, SIGHUP])?)
+    };
     let weak_volume = Arc::downgrade(&volume);
     let server = Server::mount(volume, mountpoint, &mount)?;
     let mounted_at = server.mountpoint().to_owned();
-    unmount_on_signal(signals, server.unmounter())?;
+    let unmounter = server.unmounter();
+    if let Some(signals) = signals {
+        unmount_on_signal(signals, unmounter.clone())?;
+    }
     let (mut recording_failure, mut profile_failure) = (None, None);
     let ready = || {
         let stats = move || Some(weak_volume.upgrade()?.stats());
         let exporter = metrics
             .map(|metrics| metrics.serve(&mounted_at, stats))
             .transpose()?;
-        if let Some(detach) = detach {
-            detach.detach()?;
-        } else if io::stderr().is_terminal() {
-            print_note(&format!(
+        match (purpose, detach) {
+            (Use::Command(start), _) => start(unmounter)?,
+            (_, Some(detach)) => detach.detach()?,
+            _ if io::stderr().is_terminal() => print_note(&format!(
                 "mounted on {}; Ctrl-C unmounts",
                 mounted_at.display()
-            ));
+            )),
+            _ => {}
         }
         if let Some(pending_file) = pending_file {
             pending_file.keep();

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod processes;
 mod shared;
+pub mod terminal;
 
 pub use shared::*;
 use std::ffi::OsStr;

@@ -1,9 +1,11 @@
-//! Attaches a mount to its mount point. Root uses mount(2), and other users run fusermount3.
+//! Attaches a mount to its mount point. Root and processes that may mount in their user namespace use mount(2). Other
+//! users run fusermount3.
 
 use super::{fusermount, info, unmount};
 use crate::{Error, MountEntry, MountOptions, Result};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
+use rustix::thread::{CapabilitySet, capabilities};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -44,21 +46,28 @@ fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
         }
     }
     let path = checked_mountpoint(mountpoint, options.nonempty)?;
-    if !rustix::process::geteuid().is_root() {
+    if !may_mount() {
         fusermount::find()?;
     }
     Ok(path)
+}
+
+/// Returns whether this process is to try mount(2).
+fn may_mount() -> bool {
+    rustix::process::geteuid().is_root()
+        || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// Checks the mount point and the options, and attaches a mount to `mountpoint`.
 pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
     let is_root = rustix::process::geteuid().is_root();
     let path = checked(mountpoint, options)?;
-    let device = if is_root {
+    let device = if may_mount() {
         match mount_directly(&path, options) {
             // In a container, root may lack permissions that the set-user-id program fusermount3 has.
             Err(Error::Mount { source, .. })
-                if source.kind() == io::ErrorKind::PermissionDenied
+                if is_root
+                    && source.kind() == io::ErrorKind::PermissionDenied
                     && fusermount::find().is_ok() =>
             {
                 mount_through_fusermount(&path, options)?

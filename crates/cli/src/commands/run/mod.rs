@@ -1,0 +1,38 @@
+//! The command `larder run`: mounts an image for one command.
+//!
+//! # Processes
+//! Four processes run. Each is the parent of the following one:
+//! 1. The launcher ([`launch`]) is the process that the user starts. It passes signals on to the command, and stops
+//!    when the command is stopped.
+//! 2. The server ([`run`]) mounts the image in namespaces of its own, and serves the mount.
+//! 3. The init ([`init()`]) is the first process of a new PID namespace. It starts the command, and waits for it and for
+//!    the processes that the command leaves.
+//! 4. The command.
+//!
+//! The first three are larder, which starts itself again. The second argument says which of them a process is
+//! ([`Stage`](crate::stage::Stage)). It is not an environment variable, because the command would inherit it. Larder kills
+//! no process:
+//! - If the launcher or the server ends in any way, the kernel kills the following process, which has requested this. A
+//!   process whose parent has ended before the request finds the end of a pipe ([`pipes`]).
+//! - If the init ends in any way, the kernel kills all processes in its PID namespace.
+//! - The mount namespaces end with their last process, and the mount with them. It has no mount point elsewhere.
+//!
+//! # Signals and the terminal
+//! All four processes are in the process group of the launcher, so the command can use the terminal, and the kernel sends
+//! it the signals of the terminal, such as SIGINT for Ctrl-C. The launcher does not pass on signals of the terminal.
+//! A signal of a process may have been sent to the launcher alone, so it is passed on. If it was sent to the whole process
+//! group, the command gets it twice. The server suppresses signals. The init needs no handlers: the kernel never lets a signal from the
+//! terminal end or stop the first process of a PID namespace.
+
+mod failed;
+mod init;
+mod launcher;
+mod namespaces;
+mod pipes;
+mod root;
+mod server;
+mod terminal;
+
+pub(crate) use init::run as init;
+pub(crate) use launcher::launch;
+pub(super) use server::run;
