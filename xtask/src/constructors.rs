@@ -132,7 +132,8 @@ fn published_structs_that_may_grow_have_constructors() {
 #[test]
 fn struct_without_constructor_is_found() {
     let with = |code: &str| {
-        let source = format!("#[derive(Clone)] #[non_exhaustive] pub struct A {{ pub a: u8 }} {code}");
+        let source =
+            format!("#[derive(Clone)] #[non_exhaustive] pub struct A {{ pub a: u8 }} {code}");
         let mut structs = Structs::default();
         structs.visit_file(&parsed(&source));
         structs.without_constructor() == ["A"]

@@ -312,7 +312,10 @@ impl Effect {
 /// Returns the findings of a document with their verdicts, and with their effects if the results contain them.
 fn findings(document: &Findings) -> String {
     let words = |name: &str| name.replace('-', " ");
-    let with_effects = document.findings.iter().any(|finding| !finding.effects.is_empty());
+    let with_effects = document
+        .findings
+        .iter()
+        .any(|finding| !finding.effects.is_empty());
     let mut text = if with_effects {
         "| finding | verdict | effects | if nothing had changed |\n|---|---|---|---|\n".to_owned()
     } else {

@@ -425,7 +425,11 @@ fn expedited_request_in_a_queue_is_performed_before_earlier_ones() {
     for queued in Queued::all().iter().filter(|queued| queued.threads > 1) {
         let mut blocked = queued.block();
         let (sender, receiver) = channel();
-        let background = |number| queued.read(&sender, number).with_priority(Priority::Background);
+        let background = |number| {
+            queued
+                .read(&sender, number)
+                .with_priority(Priority::Background)
+        };
         queued.device.submit(vec![background(0), background(1)]);
         queued.device.expedite(queued.start_bytes(1), 1);
         // One thread continues, and performs both.
@@ -582,5 +586,8 @@ fn write_outside_of_a_device_with_a_deadline_is_refused() {
     let memory = Arc::new(MemoryDevice::new(vec![0; PAGE]));
     let device = DeadlineDevice::new(memory, Duration::from_hours(1));
     let written = device.write_at(&[1; 2], PAGE as u64 - 1);
-    assert!(matches!(written, Err(Error::OutOfRange { .. })), "{written:?}");
+    assert!(
+        matches!(written, Err(Error::OutOfRange { .. })),
+        "{written:?}"
+    );
 }

@@ -28,9 +28,7 @@ pub(crate) fn not_found(
                 format.description()
             );
             match table.partitions.iter().find(|one| one.number == *number) {
-                Some(one) => {
-                    Failure::with_hint(message, partition_hint(image, disk, one, *format))
-                }
+                Some(one) => Failure::with_hint(message, partition_hint(image, disk, one, *format)),
                 None => Failure::new(message),
             }
         }

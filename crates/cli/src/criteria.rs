@@ -27,7 +27,9 @@ impl Comparison {
             (Ordering::Equal, text)
         };
         // Numbers can be parsed with another sign.
-        let digits = digits.starts_with(|c: char| c.is_ascii_digit()).then_some(digits);
+        let digits = digits
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some(digits);
         let number = digits.and_then(parse_number);
         let number = number.ok_or_else(|| format!("write {expected}"))?;
         Ok(Self { ordering, number })
@@ -170,7 +172,11 @@ mod tests {
             ("+1", before(2 * day, 5), true),
         ] {
             let criterion = AgeCriterion::parse(text).unwrap();
-            assert_eq!(criterion.matches(modified, now), is_match, "{text} {modified:?}");
+            assert_eq!(
+                criterion.matches(modified, now),
+                is_match,
+                "{text} {modified:?}"
+            );
         }
         let extreme = Timestamp {
             seconds: i64::MIN,
@@ -189,7 +195,17 @@ mod tests {
 
     #[test]
     fn invalid_criteria_are_refused() {
-        for text in ["", "+", "k", "+-1", "1K", "1kk", "x", "1.5M", "99999999999999999999"] {
+        for text in [
+            "",
+            "+",
+            "k",
+            "+-1",
+            "1K",
+            "1kk",
+            "x",
+            "1.5M",
+            "99999999999999999999",
+        ] {
             assert!(SizeCriterion::parse(text).is_err(), "{text:?}");
         }
         for text in ["", "-", "--1", "+x", "1d"] {

@@ -177,8 +177,8 @@ pub(crate) fn format_of(source: Source<'_>) -> Result<Option<ImageFormat>> {
     };
     let file = when_free(path, source.image, || overlay::open_file(path, 0, false))
         .map_err(|error| overlay::not_opened(path, &error))?;
-    let base = Overlay::record(&*file)
-        .map_err(|error| overlay::not_usable(path, source.image, &error))?;
+    let base =
+        Overlay::record(&*file).map_err(|error| overlay::not_usable(path, source.image, &error))?;
     overlay::format_of_base(path, &base, source.format).map(Some)
 }
 
@@ -335,12 +335,14 @@ impl Disk {
         let format = format_of(source)?;
         let opened = Medium::open(Arc::clone(device), format, source.partition, memory_bytes);
         let mut medium =
-            opened.map_err(|(format, error)| match (source.overlay, source.format, &error) {
-                (Some(path), None, DiskError::OtherFormat) => {
-                    overlay::of_other_format(path, source.image, format)
-                }
-                _ => overlay::explained(source.image, format, device, &error),
-            })?;
+            opened.map_err(
+                |(format, error)| match (source.overlay, source.format, &error) {
+                    (Some(path), None, DiskError::OtherFormat) => {
+                        overlay::of_other_format(path, source.image, format)
+                    }
+                    _ => overlay::explained(source.image, format, device, &error),
+                },
+            )?;
         if medium.disk.is_some() {
             options.cache_size_bytes -= memory_bytes;
         }

@@ -255,7 +255,11 @@ fn encrypted_qcow2_image_is_named_with_a_command_that_decrypts_it() {
     let convert = convert.arg(fixture.image()).arg(&image);
     convert.run().unwrap();
     let path = image.to_str().unwrap();
-    let parts = ["qcow2 image", "encrypted", "qemu-img convert --object secret"];
+    let parts = [
+        "qcow2 image",
+        "encrypted",
+        "qemu-img convert --object secret",
+    ];
     assert_fails(&larder(["ls", path]), 1, &parts);
     assert_fails(&larder(["ls", "--format", "qcow2", path]), 1, &parts);
     // The command of the hint.
@@ -363,7 +367,8 @@ fn disk_image_of_a_tree_of_many_files_is_walked() {
     // The same file system in the second partition of a disk.
     let file = fs::File::create(&disk).unwrap();
     file.set_len(34 * MIB).unwrap();
-    let script = "label: gpt\nstart=1MiB, size=7MiB, type=uefi\nstart=16MiB, size=16MiB, type=linux\n";
+    let script =
+        "label: gpt\nstart=1MiB, size=7MiB, type=uefi\nstart=16MiB, size=16MiB, type=linux\n";
     write_table(&disk, script).unwrap();
     file.write_all_at(&fs::read(&raw).unwrap(), 16 * MIB)
         .unwrap();

@@ -404,13 +404,8 @@ fn name_of_the_base_in_an_overlay_is_never_opened() {
     let create = Tool::new("qemu-img").args(["create", "-q", "-f", "qcow2", "-u", "-F", "raw"]);
     let create = create.arg("-b").arg(&secret).arg(&hostile);
     create.arg("32M").run().unwrap();
-    let [option, of_larder, of_qemu, image] = [
-        Path::new("--overlay"),
-        &overlaid.overlay,
-        &hostile,
-        &image,
-    ]
-    .map(Path::as_os_str);
+    let [option, of_larder, of_qemu, image] =
+        [Path::new("--overlay"), &overlaid.overlay, &hostile, &image].map(Path::as_os_str);
     let [ls, root, overlay, diff, commit] =
         ["ls", "/", "overlay", "diff", "commit"].map(OsStr::new);
     for (arguments, is_ok) in [

@@ -296,12 +296,7 @@ fn other_formats_are_named_with_a_hint() {
         (0, b"LUKS\xba\xbe", "a LUKS container", "cryptsetup open"),
         (512, b"LABELONE", "a physical volume of LVM", "vgchange -ay"),
         (0, b"XFSB", "an XFS file system", "mount -o loop"),
-        (
-            65_600,
-            b"_BHRfS_M",
-            "a Btrfs file system",
-            "guestmount -a",
-        ),
+        (65_600, b"_BHRfS_M", "a Btrfs file system", "guestmount -a"),
         (32_769, b"CD001", "an ISO 9660 file system", "fuseiso"),
         (0, b"hsqs", "a squashfs file system", "squashfuse"),
     ] {

@@ -19,13 +19,8 @@ const MAX_LOGGED: usize = 1024;
 /// The operations for which `EOPNOTSUPP` is an ordinary result: programs try which attributes, modes
 /// and flags a file has. Other operations fail with `EOPNOTSUPP` only because of features of the image
 /// that are not supported.
-const NOT_ALWAYS_SUPPORTED: [&str; 5] = [
-    "getxattr",
-    "setxattr",
-    "removexattr",
-    "fallocate",
-    "ioctl",
-];
+const NOT_ALWAYS_SUPPORTED: [&str; 5] =
+    ["getxattr", "setxattr", "removexattr", "fallocate", "ioctl"];
 
 /// The set of failures that were logged.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use crate::contents::start_of;
 use crate::format::START_BYTES;
 use crate::{
-    Contents, DiskDevice, DiskError, DiskInfo, Format, ImageFormat, NotSelected, Partition, examine,
-    open_disk,
+    Contents, DiskDevice, DiskError, DiskInfo, Format, ImageFormat, NotSelected, Partition,
+    examine, open_disk,
 };
 use larder_block::BlockDevice;
 use std::sync::Arc;

@@ -572,8 +572,7 @@ fn overlay_with_a_begun_commit_can_only_be_committed() {
     let open = || Overlay::open(Arc::clone(&file), Arc::clone(&base));
     let commit =
         |base: &Arc<dyn BlockDevice>, name: &[u8]| Overlay::commit(&file, base, name, |_, _| ());
-    let faulty: Arc<dyn BlockDevice> =
-        Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(0));
+    let faulty: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(0));
     let interrupted = commit(&faulty, b"/base");
     assert!(matches!(interrupted, Err(OverlayError::Base(_))));
     assert!(matches!(open(), Err(OverlayError::Committing)));
@@ -621,7 +620,11 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         );
         assert!(read_all(&*base) == present);
         // With its original content, or with that which the commit has left.
-        let restored = if random.below(2) == 0 { &content } else { &left };
+        let restored = if random.below(2) == 0 {
+            &content
+        } else {
+            &left
+        };
         base.write_at(restored, 0).unwrap();
         commit(&base).unwrap();
         assert!(read_all(&*base) == model);

@@ -346,11 +346,7 @@ impl BaseFs {
 
     /// Returns the names of the extended attributes of the file at `path`.
     #[pyo3(signature = (path, *, follow_symlinks = true))]
-    fn listxattr(
-        &self,
-        path: &Bound<'_, PyAny>,
-        follow_symlinks: bool,
-    ) -> PyResult<Vec<OsString>> {
+    fn listxattr(&self, path: &Bound<'_, PyAny>, follow_symlinks: bool) -> PyResult<Vec<OsString>> {
         self.run(path, |fs, path| {
             if follow_symlinks {
                 fs.xattrs(path)

@@ -566,8 +566,7 @@ impl Volume {
 /// Returns whether the type of the file permits the extended attribute `name`. Only regular files and
 /// directories can have `user.` attributes.
 pub(crate) fn permits_xattr(inode: &Inode, name: &[u8]) -> bool {
-    !name.starts_with(b"user.")
-        || matches!(inode.kind(), FileKind::Regular | FileKind::Directory)
+    !name.starts_with(b"user.") || matches!(inode.kind(), FileKind::Regular | FileKind::Directory)
 }
 
 /// Returns the names in `path`, without slashes and empty names.

@@ -251,7 +251,9 @@ fn write_that_ran_out_of_space_continues_with_space_that_a_commit_releases() {
     ] {
         // The whole pages of the larger write bypass the page cache.
         for record_bytes in [100_000, 400_000] {
-            let record: Vec<u8> = (0..record_bytes).map(|at: u32| at.to_le_bytes()[1]).collect();
+            let record: Vec<u8> = (0..record_bytes)
+                .map(|at: u32| at.to_le_bytes()[1])
+                .collect();
             for appends in [true, false] {
                 let what = format!("{record_bytes} bytes, append: {appends}, {arguments}");
                 let part = write_to_full_image(arguments, &record, appends, false);

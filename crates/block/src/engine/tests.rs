@@ -370,7 +370,12 @@ fn order_of_starts(
     // These requests stay in flight, so the following requests wait.
     engine.submit((0..depth).map(|_| read(0, Priority::Demand)).collect());
     engine.calls.wait_for_starts(depth);
-    engine.submit(waiting.iter().map(|(at, priority)| read(*at, *priority)).collect());
+    engine.submit(
+        waiting
+            .iter()
+            .map(|(at, priority)| read(*at, *priority))
+            .collect(),
+    );
     change();
     for started in 1..=waiting.len() {
         // These bytes complete one request, so that one more is started.

@@ -82,7 +82,12 @@ pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
     };
     if args.foreground || args.debug {
         logging::start(None)?;
-        return match mount::serve(&args.image, &args.mountpoint, options, mount::Use::Foreground) {
+        return match mount::serve(
+            &args.image,
+            &args.mountpoint,
+            options,
+            mount::Use::Foreground,
+        ) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(failure @ Failure::Message { .. }) => Ok(failure.print(MOUNT_FAILED)),
             Err(failure) => Err(failure),

@@ -504,9 +504,15 @@ mod tests {
             two.effects_text(&["measured", "simulated"]),
             "links: measured 7.700 (7.000 to 8.000), published 7.700 (7.500 to 8.000)"
         );
-        assert_eq!(entry(&[&[]]).effects_text(&["measured"]), "links: published 7.700 (7.500 to 8.000)");
+        assert_eq!(
+            entry(&[&[]]).effects_text(&["measured"]),
+            "links: published 7.700 (7.500 to 8.000)"
+        );
         let text = page(vec![one]).text("");
-        assert!(text.contains("| links: 7.700 (7.000 to 8.000), published"), "{text}");
+        assert!(
+            text.contains("| links: 7.700 (7.000 to 8.000), published"),
+            "{text}"
+        );
     }
 
     #[test]

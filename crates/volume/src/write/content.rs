@@ -57,7 +57,11 @@ impl Volume {
     /// # Errors
     /// `EPERM`, or an error of the image.
     pub(crate) fn check_open_for_writing(&self, ino: Ino, appends: bool) -> Result<()> {
-        let forbidding = if appends { InodeFlags::IMMUTABLE } else { FIXED };
+        let forbidding = if appends {
+            InodeFlags::IMMUTABLE
+        } else {
+            FIXED
+        };
         check_flags(&self.inode(ino)?, forbidding)
     }
 

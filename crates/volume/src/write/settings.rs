@@ -11,9 +11,7 @@ use crate::volume::permits_xattr;
 use crate::{Errno, Error, FileKind, Ino, Metadata, Result, Volume, access_list};
 use larder_ext4::ondisk::acl::Acl;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{
-    Handle, Inode, MAX_XATTR_VALUE_BYTES, XattrOffer, check_xattr_name_length,
-};
+use larder_ext4::{Handle, Inode, MAX_XATTR_VALUE_BYTES, XattrOffer, check_xattr_name_length};
 
 const ACCESS_LIST: &[u8] = access_list::ACCESS.as_bytes();
 const DEFAULT_LIST: &[u8] = access_list::DEFAULT.as_bytes();

@@ -274,7 +274,10 @@ fn use_listings(
     operation: Operation,
 ) -> Result<(), TestCaseError> {
     let [what, one, two, number, amount, _] = operation;
-    listings.iter_mut().flatten().for_each(Listing::note_changes);
+    listings
+        .iter_mut()
+        .flatten()
+        .for_each(Listing::note_changes);
     let slot = &mut listings[usize::from(number) % LISTINGS];
     match (what % KINDS, slot) {
         (46, slot) => {

@@ -27,7 +27,10 @@ impl EmptyTurn {
             .map(|_| run_concurrently(users, |_| || ()).0)
             .collect();
         let seconds = |time: fn(&Spent) -> Duration| {
-            let times: Vec<f64> = spent.iter().map(|spent| time(spent).as_secs_f64()).collect();
+            let times: Vec<f64> = spent
+                .iter()
+                .map(|spent| time(spent).as_secs_f64())
+                .collect();
             median(&times)
         };
         Self {

@@ -143,7 +143,12 @@ impl Lever2000 {
                 .iter()
                 .flat_map(|row| row.loads.iter().map(move |load| (row, load)))
             {
-                let time_s = load.runs.processor_s.iter().copied().fold(f64::INFINITY, f64::min);
+                let time_s = load
+                    .runs
+                    .processor_s
+                    .iter()
+                    .copied()
+                    .fold(f64::INFINITY, f64::min);
                 if time_s < shortest.0 {
                     let users = load.runs.users;
                     let of = format!("{} in Table {number} with {users} scripts", row.kernel);
@@ -278,7 +283,8 @@ fn reached(half_width_pct: f64) -> &'static str {
 
 /// Returns how little the deviations of few runs can show.
 fn deviations_text() -> String {
-    let factors = [(1, 5), (1, 10), (4, 7)].map(|(loads, runs)| Interval::deviation_factor(loads, runs));
+    let factors =
+        [(1, 5), (1, 10), (4, 7)].map(|(loads, runs)| Interval::deviation_factor(loads, runs));
     let [five, ten, seven] = factors;
     format!(
         "The interval of a ratio of deviations assumes normally distributed runs, and is wide. With five runs of each \

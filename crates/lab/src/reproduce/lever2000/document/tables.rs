@@ -81,9 +81,7 @@ fn additions(table: &PublishedTable) -> String {
         additions.collect::<Vec<_>>().join(" and ")
     );
     if (3..=5).contains(&table.number) {
-        text.push_str(
-            " The load was built for this table, see [Limits](#limits-and-differences).",
-        );
+        text.push_str(" The load was built for this table, see [Limits](#limits-and-differences).");
     }
     text
 }

@@ -1,8 +1,6 @@
 //! Findings about the buffer cache: its functions, Table 3, and Histograms 1 to 4.
 
-use super::published::{
-    deviations as published_deviations, throughputs as published_throughputs,
-};
+use super::published::{deviations as published_deviations, throughputs as published_throughputs};
 use super::rule::{NEW_VOLUMES, Rule, last, no_figures};
 use super::throughput::{Comparison, deviations, throughputs};
 use crate::published::lever2000 as published;

@@ -1,8 +1,6 @@
 //! Findings about kernels A to D, which change all four caches.
 
-use super::published::{
-    deviations as published_deviations, throughputs as published_throughputs,
-};
+use super::published::{deviations as published_deviations, throughputs as published_throughputs};
 use super::rule::{LONGER_RUNS, Rule, SHORT_TURNS, last};
 use super::throughput::{Comparison, by_processor_time, deviations, throughputs};
 use crate::reproduce::finding::{Bound, Finding, Observed, Verdict};

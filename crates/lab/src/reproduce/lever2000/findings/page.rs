@@ -1,8 +1,6 @@
 //! Findings about the page cache.
 
-use super::published::{
-    deviations as published_deviations, throughputs as published_throughputs,
-};
+use super::published::{deviations as published_deviations, throughputs as published_throughputs};
 use super::rule::{LONGER_RUNS, Rule, SHORT_TURNS, last, links_share, no_figures};
 use super::throughput::{Comparison, deviations, throughputs};
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Verdict};
@@ -138,8 +136,7 @@ const LARGER: [Comparison; 2] = [
 
 const TREES: [Comparison; 1] = [Comparison::new(1, "rbtree", "reference", Bound::Above(1.0))];
 
-const EVEN_TREES: [Comparison; 1] =
-    [Comparison::new(1, "rbtree", "reference", Bound::Below(1.0))];
+const EVEN_TREES: [Comparison; 1] = [Comparison::new(1, "rbtree", "reference", Bound::Below(1.0))];
 
 const SLOW_OFFSET: [Comparison; 2] = [
     Comparison::new(1, "offset", "mult", Bound::Below(1.0)).with_scripts(64),

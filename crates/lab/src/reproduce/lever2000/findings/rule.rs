@@ -29,7 +29,10 @@ pub(super) const UNCHANGED: &str = "Neither the rule nor the measurement changed
 
 /// Returns the verdict of a finding in the last version of the report, which is of 28 November 2026, and what changed
 /// since then.
-#[expect(clippy::unnecessary_wraps, reason = "new findings have no last verdict")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "new findings have no last verdict"
+)]
 pub(super) const fn last(verdict: Verdict, reason: &'static str) -> Option<Previous> {
     Some(Previous { verdict, reason })
 }

@@ -326,7 +326,9 @@ fn effects_are_on_the_first_page_beside_the_verdicts() {
     let mut results = as_published();
     results.findings = judge(&results);
     let text = results.body();
-    let row = text.lines().find(|line| line.contains("256 buckets reduces"));
+    let row = text
+        .lines()
+        .find(|line| line.contains("256 buckets reduces"));
     let effect = "scripts per hour, 12 bit / reference: 1.018 (";
     assert!(row.is_some_and(|row| row.contains(effect)), "{row:?}");
     assert!(text.contains("The aim was 0.7%"), "{text}");
