@@ -670,10 +670,10 @@ overlay, larder info fails, because the image is locked.
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
 another format, or null if it is unknown)}]. If larder also shows the file
-system in one of them, "partition" is the number of this partition. Otherwise,
-"kind" is "partitions", and the other keys of a file system are absent.
+system in one of them, 'partition' is the number of this partition. Otherwise,
+'kind' is 'partitions', and the other keys of a file system are absent.
 
-If larder shows neither a file system nor partitions, "kind" is the name of the
+If larder shows neither a file system nor partitions, 'kind' is the name of the
 format, and the other keys of a file system are absent.
 
 In all cases, if the image is a qcow2, VMDK or seekable zstd image: disk

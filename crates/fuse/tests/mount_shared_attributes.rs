@@ -5,7 +5,7 @@
 mod mounted;
 
 use larder_fuse::MountOptions;
-use larder_testkit::attribute_names::{make_files, outcomes};
+use larder_testkit::attribute_names;
 use larder_testkit::attribute_sets::{AttributeSets, Rules};
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::e2fsprogs::{check, free_space};
@@ -145,8 +145,8 @@ fn names_of_attributes_are_accepted_or_refused_through_a_mount_as_by_the_kernel(
     let folder = folder("-t ext4 -b 1024", "20M");
     let [image, on_kernel] = ["image", "kernel"].map(|name| folder.path().join(name));
     let outcomes_below = |root: &Path| {
-        make_files(root).unwrap();
-        outcomes(&root)
+        attribute_names::make_files(root).unwrap();
+        attribute_names::outcomes(&root)
     };
     let by_larder = outcomes_below(&mount(folder.path()).path);
     let kernel = LoopMount::new(&on_kernel, Access::ReadWrite, &[]).unwrap();
