@@ -164,18 +164,6 @@ pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
-pub(crate) fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
-    for buf in bufs {
-        let skipped = skip.min(buf.len());
-        skip -= skipped;
-        let len = bytes.len().min(buf.len() - skipped);
-        let (part, rest) = bytes.split_at_mut(len);
-        part.copy_from_slice(&buf[skipped..skipped + len]);
-        bytes = rest;
-    }
-}
-
 /// Copies `bytes` to `bufs`, in order. Skips the first `skip` bytes of `bufs`.
 pub fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
     for buf in bufs {

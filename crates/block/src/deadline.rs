@@ -1,37 +1,29 @@
-//! A device whose reads and writes time out.
+//! A device whose reads time out.
 //!
 //! Model: the timeout of a command to a SCSI or `NVMe` device. Linux aborts a command that times out. If that
 //! fails, Linux resets the device, so that the memory of the command can be reused. A program cannot do this:
 //! when a reader stops waiting, the device may still write to the memory of the read. Therefore a request
 //! owns its memory, and keeps it until the device answers, if ever.
 //!
-//! A blocking call uses the memory of its caller, which a request cannot own. Therefore the call is performed as a
-//! request with its own memory, to or from which the bytes are copied. Callers with much data pass requests with their
-//! own buffers to [`BlockDevice::perform`], with the timeout of [`BlockDevice::timeout`].
-//!
-//! A write that has timed out can still be performed later. A caller for which the order of its writes matters must not
-//! write again after that.
+//! A blocking read call fills the memory of its caller, which a request cannot own. Therefore the call is
+//! performed as a request with its own memory, and the result is copied to the caller. Callers that read much
+//! data pass requests with their own buffers to [`BlockDevice::perform`], with the timeout of
+//! [`BlockDevice::timeout`].
 //!
 //! These calls have no timeout here, and wait as long as the inner device does:
 //!
 //! - Flushes. The host can need many minutes to write the cached data of a file to a slow disk, and does not
 //!   report progress. If the disk stops answering, the host's own timeout ends the flush.
-//! - Writes that only copy to the host's page cache, for the same reason: a [`FileDevice`](crate::FileDevice) performs
-//!   them by blocking calls.
-//! - Discards.
+//! - Writes by blocking calls, and discards.
 
-use crate::buffers::{AlignedBytes, gather, scatter};
+use crate::buffers::{AlignedBytes, scatter};
 use crate::direct::ALIGN_BYTES;
-use crate::{
-    BlockDevice, Request, Result, check_range, gathered_bytes, read_owned, total_bytes, waiting,
-    write_all,
-};
+use crate::{BlockDevice, Request, Result, check_range, read_owned, total_bytes, waiting};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device whose reads and writes fail with [`Error::Deadline`](crate::Error::Deadline) if another device does not answer
-/// in time.
+/// A device whose reads fail with [`Error::Deadline`](crate::Error::Deadline) if another device does not answer in time.
 #[derive(Debug)]
 pub struct DeadlineDevice {
     inner: Arc<dyn BlockDevice>,
@@ -39,28 +31,23 @@ pub struct DeadlineDevice {
 }
 
 impl DeadlineDevice {
-    /// Creates a device whose reads and writes fail if `inner` does not answer within `timeout`.
+    /// Creates a device whose reads fail if `inner` does not answer within `timeout`.
     ///
     /// `inner` must perform requests on other threads or by `io_uring`. With
-    /// [`BackEnd::Calls`](crate::BackEnd::Calls), they never time out.
+    /// [`BackEnd::Calls`](crate::BackEnd::Calls), reads never time out.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>, timeout: Duration) -> Self {
         Self { inner, timeout }
     }
 
-    /// Returns memory for a request for `len_bytes` at `offset_bytes`.
-    fn memory(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
+    /// Returns `len_bytes` bytes at `offset_bytes`.
+    fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
         waiting::check();
         // The range is checked before the memory is allocated.
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
         // The memory is aligned, so that direct I/O needs no bounce memory.
         let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        Ok(AlignedBytes::zeroed(len, ALIGN_BYTES))
-    }
-
-    /// Returns `len_bytes` bytes at `offset_bytes`.
-    fn read(&self, len_bytes: u64, offset_bytes: u64) -> Result<AlignedBytes> {
-        let bytes = self.memory(len_bytes, offset_bytes)?;
+        let bytes = AlignedBytes::zeroed(len, ALIGN_BYTES);
         read_owned(&*self.inner, bytes, offset_bytes, Some(self.timeout))
     }
 }
@@ -103,13 +90,11 @@ impl BlockDevice for DeadlineDevice {
     }
 
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
-        self.write_vectored_at(&[IoSlice::new(buf)], offset_bytes)
+        self.inner.write_at(buf, offset_bytes)
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
-        let mut bytes = self.memory(gathered_bytes(bufs), offset_bytes)?;
-        gather(bufs, 0, &mut bytes);
-        write_all(self, [(offset_bytes, bytes)])
+        self.inner.write_vectored_at(bufs, offset_bytes)
     }
 
     fn flush(&self) -> Result<()> {

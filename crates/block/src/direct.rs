@@ -37,7 +37,7 @@
 //! of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block and a
 //! write of a part of it change the same bytes, so the callers must serialize them.
 
-use crate::buffers::{AlignedBytes, LateBytes, gather, scatter};
+use crate::buffers::{AlignedBytes, LateBytes, scatter};
 use crate::calls::FileCalls;
 use crate::engine::{Calls, Engine};
 use crate::lock::Access;
@@ -378,6 +378,18 @@ fn perform_in_batches(
         };
         batch_bytes += usize::try_from(piece.len_bytes()).unwrap_or(PIECE_BYTES);
         batch.push(piece);
+    }
+}
+
+/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
+fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
+    for buf in bufs {
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let len = bytes.len().min(buf.len() - skipped);
+        let (part, rest) = bytes.split_at_mut(len);
+        part.copy_from_slice(&buf[skipped..skipped + len]);
+        bytes = rest;
     }
 }
 

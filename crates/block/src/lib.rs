@@ -12,7 +12,7 @@
 //! | [`RemapDevice`] | another device, some of whose blocks are read from other places | journal recovery without writing |
 //! | [`PartDevice`] | a part of another device | partitions of images at URLs, of disk images and of overlays |
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices with only blocking calls |
-//! | [`DeadlineDevice`] | another device, with a timeout for reads and writes | volumes with `device_timeout` |
+//! | [`DeadlineDevice`] | another device, with a timeout for reads | volumes with `device_timeout` |
 //! | [`CountingDevice`] | another device, whose requests are counted | statistics of every volume |
 //!
 //! Threads: a device for local images starts threads when requests need them: one with `io_uring`, otherwise at most 8.

@@ -1,7 +1,7 @@
 //! Requests that complete later, with each back end of a file device.
 
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::Write;
 use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -544,50 +544,21 @@ fn request_may_drop_its_device_at_the_end() {
     });
 }
 
-/// Calls `write` with a device of three pages of zeros that does not answer requests for the second. Returns the content
-/// after a late answer.
-fn answered_late(write: impl FnOnce(&DeadlineDevice) -> Result<()>) -> Vec<u8> {
+#[test]
+fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
     let memory = Arc::new(MemoryDevice::new(vec![0; 3 * PAGE]));
     let silent = PAGE as u64..2 * PAGE as u64;
     let silent = ReorderingDevice::new(Arc::clone(&memory) as _, 1).with_silence(silent);
     let silent = Arc::new(silent);
     let device = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_millis(1));
-    let written = write(&device);
+    let writes = (0..3).map(|page| ((page * PAGE) as u64, vec![7; PAGE]));
+    let written = write_all(&device, writes);
     assert!(matches!(written, Err(Error::Deadline(_))), "{written:?}");
-    assert!(memory.to_bytes()[PAGE..2 * PAGE] == vec![0; PAGE]);
+    let middle = || memory.to_bytes()[PAGE..2 * PAGE].to_vec();
+    assert!(middle() == vec![0; PAGE]);
     silent.answer();
     // The last drop performs the requests that wait.
     drop(device);
     drop(silent);
-    memory.to_bytes()
-}
-
-#[test]
-fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
-    let bytes = answered_late(|device| {
-        let writes = (0..3).map(|page| ((page * PAGE) as u64, vec![7; PAGE]));
-        write_all(device, writes)
-    });
-    assert!(bytes == vec![7; 3 * PAGE]);
-}
-
-#[test]
-fn blocking_write_fails_at_the_deadline_and_a_late_answer_completes_it() {
-    let parts = [IoSlice::new(&[7; 1000]), IoSlice::new(&[8; PAGE - 1000])];
-    let bytes = answered_late(|device| device.write_vectored_at(&parts, PAGE as u64));
-    let zeros = [0; PAGE];
-    assert!(bytes == [&zeros[..], &parts[0], &parts[1], &zeros].concat());
-    let bytes = answered_late(|device| device.write_at(&[9; PAGE], PAGE as u64));
-    assert!(bytes == [zeros, [9; PAGE], zeros].concat());
-}
-
-#[test]
-fn write_outside_of_a_device_with_a_deadline_is_refused() {
-    let memory = Arc::new(MemoryDevice::new(vec![0; PAGE]));
-    let device = DeadlineDevice::new(memory, Duration::from_hours(1));
-    let written = device.write_at(&[1; 2], PAGE as u64 - 1);
-    assert!(
-        matches!(written, Err(Error::OutOfRange { .. })),
-        "{written:?}"
-    );
+    assert!(memory.to_bytes() == vec![7; 3 * PAGE]);
 }

@@ -156,8 +156,8 @@ cannot be used together.
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
         does not answer; with direct_device, also the time limit of
-        writes to the device [default: 0 (no timeout); for an image
-        at a URL, the default is 60, and 0 means 60]
+        write-back and checkpoints [default: 0 (no timeout); for an
+        image at a URL, the default is 60, and 0 means 60]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as

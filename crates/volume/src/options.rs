@@ -75,10 +75,10 @@ pub struct OpenOptions {
     /// timeout, a reader submits each read as a request to the device instead of making a system call. This
     /// takes longer.
     ///
-    /// The limit applies to all reads, and with `direct_device` to all writes. It also applies when
-    /// the volume is dropped, which waits for readahead to complete. It does not apply to the flush
-    /// of a sync or to writes that the host caches, because a slow disk may need longer for them,
-    /// nor to discards. It does not apply to a device that has only blocking calls
+    /// The limit applies to all reads, and with `direct_device` to write-back and checkpoints. It
+    /// also applies when the volume is dropped, which waits for readahead to complete. It does not
+    /// apply to syncs or to writes that the host caches, because a slow disk may need longer for
+    /// them. It does not apply to a device that has only blocking calls
     /// ([`BackEnd::Calls`](larder_block::BackEnd::Calls)).
     pub device_timeout: Option<Duration>,
     /// Whether to ignore a journal that needs recovery. No effect with `read_write`. Default:

@@ -249,32 +249,6 @@ fn sync_of_content_that_a_silent_device_does_not_write_gets_eio_and_stops_writin
 }
 
 #[test]
-fn commit_on_a_silent_device_gets_eio_and_stops_writing() {
-    if skip(&["mke2fs"].map(Requirement::Tool)) {
-        return;
-    }
-    let image = Image::new(&LAYOUTS[0]);
-    let (device, volume) = image.open(TIMEOUT, true);
-    volume.create(Ino::ROOT, b"new", &NEW).unwrap();
-    device.silence(0..u64::MAX);
-    assert_eq!(volume.sync().unwrap_err().errno(), Errno::IO);
-    assert!(device.waiting() > 0);
-    let reason = read_only_because(&volume);
-    assert!(reason.contains("did not answer"), "{reason}");
-    let created = volume.create(Ino::ROOT, b"newer", &NEW);
-    assert_eq!(created.unwrap_err().errno(), Errno::ROFS);
-    assert!(volume.close().is_err());
-    drop(volume);
-
-    // The writes of the commit are never performed.
-    drop(device);
-    let (_device, volume) = image.open(LONG, true);
-    let found = volume.lookup(Ino::ROOT, b"new");
-    assert_eq!(found.unwrap_err().errno(), Errno::NOENT);
-    volume.close().unwrap();
-}
-
-#[test]
 fn checkpoint_on_a_silent_device_gets_eio_and_the_log_keeps_the_changes() {
     if skip(&["mke2fs"].map(Requirement::Tool)) {
         return;
