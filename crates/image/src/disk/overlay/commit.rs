@@ -45,7 +45,7 @@ impl Overlay {
     ) -> Result<u64, OverlayError> {
         let overlay = begin(file, base, name)?;
         let changes = overlay.changes();
-        let total_bytes = changes.iter().map(|range| range.end - range.start).sum();
+        let total_bytes: u64 = changes.iter().map(|range| range.end - range.start).sum();
         let mut copied_bytes = 0;
         for part in parts(&changes) {
             let bytes = read(&overlay, &part)?;
