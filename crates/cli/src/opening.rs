@@ -359,7 +359,11 @@ impl Disk {
             let file = when_free(path, source.image, open)
                 .map_err(|error| overlay::not_opened(path, &error))?;
             let changed = Arc::new(overlay::open(path, file, base)?);
-            medium = Medium::new(changed, medium.disk, source.partition);
+            medium = if format == Some(ImageFormat::Raw) {
+                Medium::raw(changed, source.partition)
+            } else {
+                Medium::new(changed, medium.disk, source.partition)
+            };
         }
         Ok(Self { medium, options })
     }

@@ -139,6 +139,29 @@ impl Magic {
 }
 
 impl Format {
+    /// Returns whether this is the format of a file that contains other content: an archive, a compressed file, or a
+    /// disk image. The others are formats of what a disk contains.
+    pub(crate) fn is_container(self) -> bool {
+        matches!(
+            self,
+            Self::Gzip
+                | Self::Bzip2
+                | Self::Xz
+                | Self::Zstd
+                | Self::Lz4
+                | Self::Zip
+                | Self::Tar
+                | Self::Qcow
+                | Self::Qcow2
+                | Self::EncryptedQcow2
+                | Self::Vmdk
+                | Self::Vdi
+                | Self::Vhd
+                | Self::Vhdx
+                | Self::AndroidSparse
+        )
+    }
+
     /// Returns the format of a device that begins with `start`, if the format is known. `start` should have
     /// [`START_BYTES`], unless the device is shorter.
     pub(crate) fn of(start: &[u8]) -> Option<Self> {

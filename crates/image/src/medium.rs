@@ -110,13 +110,12 @@ impl Medium {
         Self::new(Arc::new(disk), Some(info), number)
     }
 
-    /// Examines a raw image. If it begins like a disk image, its content is unknown.
-    fn raw(device: Arc<dyn BlockDevice>, number: Option<u32>) -> Self {
+    /// Examines a raw image, of which partition `number` will be used. If it begins like an archive, a compressed file or a
+    /// disk image, its content is unknown.
+    #[must_use]
+    pub fn raw(device: Arc<dyn BlockDevice>, number: Option<u32>) -> Self {
         let mut medium = Self::new(device, None, number);
-        if let Contents::Other(
-            Format::Qcow2 | Format::EncryptedQcow2 | Format::Vmdk | Format::Zstd,
-        ) = medium.contents
-        {
+        if matches!(medium.contents, Contents::Other(format) if format.is_container()) {
             medium.contents = Contents::Unknown;
         }
         medium

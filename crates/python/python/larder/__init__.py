@@ -306,13 +306,16 @@ class Fs(_larder.BaseFs):
 
     def rmtree(self, path: StrOrBytesPath, ignore_errors: bool = False) -> None:
         """Removes a directory with everything in it, like `shutil.rmtree`. A symbolic link is an error."""
-        if self.is_symlink(path):
-            if ignore_errors:
+        with contextlib.suppress(OSError) if ignore_errors else contextlib.nullcontext():
+            if self.is_symlink(path):
+                raise NotADirectoryError(errno.ENOTDIR, "rmtree does not remove symbolic links", path)
+            if not ignore_errors:
+                self.remove_tree(path)
                 return
-            raise NotADirectoryError(errno.ENOTDIR, "rmtree does not remove symbolic links", path)
-        if not ignore_errors:
-            self.remove_tree(path)
-            return
+            self._remove_tree_of(path)
+
+    def _remove_tree_of(self, path: StrOrBytesPath) -> None:
+        """Removes what can be removed of a directory."""
         tree: Iterator[tuple[Any, list[Any], list[Any]]] = self.walk(path, topdown=False)
         for root, directories, files in tree:
             # The list of directories also has the links to directories.

@@ -27,7 +27,8 @@ impl Base {
 
 /// Returns a text that changes when the content of `base` changes: the version of its device, and a checksum of its start,
 /// where a file system records its UUID and when it was written. A file can be replaced by one with the same size and time of
-/// modification. An object on a server cannot be replaced without a change of its version, so its start is not read.
+/// modification. An object on a server cannot be replaced without a change of its version, so its start is not read. If the
+/// start cannot be read, the result is only the version of the device.
 pub(super) fn version(base: &dyn BlockDevice) -> Result<String> {
     let of_device = base.content_version();
     if let Some(version) = &of_device
@@ -37,7 +38,10 @@ pub(super) fn version(base: &dyn BlockDevice) -> Result<String> {
     }
     let len_bytes = base.size_bytes().min(CHECKED_BYTES);
     let mut start = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-    base.read_at(&mut start, 0)?;
+    if let Err(error) = base.read_at(&mut start, 0) {
+        // The start may be damaged, and the part that is used may be intact.
+        return of_device.ok_or(error);
+    }
     let checksum = format!(
         "the first {len_bytes} bytes have the CRC-32 {:08x}",
         crc32fast::hash(&start)
