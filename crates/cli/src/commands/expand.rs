@@ -87,7 +87,7 @@ fn metadata(fs: &Fs, path: &[u8], follows_links: bool) -> larder::Result<Metadat
     let must_be_directory = path.ends_with(b"/");
     let ino = if must_be_directory || follows_links {
         match volume.resolve(path) {
-            Err(error) if !must_be_directory && is_dangling(error.errno()) => {
+            Err(error) if !must_be_directory && error.errno() == Errno::NOENT => {
                 volume.resolve_no_follow(path).map_err(|_| error)?
             }
             found => found?,
@@ -303,12 +303,10 @@ pub(super) fn push(path: &mut Vec<u8>, component: &[u8]) {
 
 /// Returns whether the error means that there is no file with the path.
 fn is_missing(errno: Errno) -> bool {
-    is_dangling(errno) || matches!(errno, Errno::NOTDIR | Errno::NAMETOOLONG)
-}
-
-/// Returns whether the error means that a symbolic link has no target.
-fn is_dangling(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::LOOP)
+    matches!(
+        errno,
+        Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NAMETOOLONG
+    )
 }
 
 #[cfg(test)]

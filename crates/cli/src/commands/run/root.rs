@@ -1,7 +1,7 @@
 //! The root directory of a command with `--chroot`.
 //!
-//! Model: what bubblewrap does with `--proc`, `--dev`, `--ro-bind /sys` and `--tmpfs /tmp`. There is one difference: the
-//! host's pseudo-terminals are used, so that the terminal of the command has the same path as outside.
+//! Model: what bubblewrap does with `--proc`, `--dev`, `--ro-bind /sys` and `--tmpfs /tmp`. The command has its own
+//! pseudo-terminals.
 
 use super::failed::Failed;
 use larder_block::mounts;
@@ -17,9 +17,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// The devices that the command has.
-const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Links in `/dev`.
-const LINKS: [(&str, &str); 4] = [
+const LINKS: [(&str, &str); 5] = [
+    ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),
@@ -100,9 +101,9 @@ fn mount_devices(target: &Path) -> io::Result<()> {
     for name in ["pts", "shm"] {
         fs::create_dir(target.join(name))?;
     }
-    if Path::new("/dev/pts").exists() {
-        bind("/dev/pts", &target.join("pts"))?;
-    }
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", target.join("pts"), "devpts", flags, options)?;
     mount_memory(&target.join("shm"), c"mode=1777")
 }
 
