@@ -469,9 +469,9 @@ fn requests_for_the_base_and_for_the_file_are_expedited_and_cancelled() {
         let request = request.with_priority(Priority::Background);
         disk.submit(vec![request.with_cancel(&token)]);
     };
-    for (at, expected) in [(0, 2), (8 << 10, 1)] {
+    for (earlier, (at, expected)) in [(0, 2), (8 << 10, 1)].into_iter().enumerate() {
         read(at);
-        assert_eq!(base.waiting() + file.waiting(), 1);
+        assert_eq!(base.waiting() + file.waiting(), earlier + 1);
         disk.expedite(at, 100);
         assert_eq!(receiver.try_recv().unwrap().unwrap(), expected);
         read(at);
@@ -602,6 +602,11 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         let changes = disk.changes();
         drop(disk);
         let call = random.below(changes.len() as u64);
+        let failing = &changes[usize::try_from(call).unwrap()];
+        // A failed write leaves half of its bytes, which must not divide a sector.
+        if !((failing.end - failing.start) / 2).is_multiple_of(512) {
+            continue;
+        }
         let faulty: Arc<dyn BlockDevice> =
             Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(call));
         assert!(commit(&faulty).is_err());

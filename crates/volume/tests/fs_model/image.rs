@@ -108,7 +108,7 @@ impl Side for Fs {
     }
 
     fn listing(&self, path: &str) -> io::Result<Entries> {
-        let entries = self.read_dir(path)?.map(|entry| {
+        let entries = self.read_dir(path)?.map(|entry| -> io::Result<_> {
             let entry = entry?;
             Ok((entry.file_name().to_owned(), entry.kind()?))
         });

@@ -139,7 +139,7 @@ impl Side for Kernel {
     }
 
     fn listing(&self, path: &str) -> io::Result<Entries> {
-        let entries = fs::read_dir(self.path(path))?.map(|entry| {
+        let entries = fs::read_dir(self.path(path))?.map(|entry| -> io::Result<_> {
             let entry = entry?;
             assert_ne!(entry.ino(), 0);
             Ok((entry.file_name(), kind(entry.file_type()?)))

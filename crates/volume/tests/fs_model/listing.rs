@@ -7,7 +7,7 @@ use crate::side::{Entries, Side};
 use larder::{FileKind, Fs};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -90,10 +90,9 @@ fn entries_named(
     seen: &[(OsString, FileKind)],
     unchanged: &BTreeMap<OsString, u64>,
 ) -> Vec<(OsString, FileKind)> {
-    let is_unchanged = |name: &OsStr| unchanged.contains_key(name);
     let mut entries: Vec<_> = seen
         .iter()
-        .filter(|(name, _)| is_unchanged(name))
+        .filter(|(name, _)| unchanged.contains_key(name))
         .cloned()
         .collect();
     entries.sort_by(|one, other| one.0.cmp(&other.0));

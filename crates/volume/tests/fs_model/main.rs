@@ -211,7 +211,8 @@ fn open_file<S: Side>(side: &S, slot: &mut Option<S::File>, path: &str, options:
 /// Returns the path of a file in [`MANY`], which may exist or not. The names are so long that the directory has many
 /// blocks.
 fn one_of_many(number: impl Into<u16>) -> String {
-    format!("{MANY}/{:0>60}", number.into())
+    let number: u16 = number.into();
+    format!("{MANY}/{number:0>60}")
 }
 
 /// Performs an operation on an open file.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// The attributes that are compared.
 #[derive(Debug)]
+#[expect(dead_code, reason = "the fields are printed")]
 pub(crate) struct Facts {
     pub(crate) kind: FileKind,
     pub(crate) permissions: u16,
