@@ -2,7 +2,9 @@
 
 import errno
 import gc
+import inspect
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -47,6 +49,52 @@ def test_name_that_is_not_utf_8_has_surrogates(writable: larder.Fs) -> None:
     assert names == [os.fsdecode(b"\xff")]
     assert writable.read_bytes("/" + names[0]) == b"x"
     assert [entry.path for entry in writable.scandir("/") if entry.is_file()] == ["/\udcff"]
+
+
+def test_names_have_the_type_of_the_path(writable: larder.Fs, tmp_path: Path) -> None:
+    host = os.fsencode(tmp_path / "tree")
+    os.makedirs(host + b"/sub")
+    for name in [b"file", b"\xff", b"sub/below"]:
+        Path(os.fsdecode(host + b"/" + name)).write_bytes(b"x")
+    os.symlink(b"\xff", host + b"/link")
+    os.symlink(b"sub", host + b"/folder")
+    writable.copy_in(host, "/tree")
+
+    class BytesPath:
+        def __init__(self, path: bytes) -> None:
+            self.path = path
+
+        def __fspath__(self) -> bytes:
+            return self.path
+
+    def seen(fs, root):
+        return {
+            "listdir": sorted(fs.listdir(root)),
+            "path-like": sorted(fs.listdir(BytesPath(root))),
+            "scandir": sorted((entry.name, entry.path.removeprefix(root)) for entry in fs.scandir(root)),
+            "sizes": sorted(fs.stat(entry).st_size for entry in fs.scandir(root) if entry.is_file()),
+            "followed": sorted(entry.name for entry in fs.scandir(root) if entry.is_dir()),
+            "walk": sorted((top.removeprefix(root), sorted(dirs + files)) for top, dirs, files in fs.walk(root)),
+            "readlink": fs.readlink(root + b"/link"),
+        }
+
+    assert seen(writable, b"/tree") == seen(os, host)
+    entry = next(entry for entry in writable.scandir(b"/tree") if entry.name == b"\xff")
+    assert repr(entry) == "<larder.DirEntry b'/tree/\\xff'>"
+    assert larder.DirEntry[bytes].__origin__ is larder.DirEntry
+
+
+def test_parameters_are_those_of_os() -> None:
+    # No method has these. They are for directory descriptors, and for Windows.
+    absent = {"dir_fd", "src_dir_fd", "dst_dir_fd", "target_is_directory"}
+    names = (
+        "chown getxattr listdir listxattr lstat makedirs mkdir readlink remove removexattr rename replace rmdir scandir "
+        "setxattr stat statvfs symlink truncate unlink walk"
+    )
+    for name in names.split():
+        expected = [key for key in inspect.signature(getattr(os, name)).parameters if key not in absent]
+        own = list(inspect.signature(getattr(larder.Fs, name)).parameters)
+        assert (name, own) == (name, ["self", *expected])
 
 
 def test_directories_are_listed(sample: Path) -> None:
@@ -130,6 +178,44 @@ def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
     assert sorted(fs.listdir("/")) == ["lost+found", "relative"]
 
 
+def test_tree_is_removed_as_by_shutil(writable: larder.Fs, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "tree" / "sub").mkdir(parents=True)
+    (host / "tree" / "file").write_bytes(b"x")
+    (host / "tree" / "folder").symlink_to("../kept")
+    (host / "kept" / "sub").mkdir(parents=True)
+    (host / "link").symlink_to("kept")
+    (host / "file").write_bytes(b"x")
+    for number, options in enumerate([{}, {"ignore_errors": True}]):
+        top = f"/{number}"
+        writable.copy_in(host, top)
+        copy = shutil.copytree(host, tmp_path / str(number), symlinks=True)
+        for name in ["link", "file", "missing", "tree"]:
+            for rmtree, path in [(shutil.rmtree, f"{copy}/{name}"), (writable.rmtree, f"{top}/{name}")]:
+                if options or name == "tree":
+                    rmtree(path, **options)
+                else:
+                    with pytest.raises(OSError):
+                        rmtree(path)
+            assert sorted(writable.listdir(top)) == sorted(os.listdir(copy))
+        assert writable.listdir(f"{top}/kept") == ["sub"]
+
+
+def test_rest_of_a_tree_is_removed_if_errors_are_ignored(image: Path) -> None:
+    with larder.open(image, read_write=True) as fs:
+        for name in ["/tree/a/file", "/tree/b/fixed", "/tree/b/file", "/tree/c/file"]:
+            fs.makedirs(os.path.dirname(name), exist_ok=True)
+            fs.write_bytes(name, b"x")
+    subprocess.run(["debugfs", "-w", "-R", "set_inode_field /tree/b/fixed flags 0x80010", str(image)], check=True)
+    with larder.open(image, read_write=True) as fs:
+        with pytest.raises(PermissionError):
+            fs.rmtree("/tree")
+        fs.rmtree("/tree", ignore_errors=True)
+        assert [root for root, _, _ in fs.walk("/tree")] == ["/tree", "/tree/b"]
+        assert fs.listdir("/tree/b") == ["fixed"]
+    fsck(image)
+
+
 def test_attributes_are_changed(writable: larder.Fs) -> None:
     fs = writable
     fs.write_bytes("/file", b"x" * 5000)
@@ -155,6 +241,18 @@ def test_attributes_are_changed(writable: larder.Fs) -> None:
     fs.setxattr("/file", "user.tag", b"value")
     assert fs.listxattr("/file") == ["user.tag"]
     assert fs.getxattr("/file", b"user.tag") == b"value"
+    for flags, attribute, code in [
+        (os.XATTR_CREATE, "user.tag", errno.EEXIST),
+        (os.XATTR_REPLACE, "user.new", errno.ENODATA),
+        (8, "user.tag", errno.EINVAL),
+    ]:
+        with pytest.raises(OSError) as raised:
+            fs.setxattr("/file", attribute, b"other", flags)
+        assert raised.value.errno == code
+    fs.setxattr("/file", "user.new", b"x", os.XATTR_CREATE)
+    fs.setxattr("/file", "user.new", b"new", flags=os.XATTR_REPLACE)
+    assert (fs.getxattr("/file", "user.tag"), fs.getxattr("/file", "user.new")) == (b"value", b"new")
+    fs.removexattr("/file", "user.new")
     fs.removexattr("/file", "user.tag")
     with pytest.raises(OSError) as raised:
         fs.getxattr("/file", "user.tag")
