@@ -1,4 +1,4 @@
-//! The layer of paths: handles, iterators and errors. `fs_model.rs` compares all operations with
+//! The layer of paths: handles, iterators and errors. `fs_model` compares all operations with
 //! `std::fs`, and `copy.rs` tests copies of trees.
 
 mod opened;
