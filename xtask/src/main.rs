@@ -19,8 +19,12 @@
 //! - `xtask module-cycles [FOLDER…]`: cyclic dependencies between the files of a crate;
 //! - `xtask prose [PATH…]`: wording that the style rejects;
 //! - `xtask figures [--check]`: figures of the documentation, from the results of the benches.
+//!
+//! A test of this package checks that the public structs of the crates have constructors.
 
 mod book;
+#[cfg(test)]
+mod constructors;
 mod figures;
 mod manual;
 mod module_cycles;

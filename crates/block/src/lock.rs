@@ -33,6 +33,14 @@ pub struct LockHolder {
     pub name: String,
 }
 
+impl LockHolder {
+    /// Describes the process with the ID `pid`, whose program has the name `name`.
+    #[must_use]
+    pub const fn new(pid: u32, name: String) -> Self {
+        Self { pid, name }
+    }
+}
+
 /// An open file, which may be locked. Dropping this unlocks it.
 ///
 /// The requests in flight share this file with their device. Otherwise, a write that is late could change an image
@@ -109,10 +117,8 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
         .rsplit(|&byte| byte == b'/')
         .next()
         .unwrap_or_default();
-    Some(LockHolder {
-        pid,
-        name: String::from_utf8_lossy(name).into_owned(),
-    })
+    let name = String::from_utf8_lossy(name).into_owned();
+    Some(LockHolder::new(pid, name))
 }
 
 /// Parses a line of `/proc/locks`, such as `7: FLOCK ADVISORY WRITE 1234 08:02:131 0 EOF`. The device number

@@ -128,6 +128,20 @@ pub struct Recovery {
     pub counts: RecoveryCounts,
 }
 
+impl Recovery {
+    /// Describes a file system whose journal changes nothing.
+    #[must_use]
+    pub fn new(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Self {
+        Self {
+            state,
+            superblock,
+            device,
+            overlay: None,
+            counts: RecoveryCounts::default(),
+        }
+    }
+}
+
 /// Recovers the journal of the file system on `device` in memory.
 ///
 /// As in the kernel, the journal is not read unless the superblock has the feature `needs_recovery`.
@@ -147,18 +161,7 @@ pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<R
         (true, false, false) => JournalState::Clean,
         (true, true, false) => return replay(superblock, device),
     };
-    Ok(nothing(state, superblock, device))
-}
-
-/// Returns a recovery that changes nothing.
-fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Recovery {
-    Recovery {
-        state,
-        superblock,
-        device,
-        overlay: None,
-        counts: RecoveryCounts::default(),
-    }
+    Ok(Recovery::new(state, superblock, device))
 }
 
 /// Replays, in memory, the journal in the inode that the superblock names.
@@ -168,7 +171,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     let first_block = JournalFile::map(&fs, device.clone(), &inode, 1)?;
     let journal = read_superblock(&first_block, &superblock)?;
     if journal.start == 0 {
-        return Ok(nothing(JournalState::Clean, superblock, device));
+        return Ok(Recovery::new(JournalState::Clean, superblock, device));
     }
     let file = JournalFile::map(&fs, device.clone(), &inode, journal.length_blocks)?;
     let (log, end) = log::read(&file, &journal, &superblock)?;

@@ -56,6 +56,20 @@ pub struct ObjectInfo {
     pub is_in_use: bool,
 }
 
+impl ObjectInfo {
+    /// Describes a file that is not in use, and whose header is damaged.
+    #[must_use]
+    pub const fn new(stored_bytes: u64, last_use: SystemTime) -> Self {
+        Self {
+            label: None,
+            size_bytes: None,
+            stored_bytes,
+            last_use,
+            is_in_use: false,
+        }
+    }
+}
+
 /// What was removed from a cache, and what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -281,9 +295,8 @@ impl Directory {
             ObjectInfo {
                 size_bytes: header.as_ref().map(|header| header.size_bytes),
                 label: header.map(Header::into_label),
-                stored_bytes: found.stored_bytes,
-                last_use: found.last_use,
                 is_in_use: file.is_some_and(|file| !is_idle(&file)),
+                ..ObjectInfo::new(found.stored_bytes, found.last_use)
             }
         };
         Ok(self.scan()?.into_iter().map(info).collect())

@@ -17,7 +17,9 @@ pub struct CopyError {
 }
 
 impl CopyError {
-    pub(super) fn of(what: impl Into<String>, cause: impl Into<io::Error>) -> Self {
+    /// Creates an error. `what` says what failed, and can be empty.
+    #[must_use]
+    pub fn new(what: impl Into<String>, cause: impl Into<io::Error>) -> Self {
         Self {
             what: what.into(),
             cause: cause.into(),
@@ -26,21 +28,21 @@ impl CopyError {
 
     /// The image could not be read.
     pub(super) fn image(cause: impl Into<io::Error>) -> Self {
-        Self::of("", cause)
+        Self::new("", cause)
     }
 
     /// A file of the host could not be read.
     pub(super) fn source(cause: impl Into<io::Error>) -> Self {
-        Self::of("cannot read the source", cause)
+        Self::new("cannot read the source", cause)
     }
 
     /// The image, or a file of the host, could not be written.
     pub(super) fn copy(cause: impl Into<io::Error>) -> Self {
-        Self::of("cannot write the copy", cause)
+        Self::new("cannot write the copy", cause)
     }
 
     pub(super) fn refused(kind: io::ErrorKind, reason: &'static str) -> Self {
-        Self::of("", io::Error::new(kind, reason))
+        Self::new("", io::Error::new(kind, reason))
     }
 
     /// A file cannot replace a directory.

@@ -75,7 +75,7 @@ fn set_xattrs(
     let len = match listed {
         Ok(len) => len,
         Err(Errno::NOTSUP) => 0,
-        Err(errno) => return Err(CopyError::of("cannot list the attributes", errno)),
+        Err(errno) => return Err(CopyError::new("cannot list the attributes", errno)),
     };
     buffer.truncate(len);
     let names: Vec<_> = buffer
@@ -102,7 +102,7 @@ fn set_xattrs(
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
                 let what = format!("cannot read attribute {}", name.escape_ascii());
-                errors.push(CopyError::of(what, errno));
+                errors.push(CopyError::new(what, errno));
                 continue;
             }
         };
@@ -123,7 +123,7 @@ fn set_xattr(volume: &Volume, copy: Ino, name: &[u8], value: &[u8]) -> Result<()
         }
         Err(error) => {
             let what = format!("cannot set attribute {shown} on the copy");
-            Err(CopyError::of(what, error))
+            Err(CopyError::new(what, error))
         }
     }
 }

@@ -186,7 +186,7 @@ impl<'a> CopyOut<'a> {
     ) -> Result<Level, CopyError> {
         if !self.entered.insert(metadata.ino) {
             let error = entered_twice(metadata.ino);
-            return Err(CopyError::of("the image is damaged", error));
+            return Err(CopyError::new("the image is damaged", error));
         }
         Ok(Level {
             listing: ReadDir::new(self.volume, pinned, PathBuf::new()),
@@ -263,7 +263,7 @@ impl<'a> CopyOut<'a> {
             let device = makedev(metadata.rdev_major, metadata.rdev_minor);
             let mode = Mode::RUSR | Mode::WUSR;
             mknodat(copy.parent, &copy.name, kind, mode, device).map_err(|errno| match errno {
-                Errno::PERM => CopyError::of("only root can create device files", errno),
+                Errno::PERM => CopyError::new("only root can create device files", errno),
                 errno => CopyError::copy(errno),
             })?;
         }
@@ -327,7 +327,7 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, CopyE
         Errno::NOTDIR | Errno::LOOP => CopyError::replaces_file(),
         Errno::MFILE => {
             let what = "the tree has more levels than the limit on open files";
-            CopyError::of(what, errno)
+            CopyError::new(what, errno)
         }
         errno => CopyError::copy(errno),
     })

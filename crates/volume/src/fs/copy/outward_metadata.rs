@@ -70,7 +70,7 @@ impl Handle<'_> {
 pub(super) fn set(volume: &Volume, metadata: &Metadata, copy: &Handle<'_>) -> Vec<CopyError> {
     let mut errors = Vec::new();
     let names = volume.xattrs(metadata.ino).unwrap_or_else(|error| {
-        errors.push(CopyError::of("cannot read the attributes", error));
+        errors.push(CopyError::new("cannot read the attributes", error));
         Vec::new()
     });
     remove_inherited(&names, copy, &mut errors);
@@ -116,7 +116,7 @@ fn remove_inherited(names: &[Vec<u8>], copy: &Handle<'_>, errors: &mut Vec<CopyE
             | Err(Errno::NODATA | Errno::NOTSUP | Errno::INVAL | Errno::ACCESS | Errno::PERM) => {}
             Err(errno) => {
                 let what = format!("cannot remove attribute {list} from the copy");
-                errors.push(CopyError::of(what, errno));
+                errors.push(CopyError::new(what, errno));
             }
         }
     }
@@ -137,7 +137,7 @@ fn set_attribute(
         Ok(None) => return,
         Err(error) => {
             let what = format!("cannot read attribute {shown}");
-            errors.push(CopyError::of(what, error));
+            errors.push(CopyError::new(what, error));
             return;
         }
     };
@@ -148,7 +148,7 @@ fn set_attribute(
         }
         Err(errno) => {
             let what = format!("cannot set attribute {shown} on the copy");
-            errors.push(CopyError::of(what, errno));
+            errors.push(CopyError::new(what, errno));
         }
     }
 }
