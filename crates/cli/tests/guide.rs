@@ -1,4 +1,4 @@
-//! Runs the console blocks of the README and the guide.
+//! Runs the console blocks of the guide and of the READMEs.
 //!
 //! The output is not compared. The commands of a page run in one directory, in order; each must succeed.
 
@@ -127,9 +127,16 @@ impl Drop for MountsBelow {
     }
 }
 
-/// Returns the README and all pages in `docs`, relative to the repository.
+/// Returns the READMEs and all pages in `docs`, relative to the repository.
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(Path::new(REPOSITORY).join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let page = format!("crates/{name}/README.md");
+        if Path::new(REPOSITORY).join(&page).exists() {
+            pages.push(page);
+        }
+    }
     let mut folders = vec!["docs".to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(Path::new(REPOSITORY).join(&folder)).unwrap() {
@@ -152,11 +159,11 @@ fn read(page: &str) -> String {
 #[test]
 fn every_page_with_commands_has_a_test() {
     let pages = pages();
-    assert!(pages.len() > 20);
+    assert!(pages.len() > 30);
     for page in pages {
         let named = [
             format!("\"{page}\","),
-            format!("\"{page}\";"),
+            format!("\"{page}\"]"),
             format!("packaging/console-blocks {page} "),
         ];
         let is_run = SOURCES
@@ -197,6 +204,11 @@ fn commands_in_other_blocks_have_valid_arguments() {
 #[test]
 fn readme_commands_succeed() {
     run_page("README.md", "readme_commands_succeed");
+}
+
+#[test]
+fn package_readme_commands_succeed() {
+    run_page("crates/cli/README.md", "package_readme_commands_succeed");
 }
 
 #[test]
