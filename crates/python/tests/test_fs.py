@@ -88,8 +88,8 @@ def test_parameters_are_those_of_os() -> None:
     # No method has these. They are for directory descriptors, and for Windows.
     absent = {"dir_fd", "src_dir_fd", "dst_dir_fd", "target_is_directory"}
     names = (
-        "chown getxattr listdir listxattr lstat makedirs mkdir readlink remove removexattr rename replace rmdir scandir "
-        "setxattr stat statvfs symlink truncate unlink walk"
+        "chown getxattr listdir listxattr lstat makedirs mkdir readlink remove removexattr rename replace rmdir "
+        "scandir setxattr stat statvfs symlink truncate unlink walk"
     )
     for name in names.split():
         expected = [key for key in inspect.signature(getattr(os, name)).parameters if key not in absent]

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -296,33 +297,42 @@ def tables(tmp_path: Path):
     return image
 
 
-def test_pandas_reads_tables(tables: Path) -> None:
+@pytest.fixture(params=["file", "url"])
+def place(request: pytest.FixtureRequest, tables: Path, sample: Path) -> str:
+    """The path of the image with tables, and its URL."""
+    if request.param == "file":
+        return str(tables)
+    shutil.copyfile(tables, sample.parent / "tables.img")
+    return f"{request.getfixturevalue('server')}/tables.img"
+
+
+def test_pandas_reads_tables(place: str) -> None:
     import pandas
 
     expected = table().to_pandas()
-    options = {"image": str(tables)}
+    options = {"image": place}
     assert pandas.read_csv("ext4://data/table.csv", storage_options=options).equals(expected)
     assert pandas.read_parquet("ext4:///data/first.parquet", storage_options=options).equals(expected)
-    assert pandas.read_parquet(f"ext4://data/second.parquet::file://{tables}").equals(expected)
+    assert pandas.read_parquet(f"ext4://data/second.parquet::{place}").equals(expected)
 
 
-def test_pyarrow_reads_tables(tables: Path) -> None:
+def test_pyarrow_reads_tables(place: str) -> None:
     import pyarrow.dataset
     import pyarrow.parquet
 
-    fs = fsspec.filesystem("ext4", image=str(tables))
+    fs = fsspec.filesystem("ext4", image=place)
     assert pyarrow.parquet.read_table("/data/first.parquet", filesystem=fs).equals(table())
     dataset = pyarrow.dataset.dataset("/data", filesystem=fs, format="parquet", exclude_invalid_files=True)
     assert dataset.count_rows() == 2000
     # A file of larder is a file of Python, without fsspec.
-    with larder.open(tables) as image, image.open("/data/first.parquet", "rb") as file:
+    with larder.open(place) as image, image.open("/data/first.parquet", "rb") as file:
         assert pyarrow.parquet.read_table(file).equals(table())
 
 
-def test_duckdb_reads_tables(tables: Path) -> None:
+def test_duckdb_reads_tables(place: str) -> None:
     import duckdb
 
-    fs = fsspec.filesystem("ext4", image=str(tables))
+    fs = fsspec.filesystem("ext4", image=place)
     with duckdb.connect() as connection:
         connection.register_filesystem(fs)
         total = "select count(*), sum(number) from"
@@ -331,16 +341,8 @@ def test_duckdb_reads_tables(tables: Path) -> None:
         assert connection.sql(f"{total} 'ext4://data/*.parquet'").fetchall() == [(2000, 999000)]
 
 
-def test_dask_reads_tables(tables: Path) -> None:
+def test_dask_reads_tables(place: str) -> None:
     import dask.dataframe
 
-    frame = dask.dataframe.read_csv("ext4://data/table.csv", storage_options={"image": str(tables)})
+    frame = dask.dataframe.read_csv("ext4://data/table.csv", storage_options={"image": place})
     assert frame.number.sum().compute() == 499500
-
-
-def test_tables_of_an_image_at_a_url_are_read(server: str, tables: Path, sample: Path) -> None:
-    import pandas
-
-    (sample.parent / "tables.img").write_bytes(tables.read_bytes())
-    url = f"ext4://data/first.parquet::{server}/tables.img"
-    assert pandas.read_parquet(url).equals(table().to_pandas())
