@@ -233,7 +233,10 @@ fn du_prints_what_gnu_du_prints_on_the_kernels_mount() {
     // The order of entries decides to which directory a file with several links is attributed. Therefore `dir`, which has
     // such a file, is named first.
     for (options, paths) in [
-        (&[] as &[&str], &["dir", "hello", "odd", ".hidden"] as &[&str]),
+        (
+            &[] as &[&str],
+            &["dir", "hello", "odd", ".hidden"] as &[&str],
+        ),
         (&["-h"], &["dir", "hello", "odd", ".hidden"]),
         (&["-s"], &["."]),
         (&["-s", "-h"], &["dir", "hello", "to-dir", ".hidden"]),
