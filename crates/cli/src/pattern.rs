@@ -182,8 +182,11 @@ fn end_of_range(rest: &mut &[u32], first: u32) -> u32 {
     }
 }
 
+/// Returns whether a character is in a class.
+type IsInClass = fn(char) -> bool;
+
 /// Returns the class that begins after `[:`, and the text after `:]`. Returns `None` if there is no such class.
-fn class(codes: &[u32]) -> Option<(fn(char) -> bool, &[u32])> {
+fn class(codes: &[u32]) -> Option<(IsInClass, &[u32])> {
     let end = codes
         .windows(2)
         .position(|pair| pair == [u32::from(':'), u32::from(']')])?;

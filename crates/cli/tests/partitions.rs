@@ -344,7 +344,7 @@ fn other_formats_in_partitions_are_named_with_a_command() {
         (0, b"XFSB", "an XFS file system", mounted.clone()),
         (65_600, b"_BHRfS_M", "a Btrfs file system", mounted),
     ] {
-        file.write_all_at(&[0; 128 << 10], 16 * MIB).unwrap();
+        file.write_all_at(&vec![0; 128 << 10], 16 * MIB).unwrap();
         file.write_all_at(bytes, 16 * MIB + offset).unwrap();
         let parts = ["no partition has an ext2", name, "for partition 2, ", &hint];
         assert_fails(&larder(["ls", path]), 1, &parts);

@@ -24,12 +24,13 @@ impl Session {
         }
         let fixture = Fixture::new();
         let shell = format!(
-            "cd {}; export D=$PWD PS1='$ ' L='{} run -o ro image --'; exec bash --norc --noprofile -i",
+            "cd {}; export D=$PWD PS1='$> ' L='{} run -o ro image --'; exec bash --norc --noprofile -i",
             fixture.path("").display(),
             binary().display()
         );
         let terminal = Terminal::running(&fixture, &shell);
-        terminal.wait_for(&["$ "]);
+        // tmux removes blanks at the ends of lines.
+        terminal.wait_for(&["$>"]);
         Some(Self { fixture, terminal })
     }
 

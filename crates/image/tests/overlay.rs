@@ -449,7 +449,7 @@ fn threads_write_different_parts_of_one_subcluster() {
 
 #[test]
 fn requests_for_the_base_and_for_the_file_are_expedited_and_cancelled() {
-    let base = base(&[1; DISK_LEN]);
+    let base = base(&vec![1; DISK_LEN]);
     let file: Arc<dyn BlockDevice> = Arc::new(created(&*base));
     let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
     disk.write_at(&[2; 4 * KIB], 0).unwrap();

@@ -48,11 +48,11 @@ impl NameType {
     }
 
     /// Returns `name` as an object of this type.
-    pub(crate) fn object<'py>(
+    pub(crate) fn object(
         self,
-        py: Python<'py>,
+        py: Python<'_>,
         name: impl AsRef<OsStr>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Bound<'_, PyAny>> {
         let name = name.as_ref();
         Ok(match self {
             Self::Str => name.into_pyobject(py)?.into_any(),

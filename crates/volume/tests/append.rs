@@ -199,7 +199,9 @@ impl Clock for RemovingClock {
         // The removal reads the time, too.
         let image = self.0.lock().unwrap().take();
         if let Some(fs) = image {
-            fs.remove_file("/removed").unwrap();
+            // The thread that reads the time holds locks.
+            let remover = thread::spawn(move || fs.remove_file("/removed").unwrap());
+            remover.join().unwrap();
         }
         SystemClock.now()
     }
@@ -219,7 +221,7 @@ fn write_to_full_image(arguments: &str, record: &[u8], appends: bool, frees: boo
         let filler = volume.create(Ino::ROOT, b"filler", &NewFile::new());
         let filler = filler.unwrap().ino;
         let full = loop {
-            if let Err(error) = volume.append(filler, &[2; 1 << 16]) {
+            if let Err(error) = volume.append(filler, &vec![2; 1 << 16]) {
                 break error;
             }
         };

@@ -5,6 +5,7 @@ use crate::opening::open_image;
 use larder::Statfs;
 use larder_console::{Result, name, size, write_json};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -88,8 +89,8 @@ fn print_text(args: &DfArgs, space: &Space) -> Result<()> {
     ];
     for (heading, cell) in headings.iter().zip(&cells) {
         let width = heading.len().max(cell.len());
-        lines[0].push_str(&format!(" {heading:>width$}"));
-        lines[1].push_str(&format!(" {cell:>width$}"));
+        let _ = write!(lines[0], " {heading:>width$}");
+        let _ = write!(lines[1], " {cell:>width$}");
     }
     let mut out = io::stdout().lock();
     for line in lines {

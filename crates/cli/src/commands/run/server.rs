@@ -134,15 +134,15 @@ impl Job {
         let connection = unmounter.connection().ok();
         // The kernel may have data of another process. If they cannot be written, that process gets the error.
         let _ = File::open(&self.mountpoint).map(|root| rustix::fs::syncfs(&root));
-        let unmounted = unmounter.unmount().map_err(Failure::from);
-        let is_unmounted = unmounted.is_ok();
-        if let (Err(failure), None) = (&unmounted, &connection) {
+        let result = unmounter.unmount().map_err(Failure::from);
+        let is_unmounted = result.is_ok();
+        if let (Err(failure), None) = (&result, &connection) {
             // The server would wait for the unmount.
             failure.print(FAILED);
             std::process::exit(FAILED.into());
         }
         // The receiver waits until the image is closed.
-        let _ = ended.send(unmounted.and(code));
+        let _ = ended.send(result.and(code));
         if is_unmounted {
             thread::sleep(GRACE);
         }

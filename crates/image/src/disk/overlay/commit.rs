@@ -103,10 +103,10 @@ fn check(
 ) -> Result<(), OverlayError> {
     let changes = overlay.changes();
     let present = checksums(base, &changes).map_err(OverlayError::Base)?;
-    let changed = checksums(overlay, &changes)?;
+    let new = checksums(overlay, &changes)?;
     let original = Head::read_checksums(file, present.len())?;
-    let mut all = present.iter().zip(changed).zip(original);
-    if all.all(|((&present, changed), original)| present == changed || present == original) {
+    let mut all = present.iter().zip(new).zip(original);
+    if all.all(|((&present, new), original)| present == new || present == original) {
         Ok(())
     } else {
         Err(OverlayError::ChangedInCommit)

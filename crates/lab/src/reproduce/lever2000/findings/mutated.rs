@@ -141,7 +141,9 @@ fn noisy(histogram: &Histogram, random: &mut impl Rng) -> Histogram {
         }
     }
     let mut noisy = Histogram::default();
-    lengths.into_iter().for_each(|length| noisy.add(length));
+    for length in lengths {
+        noisy.add(length);
+    }
     noisy
 }
 
