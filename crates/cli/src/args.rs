@@ -13,7 +13,7 @@ mod usage;
 
 use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, ArgAction, Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use larder::PolicyName;
 use larder_console::{Cache, size};
 use larder_fuse::Transport;
@@ -461,7 +461,7 @@ pub(crate) struct UmountArgs {
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
-    arg(long_help_flag()),
+    arg(image::long_help_flag()),
     mut_arg("paths", |arg| arg.help("Paths or patterns inside the image [default: /]")),
     override_usage = "larder ls [OPTIONS] <IMAGE> [PATH]...\n       \
                       larder ls [OPTIONS] <IMAGE>:/<PATH>...",
@@ -514,14 +514,6 @@ pub(crate) struct LsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Returns the option `--help` for commands in which `-h` has another meaning.
-fn long_help_flag() -> Arg {
-    Arg::new("help")
-        .long("help")
-        .action(ArgAction::HelpLong)
-        .help("Print help")
 }
 
 /// Show the attributes of a file in an image

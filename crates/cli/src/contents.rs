@@ -114,7 +114,11 @@ fn partition_hint(
     match disk {
         // Other programs find no partition in a disk image.
         Some(disk) => hint(image, disk.format),
-        None => of_local(image, |file| format.hint_for_partition(file, partition)),
+        None => of_local(image, |file| {
+            let start = partition.offset_bytes;
+            let range = start..start.saturating_add(partition.size_bytes);
+            format.hint_for_partition(file, partition.number, &range)
+        }),
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use larder_testkit::{Requirement, skip};
 use std::fs;
-use support::processes::{can_run, child_of, state};
+use support::processes::can_run;
 use support::terminal::Terminal;
 use support::{Fixture, binary, wait_until};
 
@@ -38,14 +38,6 @@ impl Session {
     fn script(&self, name: &str, content: &str) {
         fs::write(self.fixture.path(name), content).unwrap();
     }
-
-    /// Returns the process ID of larder, which the shell has started.
-    fn launcher(&self) -> u32 {
-        let shell = self
-            .terminal
-            .tmux(&["display-message", "-p", "#{pane_pid}"]);
-        child_of(shell.trim().parse().unwrap()).unwrap()
-    }
 }
 
 #[test]
@@ -73,41 +65,6 @@ fn keys_and_window_size_reach_the_command_once() {
     assert_eq!(screen.matches("\n30 100").count(), 1, "{screen}");
 }
 
-#[test]
-fn command_is_stopped_and_continued_by_the_shell() {
-    let Some(session) = Session::start("command_is_stopped_and_continued_by_the_shell") else {
-        return;
-    };
-    session.script(
-        "job",
-        "echo waiting; while ! test -e $D/go; do sleep 0.05; done; read line; echo \"read $line\"",
-    );
-    let terminal = &session.terminal;
-    terminal.type_line("$L bash $D/job");
-    terminal.wait_for(&["\nwaiting"]);
-    let launcher = session.launcher();
-    let server = child_of(launcher).unwrap();
-    let command = child_of(child_of(server).unwrap()).unwrap();
-    terminal.press("C-z");
-    terminal.wait_for(&["Stopped"]);
-    assert_eq!([launcher, command].map(state), [Some('T'); 2]);
-    assert_ne!(state(server), Some('T'));
-
-    // In the background, the command is stopped again when it reads.
-    terminal.type_line("bg");
-    wait_until("the command", || state(command) != Some('T'));
-    fs::write(session.fixture.path("go"), "").unwrap();
-    wait_until("the command", || {
-        [launcher, command].map(state) == [Some('T'); 2]
-    });
-    terminal.type_line("fg");
-    wait_until("the command", || state(command) != Some('T'));
-    terminal.type_line("hello");
-    terminal.wait_for(&["\nread hello"]);
-    terminal.type_line("echo code $?");
-    terminal.wait_for(&["\ncode 0"]);
-}
-
 /// On a hang-up, the kernel sends a signal only to the first process of the session.
 #[test]
 fn hang_up_reaches_the_command_if_larder_is_the_first_process_of_the_session() {
@@ -127,28 +84,4 @@ fn hang_up_reaches_the_command_if_larder_is_the_first_process_of_the_session() {
     wait_until("the signal", || {
         fs::read_to_string(&signals).is_ok_and(|signals| signals == "hung up\n")
     });
-}
-
-/// The shell inside cannot put the process group of its caller in the foreground.
-#[test]
-fn terminal_can_be_read_after_an_interactive_shell_inside() {
-    let test = "terminal_can_be_read_after_an_interactive_shell_inside";
-    let Some(session) = Session::start(test) else {
-        return;
-    };
-    session.script(
-        "job",
-        "PS1='inside> ' $L bash --norc --noprofile -i; echo code $?; read line; echo \"read $line\"",
-    );
-    let terminal = &session.terminal;
-    terminal.type_line("sh $D/job");
-    terminal.wait_for(&["\ninside> "]);
-    // The shell inside has job control.
-    terminal.type_line("sleep 1000");
-    terminal.press("C-z");
-    terminal.wait_for(&["Stopped"]);
-    terminal.type_line("kill %1; exit 3");
-    terminal.wait_for(&["\ncode 3"]);
-    terminal.type_line("hello");
-    terminal.wait_for(&["\nread hello"]);
 }

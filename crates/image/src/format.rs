@@ -1,8 +1,8 @@
 //! Formats that are neither ext file systems nor partition tables: their names, how they are recognized, and how a
 //! user gets at the files in them. Larder itself reads the disks in some of them ([`open_disk`](crate::open_disk)).
 
-use crate::Partition;
 use crate::shell::quoted;
+use std::ops::Range;
 
 /// A format that is recognized by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,12 +308,12 @@ impl Format {
         }
     }
 
-    /// Returns what a user can do to get at the files in `partition` of the disk in `file`, if it has this format. `file` is the
-    /// name of the file, which is quoted for a shell.
+    /// Returns what a user can do to get at the files in partition `number` of the disk in `file`, if it has this format. The
+    /// partition has the bytes `range` of the disk. `file` is the name of the file, which is quoted for a shell.
     #[must_use]
-    pub fn hint_for_partition(self, file: &str, partition: &Partition) -> String {
+    pub fn hint_for_partition(self, file: &str, number: u32, range: &Range<u64>) -> String {
         let file = quoted(file);
-        let (offset_bytes, size_bytes) = (partition.offset_bytes, partition.size_bytes);
+        let (offset_bytes, size_bytes) = (range.start, range.end - range.start);
         let attach = |more: &str| {
             format!("losetup -f{more} -o {offset_bytes} --sizelimit {size_bytes} {file}")
         };
@@ -332,7 +332,7 @@ impl Format {
             | Self::ExFat
             | Self::Fat => {
                 let options = format!("loop,offset={offset_bytes},sizelimit={size_bytes}");
-                by_kernel(&options, &file, &format!("/dev/sda{}", partition.number))
+                by_kernel(&options, &file, &format!("/dev/sda{number}"))
             }
             _ => format!(
                 "as root, attach it with {}, which prints a device; then use this device",

@@ -108,7 +108,7 @@ impl Request {
 /// The result for one page of a request: a page that the reader can use or, in rare cases, no page.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<P> {
-    /// The page, as [`CachedFile::Page`]. This type can express that there is no page.
+    /// The page, as [`CachedFile::Page`]. This type can express that no page was found.
     pub page: P,
     /// Whether the page carried the marker. The marker was removed.
     pub is_marked: bool,
@@ -118,7 +118,7 @@ pub struct Found<P> {
 #[derive(Debug)]
 pub enum Claim<P> {
     /// Nothing has to be read: the page was inserted after the lookup, or it cannot be read, for example
-    /// because the cache is full. In the second case, [`Found::page`] states that there is no page.
+    /// because the cache is full. In the second case, [`Found::page`] states that the page is absent.
     Ready(Found<P>),
     /// Another thread is reading the page.
     InFlight {

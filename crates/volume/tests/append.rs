@@ -190,7 +190,7 @@ fn append_by_inode_number_returns_its_offset() {
 
 /// A clock that removes `/removed` of an image when a thread reads the time. A write reads the time when
 /// it ends, also if it ends early for lack of space. So another file is removed after the write has
-/// found that there is too little space, and before it decides whether to try again.
+/// found too little space, and before it decides whether to try again.
 #[derive(Debug, Default)]
 struct RemovingClock(Mutex<Option<Fs>>);
 

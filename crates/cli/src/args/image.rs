@@ -1,8 +1,8 @@
 //! The arguments that name an image and files of it, and how the image is opened.
 
 use crate::remote::RemoteArgs;
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction, Args};
 use larder_console::size;
 use larder_image::ImageFormat;
 use std::ffi::OsString;
@@ -68,4 +68,12 @@ pub(crate) struct FilesArgs {
     /// Paths inside the image
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
+}
+
+/// Returns the option `--help` for commands in which `-h` has another meaning.
+pub(crate) fn long_help_flag() -> Arg {
+    Arg::new("help")
+        .long("help")
+        .action(ArgAction::HelpLong)
+        .help("Print help")
 }

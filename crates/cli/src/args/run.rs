@@ -33,8 +33,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Users: if root runs the command, all users exist in it, and all users have
 access to the mount. If another user runs it, only this user and the primary
-group of this user exist: files of other owners belong to 'nobody', and cannot
-be changed. With -o fakeroot, the user is root in COMMAND, and the files of root
+group of this user exist: files of other owners belong to user 65534, and
+cannot be changed. With -o fakeroot, the user is root in COMMAND, and the files of root
 in the image belong to the user. New files then belong to root.
 
 With --chroot, these directories of the image are replaced, if they exist:

@@ -1,6 +1,6 @@
 //! The arguments of `larder tree`, `du` and `df`.
 
-use super::{FilesArgs, ImageArgs, long_help_flag};
+use super::image::{FilesArgs, ImageArgs, long_help_flag};
 use clap::Args;
 
 /// Show a directory tree of an image

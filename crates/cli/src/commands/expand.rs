@@ -301,7 +301,7 @@ pub(super) fn push(path: &mut Vec<u8>, component: &[u8]) {
     path.extend_from_slice(component);
 }
 
-/// Returns whether the error means that there is no file with the path.
+/// Returns whether the error means that no file has the path.
 fn is_missing(errno: Errno) -> bool {
     matches!(
         errno,
