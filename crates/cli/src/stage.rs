@@ -1,4 +1,4 @@
-//! Which of the processes of `larder run` a process is. See [`crate::commands::run`].
+//! Which of the processes of `larder run` a process is. See [`commands::run`](mod@crate::commands::run).
 
 use crate::holder;
 use std::ffi::OsString;
