@@ -1,10 +1,10 @@
 //! Converts errors of images, and of paths inside images, to messages for the user.
 
 use crate::holder::is_ending;
+use crate::image_path::ImagePath;
 use crate::remote;
 use larder_console::{Failure, name};
 use larder_image::quoted;
-use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,14 +16,6 @@ const READ_IT: &str =
 /// What to do about damage that was found after the image was opened.
 pub(crate) const CHECK_IT: &str =
     "check it with e2fsck -n IMAGE, or a partition with e2fsck -n 'IMAGE?offset=BYTES'";
-
-/// Returns the existing file IMAGE of a path of the form `IMAGE:/PATH`.
-fn image_of_path(path: &Path) -> Option<&Path> {
-    let bytes = path.as_os_str().as_bytes();
-    let end = bytes.windows(2).position(|pair| pair == b":/")?;
-    let image = Path::new(OsStr::from_bytes(&bytes[..end]));
-    image.exists().then_some(image)
-}
 
 /// The access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +51,12 @@ pub(crate) fn of_image(
             ),
             io::ErrorKind::NotFound => Failure::with_hint(
                 format!("image {path} does not exist"),
-                match image_of_path(image) {
-                    Some(image) => format!(
+                match ImagePath::parse(image.as_os_str()) {
+                    Some(inside) if inside.image.exists() => format!(
                         "this command applies to the whole image: write {}, without a path",
-                        image.display()
+                        inside.image.display()
                     ),
-                    None => "IMAGE must be an image file or a block device".to_owned(),
+                    _ => "IMAGE must be an image file or a block device".to_owned(),
                 },
             ),
             io::ErrorKind::PermissionDenied => Failure::with_hint(

@@ -19,6 +19,7 @@ mod contents;
 mod criteria;
 mod failure;
 mod holder;
+mod image_path;
 mod json;
 mod metrics;
 mod mode;

@@ -36,6 +36,15 @@ impl Overlaid {
         Self { fixture, overlay }
     }
 
+    /// Creates the overlay, with a file of 8 MiB, `/file`.
+    fn with_file() -> Self {
+        let overlaid = Self::new();
+        let source = overlaid.fixture.path("source");
+        fs::write(&source, content(8 << 20)).unwrap();
+        overlaid.put(&source, "/file");
+        overlaid
+    }
+
     /// Runs a subcommand on the image with the overlay. `arguments` follow the image.
     fn run(&self, subcommand: &str, arguments: &[&str]) -> Output {
         let mut command = command("larder", User::Same);
@@ -475,11 +484,8 @@ fn interrupted_commit_is_completed_by_a_second_one() {
     if !can_make_images() {
         return;
     }
-    let overlaid = Overlaid::new();
+    let overlaid = Overlaid::with_file();
     let image = overlaid.fixture.image();
-    let source = overlaid.fixture.path("source");
-    fs::write(&source, content(8 << 20)).unwrap();
-    overlaid.put(&source, "/file");
     overlaid.interrupt_commit();
     let parts = ["its commit was interrupted", "larder overlay commit"];
     assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
@@ -496,11 +502,8 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
     if !can_make_images() {
         return;
     }
-    let overlaid = Overlaid::new();
+    let overlaid = Overlaid::with_file();
     let image = overlaid.fixture.image();
-    let source = overlaid.fixture.path("source");
-    fs::write(&source, content(8 << 20)).unwrap();
-    overlaid.put(&source, "/file");
     let original = fs::read(&image).unwrap();
     overlaid.interrupt_commit();
     // A program, such as e2fsck, writes to the superblock.

@@ -674,6 +674,19 @@ fn pattern_does_not_search_a_directory_below_itself() {
     assert_eq!(listed, "/dir/deep/deeper/\n/dir/deep/loop/\n");
 }
 
+/// Runs a command on `/dir`. It must report one error, which is that of `/dir/deep`.
+#[track_caller]
+fn assert_one_error(command: &[&str], image: &str) {
+    let output = larder([command, &[image, "/dir"]].concat());
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
+    assert!(
+        errors.starts_with("error: /dir/deep: "),
+        "{command:?}: {errors}"
+    );
+    assert_eq!(errors.matches("error:").count(), 1, "{command:?}: {errors}");
+}
+
 #[test]
 fn wrong_type_in_a_directory_is_reported_once() {
     if !can_make_images() {
@@ -693,14 +706,7 @@ fn wrong_type_in_a_directory_is_reported_once() {
         &["find", "--json"],
         &["tree"],
     ] {
-        let output = larder([command, &[image, "/dir"]].concat());
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
-        assert!(
-            errors.starts_with("error: /dir/deep: "),
-            "{command:?}: {errors}"
-        );
-        assert_eq!(errors.matches("error:").count(), 1, "{command:?}: {errors}");
+        assert_one_error(command, image);
     }
 }
 
@@ -726,14 +732,7 @@ fn unreadable_inode_is_reported_once() {
             &["tree"],
             &["du"],
         ] {
-            let output = larder([command, &[image, "/dir"]].concat());
-            let errors = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
-            assert!(
-                errors.starts_with("error: /dir/deep: "),
-                "{command:?}: {errors}"
-            );
-            assert_eq!(errors.matches("error:").count(), 1, "{command:?}: {errors}");
+            assert_one_error(command, image);
         }
         assert!(larder(["find", image, "/dir"]).stdout.ends_with(b"\n"));
     }

@@ -1,6 +1,6 @@
 //! The command `larder cat`: writes files of an image to standard output.
 
-use super::image_path::Operands;
+use super::operands::Operands;
 use crate::args::CatArgs;
 use crate::failure::of_path;
 use crate::opening::open_image;

@@ -1,6 +1,6 @@
 //! The command `larder mkdir`: creates directories in an image.
 
-use super::image_path::{self, Operands, Target, new_file};
+use super::operands::{self, Operands, Target, new_file};
 use crate::args::MkdirArgs;
 use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &MkdirArgs) -> Result<ExitCode> {
-    let permissions = args.mode.unwrap_or(0o777 & !image_path::umask());
+    let permissions = args.mode.unwrap_or(0o777 & !operands::umask());
     let files = Operands::new(&args.files.source, &args.files.paths, None)?;
-    image_path::change(&files.source, |volume| {
+    operands::change(&files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
         for path in &files.paths {
             let path = path.as_bytes();

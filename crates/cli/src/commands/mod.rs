@@ -8,13 +8,13 @@ mod du;
 mod expand;
 mod find;
 pub(crate) mod fuse2fs;
-mod image_path;
 mod info;
 pub(crate) mod lab;
 mod ls;
 mod mkdir;
 pub(crate) mod mount;
 mod mv;
+mod operands;
 mod overlay;
 mod profile;
 mod put;
@@ -27,8 +27,6 @@ mod top;
 mod tree;
 mod umount;
 mod unnamed;
-
-pub(crate) use image_path::ImagePath;
 
 use crate::args::Command;
 use crate::remote;

@@ -1,6 +1,6 @@
 //! The command `larder mv`: moves or renames files in an image.
 
-use super::image_path::{self, Operands, Target, directory};
+use super::operands::{self, Operands, Target, directory};
 use crate::args::MvArgs;
 use crate::failure::of_path;
 use larder::{RenameFlags, Volume};
@@ -17,7 +17,7 @@ pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
             "larder mv --help shows examples",
         ));
     };
-    image_path::change(&files.source, |volume| {
+    operands::change(&files.source, |volume| {
         move_all(volume, args, sources, destination.as_bytes())
     })
 }

@@ -3,10 +3,11 @@
 //! The content is written to a new file without a name. When the new file is complete, it gets the name of
 //! the destination. If the command fails or is interrupted before that, the files in the image are unchanged.
 
-use super::image_path::{self, ImagePath, Target, new_file};
+use super::operands::{self, Target, new_file};
 use super::unnamed::Unnamed;
 use crate::args::PutArgs;
 use crate::failure::of_path;
+use crate::image_path::ImagePath;
 use larder::{FileKind, Ino, Make, Metadata, SetAttributes, Volume, XattrMode};
 use larder_console::{Failure, Result, name, print_note};
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -45,7 +46,7 @@ pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
         "write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()
     })?;
     let source = Source::open(&args.file)?;
-    image_path::change(&image_path.source(&args.volume), |volume| {
+    operands::change(&image_path.source(&args.volume), |volume| {
         put(volume, source, image_path.path)?;
         Ok(ExitCode::SUCCESS)
     })
@@ -57,7 +58,7 @@ impl Source {
             return Ok(Self {
                 input: Box::new(io::stdin()),
                 name: None,
-                permissions: 0o666 & !image_path::umask(),
+                permissions: 0o666 & !operands::umask(),
             });
         }
         let failed = |error| Failure::new(format!("cannot read {}: {error}", path.display()));

@@ -1,6 +1,6 @@
 //! Functions that the commands which list files of an image share.
 
-use super::image_path::Operands;
+use super::operands::Operands;
 use crate::args::FilesArgs;
 use crate::opening::open_image;
 use larder::{FileKind, Fs, Metadata, Place};

@@ -1,6 +1,6 @@
 //! The command `larder rm`: removes files from an image.
 
-use super::image_path::{self, Operands, split};
+use super::operands::{self, Operands, split};
 use crate::args::RmArgs;
 use crate::failure::{CHECK_IT, of_path};
 use larder::{FileKind, Ino, Volume};
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
     let files = Operands::new(&args.files.source, &args.files.paths, None)?;
-    image_path::change(&files.source, |volume| {
+    operands::change(&files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
         for path in &files.paths {
             match remove(volume, args, path.as_bytes()) {

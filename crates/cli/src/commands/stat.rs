@@ -1,6 +1,6 @@
 //! The command `larder stat`: shows the attributes of a file in an image.
 
-use super::image_path::Operands;
+use super::operands::Operands;
 use crate::args::StatArgs;
 use crate::failure::of_path;
 use crate::opening::open_image;

@@ -1,6 +1,6 @@
 //! Files of an image that have no name until they are complete.
 
-use super::image_path::Target;
+use super::operands::Target;
 use larder::{Ino, Metadata, Volume};
 
 /// A file without a name. Dropping this value deletes the file, unless it has been given a name. After a

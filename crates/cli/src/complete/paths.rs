@@ -1,7 +1,7 @@
 //! Completion of paths inside an image.
 
 use crate::args::{Cli, ImageArgs, VolumeArgs};
-use crate::commands::ImagePath;
+use crate::image_path::ImagePath;
 use crate::{opening, remote};
 use clap::{ArgMatches, Command, CommandFactory};
 use larder::{FileKind, Ino, Volume};

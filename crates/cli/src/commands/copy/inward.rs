@@ -3,7 +3,8 @@
 use super::descriptors::raise_descriptor_limit;
 use super::reporter::Reporter;
 use crate::args::CpArgs;
-use crate::commands::image_path::{self, ImagePath, Target, directory};
+use crate::commands::operands::{self, Target, directory};
+use crate::image_path::ImagePath;
 use crate::progress;
 use larder::Volume;
 use larder::fs::copy::CopyIn;
@@ -23,7 +24,7 @@ pub(super) fn run(
     image_path: ImagePath<'_>,
 ) -> Result<ExitCode> {
     raise_descriptor_limit();
-    image_path::change(&image_path.source(&args.volume), |volume| {
+    operands::change(&image_path.source(&args.volume), |volume| {
         copy_all(volume, args, sources, image_path)
     })
 }

@@ -14,9 +14,10 @@ mod reporter;
 mod special;
 mod tree_bytes;
 
-use super::image_path::{ImagePath, Operands, check_slash, is_same_image};
+use super::operands::{Operands, check_slash, is_same_image};
 use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
+use crate::image_path::ImagePath;
 use crate::opening;
 use crate::progress;
 use crate::remote;
