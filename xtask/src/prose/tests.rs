@@ -69,6 +69,8 @@ fn comments_of_scripts_and_documentation_strings_are_checked() {
     let module = "\"\"\"One line.\"\"\"\nbehind = 1\n\ndef f():\n    \"\"\"First.\n\n    It lies.\n    \"\"\"\n    behind\n";
     let found = phrases(&hash::texts(module));
     assert_eq!(found, [(7, "lies".to_owned())]);
+    let code = "text = \"\"\"\nIt lies.\n\"\"\"\nbehind()\n# It lies.\n";
+    assert_eq!(phrases(&hash::texts(code)), [(5, "lies".to_owned())]);
 }
 
 #[test]
