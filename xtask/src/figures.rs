@@ -269,9 +269,6 @@ struct Findings {
 struct Finding {
     claim: String,
     verdict: String,
-    /// The effects, if there is only one table of results.
-    #[serde(default)]
-    effects: Vec<Effect>,
     /// The verdict on results in which nothing differs.
     if_nothing_changed: Option<String>,
     /// Whether the claim is that something is not worse, so that it holds if nothing differs.
@@ -281,46 +278,11 @@ struct Finding {
     decided_by: Option<String>,
 }
 
-/// An effect by which a finding is judged.
-#[derive(Deserialize)]
-struct Effect {
-    label: String,
-    estimate: Estimate,
-}
-
-/// A figure with the ends of its interval, if it is known. A figure that is not finite has no value.
-#[derive(Deserialize)]
-struct Estimate {
-    value: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
-impl Effect {
-    /// Returns the label, the figure, and its interval unless it is a point.
-    fn text(&self) -> String {
-        let Estimate { value, low, high } = self.estimate;
-        let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-        let interval = match (low, high) {
-            (Some(low), Some(high)) if low < high => format!(" ({low:.3} to {high:.3})"),
-            _ => String::new(),
-        };
-        format!("{}: {value}{interval}", self.label)
-    }
-}
-
-/// Returns the findings of a document with their verdicts, and with their effects if the results contain them.
+/// Returns the findings of a document with their verdicts.
 fn findings(document: &Findings) -> String {
     let words = |name: &str| name.replace('-', " ");
-    let with_effects = document
-        .findings
-        .iter()
-        .any(|finding| !finding.effects.is_empty());
-    let mut text = if with_effects {
-        "| finding | verdict | effects | if nothing had changed |\n|---|---|---|---|\n".to_owned()
-    } else {
-        "| finding | verdict | if nothing had changed |\n|---|---|---|\n".to_owned()
-    };
+    let mut text =
+        "| finding | verdict | if nothing had changed |\n|---|---|---|\n".to_owned();
     for finding in &document.findings {
         let claim = &finding.claim;
         let mut verdict = words(&finding.verdict);
@@ -330,10 +292,6 @@ fn findings(document: &Findings) -> String {
         let mut unchanged = words(finding.if_nothing_changed.as_deref().unwrap_or_default());
         if finding.is_non_inferiority {
             unchanged.push_str(" (not worse)");
-        }
-        if with_effects {
-            let effects: Vec<String> = finding.effects.iter().map(Effect::text).collect();
-            let _ = write!(verdict, " | {}", effects.join("; "));
         }
         let _ = writeln!(text, "| {claim} | {verdict} | {unchanged} |");
     }
@@ -400,23 +358,6 @@ mod tests {
                 "| a is faster | does not hold (simulated) | holds |",
                 "| b is not slower | holds | holds (not worse) |"
             ]
-        );
-    }
-
-    #[test]
-    fn effects_are_listed_with_their_intervals_if_the_results_have_them() {
-        let json = r#"{"findings": [
-            {"claim": "a is faster", "verdict": "holds", "if_nothing_changed": "does-not-hold", "effects": [
-                {"label": "time", "estimate": {"value": 0.5, "low": 0.4, "high": 0.6}},
-                {"label": "links", "estimate": {"value": 2.0, "low": 2.0, "high": 2.0}},
-                {"label": "none", "estimate": {"value": null, "low": null, "high": null}}]},
-            {"claim": "b", "verdict": "not-measured", "if_nothing_changed": "not-measured"}]}"#;
-        let table = findings(&serde_json::from_str(json).unwrap());
-        assert_eq!(
-            table,
-            "| finding | verdict | effects | if nothing had changed |\n|---|---|---|---|\n\
-             | a is faster | holds | time: 0.500 (0.400 to 0.600); links: 2.000; none: - | does not hold |\n\
-             | b | not measured |  | not measured |\n"
         );
     }
 
