@@ -24,6 +24,26 @@ pub(crate) struct BaseFs {
     pub(crate) state: Mutex<Option<Local<Fs>>>,
 }
 
+impl Drop for BaseFs {
+    /// Writes all changes of an image that was not closed, without the GIL. Reports an error as Python reports the
+    /// exceptions of destructors.
+    fn drop(&mut self) {
+        let Some(fs) = self.state.get_mut().take().and_then(Local::into_value) else {
+            return;
+        };
+        Python::attach(|py| {
+            if let Err(error) = py.detach(move || fs.close()) {
+                // The image can be dropped while an exception is raised.
+                let raised = PyErr::take(py);
+                self.failed(&error).write_unraisable(py, None);
+                if let Some(raised) = raised {
+                    raised.restore(py);
+                }
+            }
+        });
+    }
+}
+
 impl BaseFs {
     /// Returns the attributes of the file at `path`, like `os.stat`.
     pub(crate) fn status<'py>(
