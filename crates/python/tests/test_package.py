@@ -28,7 +28,7 @@ def test_types_are_complete(tmp_path: Path) -> None:
 import larder
 from typing import BinaryIO, TextIO, assert_type
 
-with larder.open("disk.img", read_write=True, partition=2) as fs:
+with larder.open("disk.img", read_write=True, partition=2, format="raw") as fs:
     assert_type(fs, larder.Fs)
     assert_type(fs.open("/file"), TextIO)
     assert_type(fs.open("/file", "rb"), BinaryIO)

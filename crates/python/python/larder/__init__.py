@@ -50,6 +50,8 @@ class Options(TypedDict, total=False):
     """The number of the partition. 0 is the whole image. Default: the only one with an ext file system."""
     offset: int
     """The offset of the file system in the image, in bytes. Default: 0."""
+    format: Literal["raw", "qcow2", "vmdk", "zstd"] | None
+    """The format of the image. Default: the one that its first bytes show."""
     cache_size: int | None
     """The memory of all caches, in bytes. Default: 256 MiB."""
     noload: bool
