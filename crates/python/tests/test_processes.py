@@ -13,6 +13,7 @@ import traceback
 import weakref
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import larder
@@ -199,15 +200,18 @@ def test_image_is_unlocked_by_close_although_a_child_exists(image: Path) -> None
 
 
 class Dataset:
-    """What a data loader of PyTorch passes to its workers: an object with the open image and an open file."""
+    """What a data loader of PyTorch passes to its workers: an object with open images and an open file."""
 
     def __init__(self, image: Path | str) -> None:
         self.fs = larder.open(image)
         self.index = self.fs.open("/big", "rb")
+        self.files = fsspec.filesystem("ext4", image=str(image))
 
     def __getitem__(self, number: int) -> tuple[str, int, int]:
         self.index.seek(number)
-        return self.fs.read_text(f"/many/{number}"), self.index.read(1)[0], os.getpid()
+        text = self.fs.read_text(f"/many/{number}")
+        assert self.files.cat_file(f"/many/{number}") == text.encode()
+        return text, self.index.read(1)[0], os.getpid()
 
 
 dataset: Dataset
