@@ -2,9 +2,11 @@
 
 use crate::error;
 use crate::image::BaseFs;
+use crate::path::NameType;
 use larder::FileKind;
 use pyo3::prelude::*;
-use std::ffi::{OsStr, OsString};
+use pyo3::types::PyType;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ pub(crate) struct DirEntry {
     fs: Py<BaseFs>,
     directory: Arc<Path>,
     name: OsString,
+    name_type: NameType,
     ino: u32,
     kind: FileKind,
 }
@@ -38,11 +41,17 @@ impl Listed {
         })
     }
 
-    pub(crate) fn into_entry(self, fs: Py<BaseFs>, directory: &Arc<Path>) -> DirEntry {
+    pub(crate) fn into_entry(
+        self,
+        fs: Py<BaseFs>,
+        directory: &Arc<Path>,
+        name_type: NameType,
+    ) -> DirEntry {
         DirEntry {
             fs,
             directory: Arc::clone(directory),
             name: self.name,
+            name_type,
             ino: self.ino,
             kind: self.kind,
         }
@@ -51,16 +60,26 @@ impl Listed {
 
 #[pymethods]
 impl DirEntry {
+    /// Supports `DirEntry[str]` and `DirEntry[bytes]` in annotations.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let types = cls.py().import("types")?;
+        types.call_method1("GenericAlias", (cls, item))
+    }
+
     /// The name.
     #[getter]
-    fn name(&self) -> &OsStr {
-        &self.name
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.name_type.object(py, &self.name)
     }
 
     /// The path of the directory, as it was given to `scandir`, joined with the name.
     #[getter]
-    fn path(&self) -> OsString {
-        self.full_path().into_os_string()
+    fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.name_type.object(py, self.full_path())
     }
 
     /// Returns the inode number.
@@ -88,16 +107,15 @@ impl DirEntry {
     /// Returns the attributes of the file.
     #[pyo3(signature = (*, follow_symlinks = true))]
     fn stat<'py>(&self, py: Python<'py>, follow_symlinks: bool) -> PyResult<Bound<'py, PyAny>> {
-        let path = self.path().into_pyobject(py)?;
-        self.fs.get().status(&path, follow_symlinks)
+        self.fs.get().status(&self.path(py)?, follow_symlinks)
     }
 
-    fn __fspath__(&self) -> OsString {
-        self.path()
+    fn __fspath__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.path(py)
     }
 
-    fn __repr__(&self) -> String {
-        format!("<larder.DirEntry '{}'>", self.full_path().display())
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<larder.DirEntry {}>", self.path(py)?.repr()?))
     }
 }
 
@@ -116,10 +134,7 @@ impl DirEntry {
         match py.detach(|| fs.metadata(&path)) {
             Ok(metadata) => Ok(metadata.kind == kind),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(why) => {
-                let name = path.as_os_str().into_pyobject(py)?;
-                Err(error::of_file(&why, &name))
-            }
+            Err(why) => Err(error::of_file(&why, &self.path(py)?)),
         }
     }
 }

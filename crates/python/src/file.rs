@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[pyclass(module = "larder._larder", frozen)]
 #[derive(Debug)]
 pub(crate) struct BaseFile {
-    fs: Py<BaseFs>,
     path: Py<PyAny>,
-    /// The open file. `None` when it is closed.
+    /// The open file. `None` when it is closed. Dropped before `fs`, which closes the image.
     state: Mutex<Option<Local<Arc<File>>>>,
+    fs: Py<BaseFs>,
     /// The position of the file, in bytes. A child after fork(2) cannot use the position in the file, whose lock may
     /// be held.
     position_bytes: AtomicU64,

@@ -5,10 +5,10 @@ use crate::content::content;
 use crate::entry::{DirEntry, Listed};
 use crate::image::{BaseFs, UMASK, open};
 use crate::opening::{Opening, Settings};
-use crate::path::to_path;
+use crate::path::{NameType, to_path};
 use crate::process::Local;
 use crate::status::statvfs_result;
-use larder::{Errno, Fs, SetTime, Timestamp};
+use larder::{Errno, Fs, SetTime, Timestamp, XattrMode};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
@@ -107,12 +107,15 @@ impl BaseFs {
     }
 
     /// Returns the names in the directory at `path`, without `.` and `..`.
-    fn listdir(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<OsString>> {
-        self.run(path, |fs, path| {
+    fn listdir<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let names: Vec<OsString> = self.run(path, |fs, path| {
             fs.read_dir(path)?
                 .map(|entry| Ok(entry?.file_name().to_owned()))
                 .collect()
-        })
+        })?;
+        let name_type = NameType::of(path)?;
+        let object = |name| name_type.object(path.py(), name);
+        names.into_iter().map(object).collect()
     }
 
     /// Returns the entries of the directory at `path`, without `.` and `..`.
@@ -123,13 +126,16 @@ impl BaseFs {
                 .collect()
         })?;
         let directory: Arc<Path> = to_path(path)?.into();
-        let entry = |listed: Listed| listed.into_entry(this.clone().unbind(), &directory);
+        let name_type = NameType::of(path)?;
+        let entry =
+            |listed: Listed| listed.into_entry(this.clone().unbind(), &directory, name_type);
         Ok(listed.into_iter().map(entry).collect())
     }
 
     /// Returns the target of the symbolic link at `path`.
-    fn readlink(&self, path: &Bound<'_, PyAny>) -> PyResult<OsString> {
-        self.run(path, |fs, path| Ok(fs.read_link(path)?.into_os_string()))
+    fn readlink<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let target = self.run(path, |fs, path| fs.read_link(path))?;
+        NameType::of(path)?.object(path.py(), target)
     }
 
     /// Returns the content of the file at `path`.
@@ -166,10 +172,10 @@ impl BaseFs {
         self.run(path, |fs, path| make_dir(fs, path, mode))
     }
 
-    /// Creates the directory at `path`, and each parent that is missing.
-    #[pyo3(signature = (path, mode = 0o777, exist_ok = false))]
-    fn makedirs(&self, path: &Bound<'_, PyAny>, mode: u16, exist_ok: bool) -> PyResult<()> {
-        self.run(path, |fs, path| {
+    /// Creates the directory `name`, and each parent that is missing.
+    #[pyo3(signature = (name, mode = 0o777, exist_ok = false))]
+    fn makedirs(&self, name: &Bound<'_, PyAny>, mode: u16, exist_ok: bool) -> PyResult<()> {
+        self.run(name, |fs, path| {
             let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
             if let Some(parent) = parent {
                 fs.create_dir_all(parent)?;
@@ -191,8 +197,8 @@ impl BaseFs {
         self.run(path, |fs, path| fs.remove_dir(path))
     }
 
-    /// Removes the directory at `path` with everything in it, like `shutil.rmtree`.
-    fn rmtree(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Removes the directory at `path` with everything in it. The first error ends the removal.
+    fn remove_tree(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
         self.run(path, |fs, path| fs.remove_dir_all(path))
     }
 
@@ -253,51 +259,101 @@ impl BaseFs {
 
     /// Sets the times of the last access and of the last change of the file at `path`, in nanoseconds since 1970.
     /// Without times, sets both to the current time.
-    #[pyo3(signature = (path, ns = None))]
-    fn set_times(&self, path: &Bound<'_, PyAny>, ns: Option<(i128, i128)>) -> PyResult<()> {
+    #[pyo3(signature = (path, ns = None, *, follow_symlinks = true))]
+    fn set_times(
+        &self,
+        path: &Bound<'_, PyAny>,
+        ns: Option<(i128, i128)>,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
         let (accessed, modified) = match ns {
             Some((accessed, modified)) => (timestamp(accessed)?, timestamp(modified)?),
             None => (SetTime::Now, SetTime::Now),
         };
+        let (accessed, modified) = (Some(accessed), Some(modified));
         self.run(path, |fs, path| {
-            fs.set_times(path, Some(accessed), Some(modified))
+            if follow_symlinks {
+                fs.set_times(path, accessed, modified)
+            } else {
+                fs.set_times_nofollow(path, accessed, modified)
+            }
         })
     }
 
     /// Returns the value of an extended attribute of the file at `path`.
+    #[pyo3(signature = (path, attribute, *, follow_symlinks = true))]
     fn getxattr<'py>(
         &self,
         path: &Bound<'py, PyAny>,
         attribute: &Bound<'py, PyAny>,
+        follow_symlinks: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let name = to_path(attribute)?;
         let value = self.run(path, |fs, path| {
-            let value = fs.xattr(path, &name)?;
-            value.ok_or_else(|| Errno::NODATA.into())
+            let value = if follow_symlinks {
+                fs.xattr(path, &name)
+            } else {
+                fs.xattr_nofollow(path, &name)
+            };
+            value?.ok_or_else(|| Errno::NODATA.into())
         })?;
         Ok(PyBytes::new(path.py(), &value))
     }
 
-    /// Sets an extended attribute of the file at `path`.
+    /// Sets an extended attribute of the file at `path`. `flags` can be `os.XATTR_CREATE` or `os.XATTR_REPLACE`.
+    #[pyo3(signature = (path, attribute, value, flags = 0, *, follow_symlinks = true))]
     fn setxattr(
         &self,
         path: &Bound<'_, PyAny>,
         attribute: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        flags: u32,
+        follow_symlinks: bool,
     ) -> PyResult<()> {
         let (name, value) = (to_path(attribute)?, Source::new(value)?);
-        self.run(path, |fs, path| fs.set_xattr(path, &name, value.bytes()))
+        self.run(path, |fs, path| {
+            let mode = match flags {
+                0 => XattrMode::Any,
+                1 => XattrMode::Create,
+                2 => XattrMode::Replace,
+                _ => return Err(Errno::INVAL.into()),
+            };
+            if follow_symlinks {
+                fs.set_xattr_with(path, &name, value.bytes(), mode)
+            } else {
+                fs.set_xattr_with_nofollow(path, &name, value.bytes(), mode)
+            }
+        })
     }
 
     /// Removes an extended attribute of the file at `path`.
-    fn removexattr(&self, path: &Bound<'_, PyAny>, attribute: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (path, attribute, *, follow_symlinks = true))]
+    fn removexattr(
+        &self,
+        path: &Bound<'_, PyAny>,
+        attribute: &Bound<'_, PyAny>,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
         let name = to_path(attribute)?;
-        self.run(path, |fs, path| fs.remove_xattr(path, &name))
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.remove_xattr(path, &name)
+            } else {
+                fs.remove_xattr_nofollow(path, &name)
+            }
+        })
     }
 
     /// Returns the names of the extended attributes of the file at `path`.
-    fn listxattr(&self, path: &Bound<'_, PyAny>) -> PyResult<Vec<OsString>> {
-        self.run(path, |fs, path| fs.xattrs(path))
+    #[pyo3(signature = (path, *, follow_symlinks = true))]
+    fn listxattr(&self, path: &Bound<'_, PyAny>, follow_symlinks: bool) -> PyResult<Vec<OsString>> {
+        self.run(path, |fs, path| {
+            if follow_symlinks {
+                fs.xattrs(path)
+            } else {
+                fs.xattrs_nofollow(path)
+            }
+        })
     }
 
     /// Makes all changes durable.

@@ -9,6 +9,7 @@ use larder::{Errno, Fs, Metadata};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::io;
 use std::path::Path;
 
@@ -22,6 +23,27 @@ pub(crate) struct BaseFs {
     pub(crate) opening: Opening,
     /// The open image. `None` when it is closed.
     pub(crate) state: Mutex<Option<Local<Fs>>>,
+}
+
+impl Drop for BaseFs {
+    /// Writes all changes of an image that was not closed, without the GIL. Reports an error as Python reports the
+    /// exceptions of destructors, after the name of the image.
+    fn drop(&mut self) {
+        let Some(fs) = self.state.get_mut().take().and_then(Local::into_value) else {
+            return;
+        };
+        Python::attach(|py| {
+            if let Err(error) = py.detach(move || fs.close()) {
+                // The image can be dropped while an exception is raised.
+                let raised = PyErr::take(py);
+                let image = PyString::new(py, &self.opening.label());
+                self.failed(&error).write_unraisable(py, Some(image.as_any()));
+                if let Some(raised) = raised {
+                    raised.restore(py);
+                }
+            }
+        });
+    }
 }
 
 impl BaseFs {

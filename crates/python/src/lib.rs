@@ -5,8 +5,9 @@
 //! `larder.File` calls a [`BaseFile`](file::BaseFile).
 //!
 //! # Threads
-//! Every method that can wait for the device, or for another thread, releases the GIL. No lock of this crate is held
-//! while the GIL is released. A thread that forks holds the GIL, so these locks are free in the child.
+//! Every method that can wait for the device, or for another thread, releases the GIL. So does the drop of an image. No
+//! lock of this crate is held while the GIL is released. A thread that forks holds the GIL, so these locks are free in
+//! the child.
 //!
 //! # Forks
 //! A child has a copy of the memory of its parent, but none of its threads. A volume cannot work without its threads,

@@ -3,7 +3,7 @@
 use crate::error;
 use larder::{Errno, Fs, OpenOptions, Volume};
 use larder_block::{BlockDevice, FileDevice, FileRange, PartDevice};
-use larder_image::{DiskError, Medium, NotFound, device_memory_bytes};
+use larder_image::{DiskError, Format, ImageFormat, Medium, NotFound, device_memory_bytes};
 use larder_remote::{CacheOptions, ContentDigest, Error as RemoteError, ImageUrl};
 use larder_remote::{RemoteDevice, RemoteOptions};
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     #[pyo3(default)]
     offset: u64,
     #[pyo3(default)]
+    format: Option<String>,
+    #[pyo3(default)]
     cache_size: Option<u64>,
     #[pyo3(default)]
     noload: bool,
@@ -55,6 +57,7 @@ pub(crate) struct Settings {
 pub(crate) struct Opening {
     image: Image,
     settings: Settings,
+    format: Option<ImageFormat>,
     sha256: Option<ContentDigest>,
 }
 
@@ -69,6 +72,8 @@ enum Image {
 enum Failure {
     Volume(larder::Error),
     Disk(DiskError),
+    /// The image does not have this format, which was given.
+    OtherFormat(Format),
     NotFound(NotFound),
     Remote(RemoteError),
     ReadOnly(&'static str),
@@ -86,6 +91,15 @@ impl From<larder_block::Error> for Failure {
     }
 }
 
+impl From<(Format, DiskError)> for Failure {
+    fn from((format, error): (Format, DiskError)) -> Self {
+        match error {
+            DiskError::OtherFormat => Self::OtherFormat(format),
+            error => Self::Disk(error),
+        }
+    }
+}
+
 impl Failure {
     fn described(&self) -> (Errno, String) {
         match self {
@@ -94,6 +108,9 @@ impl Failure {
                 (Errno::IO, error.to_string())
             }
             Self::Disk(error) => (Errno::OPNOTSUPP, error.to_string()),
+            Self::OtherFormat(format) => {
+                (Errno::INVAL, format!("it is not {}", format.description()))
+            }
             Self::NotFound(error) => (Errno::INVAL, error.to_string()),
             Self::Remote(error) => (error::errno_of(&error.errno()), error.to_string()),
             Self::ReadOnly(why) => (Errno::ROFS, (*why).to_owned()),
@@ -103,9 +120,11 @@ impl Failure {
 
 impl Opening {
     /// # Errors
-    /// `ValueError` if the URL or the SHA-256 is invalid, or if the options cannot be combined.
+    /// `ValueError` if the URL, the format or the SHA-256 is invalid, or if the options cannot be combined.
     pub(crate) fn new(settings: Settings) -> PyResult<Self> {
         let invalid = |what: String| PyValueError::new_err(what);
+        let format = settings.format.as_deref();
+        let format = format.map(str::parse::<ImageFormat>).transpose();
         let sha256 = settings.sha256.as_deref().map(str::parse).transpose();
         if settings.offset > 0 && settings.partition.is_some() {
             let what = "offset and partition cannot be used together";
@@ -123,6 +142,7 @@ impl Opening {
         };
         Ok(Self {
             image,
+            format: format.map_err(|error| invalid(error.to_string()))?,
             sha256: sha256.map_err(|error| invalid(format!("sha256: {error}")))?,
             settings,
         })
@@ -185,8 +205,7 @@ impl Opening {
         let file = Arc::new(FileDevice::open(path, FileRange::default())?);
         let options = self.options();
         let memory_bytes = device_memory_bytes(options.cache_size_bytes);
-        let medium = Medium::open(file, None, self.settings.partition, memory_bytes)
-            .map_err(|(_, error)| Failure::Disk(error))?;
+        let medium = Medium::open(file, self.format, self.settings.partition, memory_bytes)?;
         if medium.disk.is_some() {
             return self.open_medium(medium, options, memory_bytes);
         }
@@ -202,8 +221,7 @@ impl Opening {
         options.cache_size_bytes -= memory_bytes;
         let device = self.remote_device(url, memory_bytes, warning);
         let device = Arc::new(device.map_err(Failure::Remote)?);
-        let medium = Medium::open(device, None, self.settings.partition, memory_bytes)
-            .map_err(|(_, error)| Failure::Disk(error))?;
+        let medium = Medium::open(device, self.format, self.settings.partition, memory_bytes)?;
         self.open_medium(medium, options, memory_bytes)
     }
 

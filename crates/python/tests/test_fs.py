@@ -1,11 +1,20 @@
 """The methods of `Fs`, and their errors."""
 
 import errno
+import gc
+import inspect
 import os
+import shutil
 import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
 from pathlib import Path
 
 import pytest
+from conftest import fsck
 
 import larder
 
@@ -40,6 +49,52 @@ def test_name_that_is_not_utf_8_has_surrogates(writable: larder.Fs) -> None:
     assert names == [os.fsdecode(b"\xff")]
     assert writable.read_bytes("/" + names[0]) == b"x"
     assert [entry.path for entry in writable.scandir("/") if entry.is_file()] == ["/\udcff"]
+
+
+def test_names_have_the_type_of_the_path(writable: larder.Fs, tmp_path: Path) -> None:
+    host = os.fsencode(tmp_path / "tree")
+    os.makedirs(host + b"/sub")
+    for name in [b"file", b"\xff", b"sub/below"]:
+        Path(os.fsdecode(host + b"/" + name)).write_bytes(b"x")
+    os.symlink(b"\xff", host + b"/link")
+    os.symlink(b"sub", host + b"/folder")
+    writable.copy_in(host, "/tree")
+
+    class BytesPath:
+        def __init__(self, path: bytes) -> None:
+            self.path = path
+
+        def __fspath__(self) -> bytes:
+            return self.path
+
+    def seen(fs, root):
+        return {
+            "listdir": sorted(fs.listdir(root)),
+            "path-like": sorted(fs.listdir(BytesPath(root))),
+            "scandir": sorted((entry.name, entry.path.removeprefix(root)) for entry in fs.scandir(root)),
+            "sizes": sorted(fs.stat(entry).st_size for entry in fs.scandir(root) if entry.is_file()),
+            "followed": sorted(entry.name for entry in fs.scandir(root) if entry.is_dir()),
+            "walk": sorted((top.removeprefix(root), sorted(dirs + files)) for top, dirs, files in fs.walk(root)),
+            "readlink": fs.readlink(root + b"/link"),
+        }
+
+    assert seen(writable, b"/tree") == seen(os, host)
+    entry = next(entry for entry in writable.scandir(b"/tree") if entry.name == b"\xff")
+    assert repr(entry) == "<larder.DirEntry b'/tree/\\xff'>"
+    assert larder.DirEntry[bytes].__origin__ is larder.DirEntry
+
+
+def test_parameters_are_those_of_os() -> None:
+    # No method has these. They are for directory descriptors, and for Windows.
+    absent = {"dir_fd", "src_dir_fd", "dst_dir_fd", "target_is_directory"}
+    names = (
+        "chown getxattr listdir listxattr lstat makedirs mkdir readlink remove removexattr rename replace rmdir "
+        "scandir setxattr stat statvfs symlink truncate unlink walk"
+    )
+    for name in names.split():
+        expected = [key for key in inspect.signature(getattr(os, name)).parameters if key not in absent]
+        own = list(inspect.signature(getattr(larder.Fs, name)).parameters)
+        assert (name, own) == (name, ["self", *expected])
 
 
 def test_directories_are_listed(sample: Path) -> None:
@@ -123,6 +178,44 @@ def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
     assert sorted(fs.listdir("/")) == ["lost+found", "relative"]
 
 
+def test_tree_is_removed_as_by_shutil(writable: larder.Fs, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "tree" / "sub").mkdir(parents=True)
+    (host / "tree" / "file").write_bytes(b"x")
+    (host / "tree" / "folder").symlink_to("../kept")
+    (host / "kept" / "sub").mkdir(parents=True)
+    (host / "link").symlink_to("kept")
+    (host / "file").write_bytes(b"x")
+    for number, options in enumerate([{}, {"ignore_errors": True}]):
+        top = f"/{number}"
+        writable.copy_in(host, top)
+        copy = shutil.copytree(host, tmp_path / str(number), symlinks=True)
+        for name in ["link", "file", "missing", "tree"]:
+            for rmtree, path in [(shutil.rmtree, f"{copy}/{name}"), (writable.rmtree, f"{top}/{name}")]:
+                if options or name == "tree":
+                    rmtree(path, **options)
+                else:
+                    with pytest.raises(OSError):
+                        rmtree(path)
+            assert sorted(writable.listdir(top)) == sorted(os.listdir(copy))
+        assert writable.listdir(f"{top}/kept") == ["sub"]
+
+
+def test_rest_of_a_tree_is_removed_if_errors_are_ignored(image: Path) -> None:
+    with larder.open(image, read_write=True) as fs:
+        for name in ["/tree/a/file", "/tree/b/fixed", "/tree/b/file", "/tree/c/file"]:
+            fs.makedirs(os.path.dirname(name), exist_ok=True)
+            fs.write_bytes(name, b"x")
+    subprocess.run(["debugfs", "-w", "-R", "set_inode_field /tree/b/fixed flags 0x80010", str(image)], check=True)
+    with larder.open(image, read_write=True) as fs:
+        with pytest.raises(PermissionError):
+            fs.rmtree("/tree")
+        fs.rmtree("/tree", ignore_errors=True)
+        assert [root for root, _, _ in fs.walk("/tree")] == ["/tree", "/tree/b"]
+        assert fs.listdir("/tree/b") == ["fixed"]
+    fsck(image)
+
+
 def test_attributes_are_changed(writable: larder.Fs) -> None:
     fs = writable
     fs.write_bytes("/file", b"x" * 5000)
@@ -148,6 +241,18 @@ def test_attributes_are_changed(writable: larder.Fs) -> None:
     fs.setxattr("/file", "user.tag", b"value")
     assert fs.listxattr("/file") == ["user.tag"]
     assert fs.getxattr("/file", b"user.tag") == b"value"
+    for flags, attribute, code in [
+        (os.XATTR_CREATE, "user.tag", errno.EEXIST),
+        (os.XATTR_REPLACE, "user.new", errno.ENODATA),
+        (8, "user.tag", errno.EINVAL),
+    ]:
+        with pytest.raises(OSError) as raised:
+            fs.setxattr("/file", attribute, b"other", flags)
+        assert raised.value.errno == code
+    fs.setxattr("/file", "user.new", b"x", os.XATTR_CREATE)
+    fs.setxattr("/file", "user.new", b"new", flags=os.XATTR_REPLACE)
+    assert (fs.getxattr("/file", "user.tag"), fs.getxattr("/file", "user.new")) == (b"value", b"new")
+    fs.removexattr("/file", "user.new")
     fs.removexattr("/file", "user.tag")
     with pytest.raises(OSError) as raised:
         fs.getxattr("/file", "user.tag")
@@ -155,6 +260,35 @@ def test_attributes_are_changed(writable: larder.Fs) -> None:
     free = fs.statvfs()
     assert isinstance(free, os.statvfs_result)
     assert free.f_bsize == 4096 and 0 < free.f_bavail <= free.f_bfree < free.f_blocks
+
+
+def test_attributes_of_a_link_are_accessed_without_following_it(writable: larder.Fs) -> None:
+    fs = writable
+    fs.write_bytes("/file", b"x")
+    fs.symlink("file", "/link")
+    fs.utime("/file", (1, 2))
+    fs.utime("/link", (3, 4), follow_symlinks=False)
+    fs.utime("/link", ns=(5, 6), follow_symlinks=True)
+    found = [fs.lstat(path) for path in ("/file", "/link")]
+    assert [status.st_atime_ns for status in found] == [5, 3 * 10**9]
+    assert [status.st_mtime_ns for status in found] == [6, 4 * 10**9]
+    fs.utime("/link", follow_symlinks=False)
+    assert fs.stat("/link").st_mtime_ns == 6 and fs.lstat("/link").st_mtime > 1e9
+
+    fs.setxattr("/link", "trusted.of", b"file")
+    fs.setxattr("/link", "trusted.of", b"link", follow_symlinks=False)
+    assert fs.getxattr("/link", "trusted.of") == fs.getxattr("/file", "trusted.of") == b"file"
+    assert fs.getxattr("/link", "trusted.of", follow_symlinks=False) == b"link"
+    fs.setxattr("/file", "user.tag", b"value")
+    assert sorted(fs.listxattr("/link")) == ["trusted.of", "user.tag"]
+    assert fs.listxattr("/link", follow_symlinks=False) == ["trusted.of"]
+    fs.removexattr("/link", "trusted.of", follow_symlinks=False)
+    assert fs.listxattr("/link", follow_symlinks=False) == []
+    fs.removexattr("/link", "trusted.of")
+    assert fs.listxattr("/file") == ["user.tag"]
+    with pytest.raises(OSError) as raised:
+        fs.setxattr("/link", "user.tag", b"value", follow_symlinks=False)
+    assert raised.value.errno == errno.EPERM and raised.value.filename == "/link"
 
 
 def test_errors_are_those_of_os(writable: larder.Fs, tmp_path: Path) -> None:
@@ -222,8 +356,6 @@ def test_existence_is_false_and_damage_is_an_error(image: Path) -> None:
         fs.write_bytes("/file", b"x")
         ino = fs.stat("/file").st_ino
     # The mode of the inode becomes invalid.
-    import subprocess
-
     subprocess.run(["debugfs", "-w", "-R", f"set_inode_field <{ino}> mode 0", str(image)], check=True)
     with larder.open(image) as fs:
         with pytest.raises(OSError) as raised:
@@ -262,6 +394,83 @@ def test_changes_are_written_by_close_and_by_exit(image: Path) -> None:
             raise RuntimeError("stop")
     with larder.open(image) as again:
         assert again.read_text("/before") == "kept"
+
+
+@pytest.mark.parametrize("is_in_a_cycle", [False, True])
+def test_dropped_image_is_closed_after_its_files_with_a_warning(image: Path, is_in_a_cycle: bool) -> None:
+    fs = larder.open(image, read_write=True)
+    file = fs.open("/file", "w")
+    file.write("content")
+    holders = [fs, file]
+    if is_in_a_cycle:
+        holders.append(holders)  # type: ignore[arg-type]
+    del fs, file
+    with pytest.warns(ResourceWarning, match=f"unclosed image <larder.Fs {str(image)!r} read-write>"):
+        del holders
+        gc.collect()
+    with larder.open(image) as again:
+        assert again.read_text("/file") == "content"
+    fsck(image)
+
+
+def test_closed_image_and_image_that_is_only_read_are_dropped_without_a_warning(image: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs = larder.open(image, read_write=True)
+        fs.close()
+        del fs
+        larder.open(image).exists("/")
+        gc.collect()
+
+
+def test_other_threads_run_while_a_dropped_image_is_closed(image: Path) -> None:
+    """The interpreter does not switch threads on its own here."""
+
+    def work(gate: threading.Lock, has_run: list[bool]) -> None:
+        gate.acquire()
+        has_run.append(True)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        for _ in range(20):
+            fs = larder.open(image, read_write=True)
+            fs.write_bytes("/file", bytes(1 << 20))
+            gate = threading.Lock()
+            gate.acquire()
+            has_run: list[bool] = []
+            thread = threading.Thread(target=work, args=[gate, has_run])
+            thread.start()
+            gate.release()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                del fs
+            was_able_to_run = bool(has_run)
+            thread.join()
+            if was_able_to_run:
+                break
+        assert was_able_to_run
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_error_of_closing_a_dropped_image_is_reported(image: Path) -> None:
+    script = f"""
+        import larder, resource
+        images = [larder.open({str(image)!r}, read_write=True)]
+        images[0].write_bytes("/file", bytes(1 << 20))
+        # Writes to the image fail.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        try:
+            # The image is dropped while the exception is raised.
+            [images.pop(), 1 // 0]
+        except ZeroDivisionError:
+            print("caught")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert done.stdout == "caught\n", done.stderr
+    assert f"Exception ignored in: {str(image)!r}" in done.stderr, done.stderr
+    assert "OSError: [Errno" in done.stderr, done.stderr
 
 
 def test_statistics_are_those_of_the_command(sample: Path) -> None:

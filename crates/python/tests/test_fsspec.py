@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -164,12 +166,75 @@ def test_attributes_are_those_of_the_local_file_system(writable_fs: Ext4FileSyst
     listed = writable_fs.ls("/host")
     assert sorted(one["name"].rpartition("/")[2] for one in listed) == ["dangling", "dir", "file", "link"]
     assert all(one == writable_fs.info(one["name"]) for one in listed)
+    writable_fs.symlink("dir", "/host/folder")
+    (host / "folder").symlink_to("dir")
+    # Followed to a directory only if it is named, and not if it is listed.
+    assert writable_fs.info("/host/folder")["type"] == local.info(f"{host}/folder")["type"] == "directory"
+    (found,) = [one for one in writable_fs.ls("/host") if one["name"] == "/host/folder"]
+    (expected,) = [one for one in local.ls(str(host), detail=True) if one["name"] == f"{host}/folder"]
+    assert (found.pop("type"), expected.pop("type")) == ("link", "other")
+    same = found.keys() - {"name", "size", "created", "mtime", "ino", "destination"}
+    assert {key: found[key] for key in same} == {key: expected[key] for key in same}
+    assert found["ino"] == writable_fs.image.lstat("/host/folder").st_ino
     assert writable_fs.created("/host/file").tzinfo is not None
     assert writable_fs.modified("/host/file") == local.modified(str(host / "file"))
     assert writable_fs.islink("/host/link") and writable_fs.lexists("/host/dangling")
     assert writable_fs.ls("/host/file", detail=False) == ["/host/file"]
     with pytest.raises(FileNotFoundError):
         writable_fs.info("/missing")
+
+
+def test_links_to_directories_are_not_followed_by_walks(writable_fs: Ext4FileSystem, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "dir" / "sub").mkdir(parents=True)
+    for file in ["file", "dir/file", "dir/sub/file"]:
+        (host / file).write_bytes(b"content")
+    for target, link in [
+        (".", "X11"), ("dir", "folder"), ("folder", "again"), ("file", "link"),
+        ("..", "dir/parent"), ("sub", "dir/below"), ("../dir", "dir/sub/loop"), ("file", "dir/sub/link"),
+    ]:
+        (host / link).symlink_to(target)
+    writable_fs.image.copy_in(host, "/host")
+    sides: list[tuple[Any, str]] = [(writable_fs, "/host"), (fsspec.filesystem("file"), str(host))]
+
+    def seen(fs: Any, top: str) -> dict[str, Any]:
+        def short(paths: list[str]) -> list[str]:
+            return sorted(path.removeprefix(top) for path in paths)
+
+        seen: dict[str, Any] = {}
+        for place in ["", "/X11", "/folder"]:
+            seen[f"walk {place}"] = sorted(
+                (root.removeprefix(top), sorted(dirs), sorted(files)) for root, dirs, files in fs.walk(top + place)
+            )
+            seen[f"find {place}"] = short(fs.find(top + place))
+            seen[f"find with directories {place}"] = short(fs.find(top + place, withdirs=True))
+            for pattern in ["**", "*", "*/*", "*/file", "**/file"]:
+                seen[f"glob {place} {pattern}"] = short(fs.glob(f"{top}{place}/{pattern}"))
+        out = tmp_path / f"out-{fs.protocol[0]}"
+        fs.get(f"{top}/", f"{out}/", recursive=True)
+        seen["get"] = sorted(
+            (str(path.relative_to(out)), path.read_bytes() if path.is_file() else None) for path in out.rglob("*")
+        )
+        return seen
+
+    found, expected = (seen(*side) for side in sides)
+    assert found == expected
+    assert len(found["find "]) == 11
+
+
+def test_directory_with_two_paths_is_entered_once(image: Path) -> None:
+    """Only a damaged image has such a directory, because Linux does not permit links to directories."""
+    with larder.open(image, read_write=True) as fs:
+        fs.makedirs("/a/b")
+        fs.write_bytes("/a/b/file", b"content")
+    subprocess.run(["debugfs", "-w", "-R", "ln /a /a/b/again", str(image)], check=True)
+    fs = fsspec.filesystem("ext4", image=str(image))
+    assert fs.find("/") == ["/a/b/file"]
+    assert fs.glob("/**/file") == ["/a/b/file"]
+    assert [root for root, _, _ in fs.walk("/a", topdown=False)] == ["/a/b", "/a"]
+    with pytest.raises(OSError, match="two paths"):
+        fs.ls("/a/b/again", entered={fs.info("/a")["ino"]})
+    fs.close()
 
 
 def test_files_are_changed(writable_fs: Ext4FileSystem) -> None:
@@ -232,33 +297,42 @@ def tables(tmp_path: Path):
     return image
 
 
-def test_pandas_reads_tables(tables: Path) -> None:
+@pytest.fixture(params=["file", "url"])
+def place(request: pytest.FixtureRequest, tables: Path, sample: Path) -> str:
+    """The path of the image with tables, and its URL."""
+    if request.param == "file":
+        return str(tables)
+    shutil.copyfile(tables, sample.parent / "tables.img")
+    return f"{request.getfixturevalue('server')}/tables.img"
+
+
+def test_pandas_reads_tables(place: str) -> None:
     import pandas
 
     expected = table().to_pandas()
-    options = {"image": str(tables)}
+    options = {"image": place}
     assert pandas.read_csv("ext4://data/table.csv", storage_options=options).equals(expected)
     assert pandas.read_parquet("ext4:///data/first.parquet", storage_options=options).equals(expected)
-    assert pandas.read_parquet(f"ext4://data/second.parquet::file://{tables}").equals(expected)
+    assert pandas.read_parquet(f"ext4://data/second.parquet::{place}").equals(expected)
 
 
-def test_pyarrow_reads_tables(tables: Path) -> None:
+def test_pyarrow_reads_tables(place: str) -> None:
     import pyarrow.dataset
     import pyarrow.parquet
 
-    fs = fsspec.filesystem("ext4", image=str(tables))
+    fs = fsspec.filesystem("ext4", image=place)
     assert pyarrow.parquet.read_table("/data/first.parquet", filesystem=fs).equals(table())
     dataset = pyarrow.dataset.dataset("/data", filesystem=fs, format="parquet", exclude_invalid_files=True)
     assert dataset.count_rows() == 2000
     # A file of larder is a file of Python, without fsspec.
-    with larder.open(tables) as image, image.open("/data/first.parquet", "rb") as file:
+    with larder.open(place) as image, image.open("/data/first.parquet", "rb") as file:
         assert pyarrow.parquet.read_table(file).equals(table())
 
 
-def test_duckdb_reads_tables(tables: Path) -> None:
+def test_duckdb_reads_tables(place: str) -> None:
     import duckdb
 
-    fs = fsspec.filesystem("ext4", image=str(tables))
+    fs = fsspec.filesystem("ext4", image=place)
     with duckdb.connect() as connection:
         connection.register_filesystem(fs)
         total = "select count(*), sum(number) from"
@@ -267,16 +341,8 @@ def test_duckdb_reads_tables(tables: Path) -> None:
         assert connection.sql(f"{total} 'ext4://data/*.parquet'").fetchall() == [(2000, 999000)]
 
 
-def test_dask_reads_tables(tables: Path) -> None:
+def test_dask_reads_tables(place: str) -> None:
     import dask.dataframe
 
-    frame = dask.dataframe.read_csv("ext4://data/table.csv", storage_options={"image": str(tables)})
+    frame = dask.dataframe.read_csv("ext4://data/table.csv", storage_options={"image": place})
     assert frame.number.sum().compute() == 499500
-
-
-def test_tables_of_an_image_at_a_url_are_read(server: str, tables: Path, sample: Path) -> None:
-    import pandas
-
-    (sample.parent / "tables.img").write_bytes(tables.read_bytes())
-    url = f"ext4://data/first.parquet::{server}/tables.img"
-    assert pandas.read_parquet(url).equals(table().to_pandas())

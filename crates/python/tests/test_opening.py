@@ -3,10 +3,12 @@
 import errno
 import hashlib
 import os
+import pickle
 import shutil
 import subprocess
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import larder
@@ -19,6 +21,8 @@ def test_options_are_checked(sample: Path) -> None:
         larder.open(sample, cache_size="big")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="together"):
         larder.open(sample, offset=512, partition=1)
+    with pytest.raises(ValueError, match="must be raw, qcow2, vmdk or zstd"):
+        larder.open(sample, format="vdi")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
         larder.open(sample, sha256="x")
     with pytest.raises(ValueError, match="it names no object"):
@@ -83,6 +87,53 @@ def test_disk_image_is_read_and_not_written(tmp_path: Path, sample: Path, format
     with pytest.raises(OSError) as raised:
         larder.open(image, read_write=True)
     assert raised.value.errno == errno.EROFS
+
+
+# No multiple of the size of a block group, so that the superblock there is not found as a backup.
+RAW_OFFSET = 66 << 20
+
+
+def image_in_two_formats(path: Path, sample: Path) -> Path:
+    """Makes an image that begins with a qcow2 image of `sample`, and has `sample` itself at `RAW_OFFSET`."""
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(sample), str(path)], check=True)
+    assert path.stat().st_size <= RAW_OFFSET
+    with path.open("r+b") as file:
+        file.seek(RAW_OFFSET)
+        file.write(sample.read_bytes())
+    return path
+
+
+def test_image_is_opened_in_the_given_format(tmp_path: Path, sample: Path) -> None:
+    image = image_in_two_formats(tmp_path / "disk.img", sample)
+    with larder.open(image, format="raw", offset=RAW_OFFSET, read_write=True) as fs:
+        fs.write_text("/etc/hostname", "changed\n")
+    for options, content in [
+        ({}, "example\n"),
+        ({"format": "qcow2"}, "example\n"),
+        ({"format": "raw", "offset": RAW_OFFSET}, "changed\n"),
+    ]:
+        with larder.open(image, **options) as fs:
+            assert (options, fs.read_text("/etc/hostname")) == (options, content)
+            assert pickle.loads(pickle.dumps(fs)).read_text("/etc/hostname") == content
+        with fsspec.open("ext4://etc/hostname", "rt", image=image, **options) as file:
+            assert (options, file.read()) == (options, content)
+    for format, text in [("vmdk", "it is not a VMDK image"), ("zstd", "it is not compressed with zstd")]:
+        with pytest.raises(OSError, match=text) as raised:
+            larder.open(image, format=format)
+        assert raised.value.errno == errno.EINVAL
+    for options in [{"format": "raw"}, {"offset": RAW_OFFSET}]:
+        with pytest.raises(OSError):
+            larder.open(image, **options)
+
+
+def test_image_at_a_url_is_opened_in_the_given_format(server: str, sample: Path) -> None:
+    image = image_in_two_formats(sample.parent / "two.img", sample)
+    with larder.open(f"{server}/{image.name}") as fs:
+        assert fs.read_text("/etc/hostname") == "example\n"
+    with larder.open(f"{server}/{image.name}", format="raw", offset=RAW_OFFSET) as fs:
+        assert fs.read_text("/etc/hostname") == "example\n"
+    with pytest.raises(OSError, match="it is not a VMDK image"):
+        larder.open(f"{server}/{image.name}", format="vmdk")
 
 
 def test_image_at_a_url_is_read(server: str, sample: Path) -> None:

@@ -28,12 +28,16 @@ def test_types_are_complete(tmp_path: Path) -> None:
 import larder
 from typing import BinaryIO, TextIO, assert_type
 
-with larder.open("disk.img", read_write=True, partition=2) as fs:
+with larder.open("disk.img", read_write=True, partition=2, format="raw") as fs:
     assert_type(fs, larder.Fs)
     assert_type(fs.open("/file"), TextIO)
     assert_type(fs.open("/file", "rb"), BinaryIO)
     assert_type(fs.read_bytes("/file"), bytes)
     assert_type([entry.name for entry in fs.scandir("/")], list[str])
+    assert_type([entry.path for entry in fs.scandir(b"/")], list[bytes])
+    assert_type((fs.listdir(), fs.listdir(b"/")), tuple[list[str], list[bytes]])
+    assert_type([root for root, _, _ in fs.walk(b"/")], list[bytes])
+    assert_type(fs.readlink(b"/link"), bytes)
     larder.open("disk.img", unknown=1)  # type: ignore[call-arg]
 """
     )

@@ -13,6 +13,7 @@ import traceback
 import weakref
 from pathlib import Path
 
+import fsspec
 import pytest
 
 import larder
@@ -55,6 +56,15 @@ def test_image_and_files_are_pickled(sample: Path) -> None:
             assert text.read(4) == "key "
             again = pickle.loads(pickle.dumps(text))
             assert (again.read(), again.mode, again.encoding) == ("= value\n", "r", text.encoding)
+
+
+def test_image_at_a_url_and_its_files_are_pickled(server: str) -> None:
+    with larder.open(f"{server}/sample.img") as fs, fs.open("/big", "rb") as file:
+        file.seek(1000)
+        copies = pickle.loads(pickle.dumps([fs, file]))
+        assert copies[0] is not fs and copies[0].image == fs.image
+        assert copies[0].read_text("/etc/hostname") == "example\n"
+        assert (copies[1].tell(), copies[1].read(100)) == (1000, file.read(100))
 
 
 def test_what_is_open_for_writing_is_not_pickled(writable: larder.Fs) -> None:
@@ -190,15 +200,18 @@ def test_image_is_unlocked_by_close_although_a_child_exists(image: Path) -> None
 
 
 class Dataset:
-    """What a data loader of PyTorch passes to its workers: an object with the open image and an open file."""
+    """What a data loader of PyTorch passes to its workers: an object with open images and an open file."""
 
-    def __init__(self, image: Path) -> None:
+    def __init__(self, image: Path | str) -> None:
         self.fs = larder.open(image)
         self.index = self.fs.open("/big", "rb")
+        self.files = fsspec.filesystem("ext4", image=str(image))
 
     def __getitem__(self, number: int) -> tuple[str, int, int]:
         self.index.seek(number)
-        return self.fs.read_text(f"/many/{number}"), self.index.read(1)[0], os.getpid()
+        text = self.fs.read_text(f"/many/{number}")
+        assert self.files.cat_file(f"/many/{number}") == text.encode()
+        return text, self.index.read(1)[0], os.getpid()
 
 
 dataset: Dataset
@@ -211,8 +224,16 @@ def item_of_forked(number: int) -> tuple[str, int, int]:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_workers_read_a_dataset(sample: Path, method: str) -> None:
+    read_by_workers(sample, method)
+
+
+def test_workers_read_a_dataset_of_an_image_at_a_url(server: str) -> None:
+    read_by_workers(f"{server}/sample.img", "spawn")
+
+
+def read_by_workers(image: Path | str, method: str) -> None:
     global dataset
-    dataset = Dataset(sample)
+    dataset = Dataset(image)
     assert dataset[3][:2] == ("3", 3)
     context = multiprocessing.get_context(method)
     with context.Pool(2) as pool:
@@ -269,4 +290,4 @@ def test_image_of_another_process_is_locked(image: Path) -> None:
 def test_default_buffer_size_is_used(sample: Path) -> None:
     with larder.open(sample) as fs, fs.open("/big", "rb") as file:
         file.read(1)
-        assert file.raw.tell() == larder.BUFFER_SIZE
+        assert file.raw.seek(0, 1) == larder.BUFFER_SIZE

@@ -53,8 +53,10 @@ class Host:
         path = str(self.root / args[0])
         match name:
             case "rmtree":
-                # shutil.rmtree refuses links, and std::fs::remove_dir_all removes them.
-                return os.remove(path) if os.path.islink(path) else shutil.rmtree(path)
+                if os.path.islink(path):
+                    # shutil.rmtree raises an error without an errno.
+                    raise NotADirectoryError(errno.ENOTDIR, "")
+                return shutil.rmtree(path)
             case "rename" | "link":
                 return getattr(os, name)(path, str(self.root / args[1]))
             case "symlink":

@@ -6,26 +6,31 @@
 ...     print(file.read(), end="")
 example
 
-The methods of `Fs` have the names and the arguments of their counterparts in `os`, `pathlib` and `shutil`. Every path
-begins at the root of the image.
+The methods of `Fs` have the names of their counterparts in `os`, `pathlib` and `shutil`. Every path begins at the root
+of the image.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
 import io
 import math
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import IO, Any, BinaryIO, Literal, Self, TextIO, TypedDict, Unpack, cast, overload
+from typing import IO, Any, AnyStr, BinaryIO, Generic, Literal, Self, TextIO, TypedDict, Unpack, cast, overload
 
 from . import _larder
 from ._larder import DirEntry
 
 __all__ = ["DirEntry", "File", "Fs", "Options", "open"]
 
+StrPath = str | os.PathLike[str]
+BytesPath = bytes | os.PathLike[bytes]
 StrOrBytesPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # The default size of buffers, in bytes: a page of the cache, as for the builtin `open` on most file systems. A read of
@@ -45,6 +50,8 @@ class Options(TypedDict, total=False):
     """The number of the partition. 0 is the whole image. Default: the only one with an ext file system."""
     offset: int
     """The offset of the file system in the image, in bytes. Default: 0."""
+    format: Literal["raw", "qcow2", "vmdk", "zstd"] | None
+    """The format of the image. Default: the one that its first bytes show."""
     cache_size: int | None
     """The memory of all caches, in bytes. Default: 256 MiB."""
     noload: bool
@@ -97,6 +104,11 @@ class Fs(_larder.BaseFs):
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # The image is closed when it is dropped, after its files. They can be parts of the same reference cycle.
+        if self.read_write and not self.closed and self._process == os.getpid():
+            warnings.warn(f"unclosed image {self!r}", ResourceWarning, 2)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-write" if self.read_write else "read-only"
@@ -188,17 +200,49 @@ class Fs(_larder.BaseFs):
         self._files.add(file)
         return cast(IO[Any], file)
 
-    def listdir(self, path: StrOrBytesPath = "/") -> list[str]:
-        """Returns the names in a directory, without `.` and `..`, in the order of the directory."""
-        return super().listdir(path)
+    @overload
+    def listdir(self, path: StrPath = "/") -> list[str]: ...
 
-    def scandir(self, path: StrOrBytesPath = "/") -> ScandirIterator:
+    @overload
+    def listdir(self, path: BytesPath) -> list[bytes]: ...
+
+    def listdir(self, path: StrOrBytesPath = "/") -> list[Any]:
+        """Returns the names in a directory, without `.` and `..`, in the order of the directory."""
+        names: list[Any] = super().listdir(path)
+        return names
+
+    @overload
+    def scandir(self, path: StrPath = "/") -> ScandirIterator[str]: ...
+
+    @overload
+    def scandir(self, path: BytesPath) -> ScandirIterator[bytes]: ...
+
+    def scandir(self, path: StrOrBytesPath = "/") -> ScandirIterator[Any]:
         """Returns an iterator over the entries of a directory, like `os.scandir`."""
-        return ScandirIterator(self.entries(path))
+        entries: list[Any] = self.entries(path)
+        return ScandirIterator(entries)
 
     def statvfs(self, path: StrOrBytesPath = "/") -> os.statvfs_result:
         """Returns the sizes and the free space of the file system, like `os.statvfs`."""
         return super().statvfs(path)
+
+    @overload
+    def walk(
+        self,
+        top: StrPath = "/",
+        topdown: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
+        followlinks: bool = False,
+    ) -> Iterator[tuple[str, list[str], list[str]]]: ...
+
+    @overload
+    def walk(
+        self,
+        top: BytesPath,
+        topdown: bool = True,
+        onerror: Callable[[OSError], object] | None = None,
+        followlinks: bool = False,
+    ) -> Iterator[tuple[bytes, list[bytes], list[bytes]]]: ...
 
     def walk(
         self,
@@ -206,11 +250,11 @@ class Fs(_larder.BaseFs):
         topdown: bool = True,
         onerror: Callable[[OSError], object] | None = None,
         followlinks: bool = False,
-    ) -> Iterator[tuple[str, list[str], list[str]]]:
+    ) -> Iterator[tuple[Any, list[Any], list[Any]]]:
         """Walks a tree like `os.walk`. Enters no directory twice, so that a damaged image does not make it endless."""
         entered: set[int] = set()
         # Directories to list, and results to return after those of their subdirectories.
-        stack: list[str | tuple[str, list[str], list[str]]] = [os.fsdecode(top)]
+        stack: list[Any] = [os.fspath(top)]
         while stack:
             item = stack.pop()
             if isinstance(item, tuple):
@@ -219,9 +263,9 @@ class Fs(_larder.BaseFs):
             try:
                 ino = self.stat(item).st_ino
                 if ino in entered:
-                    raise OSError(_EUCLEAN, "the directory is reached by two paths", item)
+                    raise reached_twice(item)
                 entered.add(ino)
-                entries = self.entries(item)
+                entries: list[DirEntry[Any]] = self.entries(item)
                 directories = [entry.name for entry in entries if _leads_to_directory(entry)]
                 links = {entry.name for entry in entries if entry.is_symlink()}
             except OSError as error:
@@ -262,6 +306,27 @@ class Fs(_larder.BaseFs):
         with self.open(path, "w", encoding=encoding, errors=errors, newline=newline) as file:
             return file.write(data)
 
+    def rmtree(self, path: StrOrBytesPath, ignore_errors: bool = False) -> None:
+        """Removes a directory with everything in it, like `shutil.rmtree`. A symbolic link is an error."""
+        with contextlib.suppress(OSError) if ignore_errors else contextlib.nullcontext():
+            if self.is_symlink(path):
+                raise NotADirectoryError(errno.ENOTDIR, "rmtree does not remove symbolic links", path)
+            if not ignore_errors:
+                self.remove_tree(path)
+                return
+            self._remove_tree_of(path)
+
+    def _remove_tree_of(self, path: StrOrBytesPath) -> None:
+        """Removes what can be removed of a directory."""
+        tree: Iterator[tuple[Any, list[Any], list[Any]]] = self.walk(path, topdown=False)
+        for root, directories, files in tree:
+            # The list of directories also has the links to directories.
+            for name in directories + files:
+                with contextlib.suppress(OSError):
+                    self.remove(os.path.join(root, name))
+            with contextlib.suppress(OSError):
+                self.rmdir(root)
+
     unlink = _larder.BaseFs.remove
     replace = _larder.BaseFs.rename
 
@@ -271,22 +336,23 @@ class Fs(_larder.BaseFs):
         times: tuple[float, float] | None = None,
         *,
         ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
     ) -> None:
         """Sets the times of the last access and of the last change, like `os.utime`."""
         if times is not None:
             if ns is not None:
                 raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
             ns = (_nanoseconds(times[0]), _nanoseconds(times[1]))
-        self.set_times(path, ns)
+        self.set_times(path, ns, follow_symlinks=follow_symlinks)
 
 
-class ScandirIterator(Iterator[DirEntry]):
+class ScandirIterator(Iterator[DirEntry[AnyStr]], Generic[AnyStr]):
     """The entries of a directory. It is also a context manager, like that of `os.scandir`."""
 
-    def __init__(self, entries: list[DirEntry]) -> None:
+    def __init__(self, entries: list[DirEntry[AnyStr]]) -> None:
         self._entries = iter(entries)
 
-    def __next__(self) -> DirEntry:
+    def __next__(self) -> DirEntry[AnyStr]:
         return next(self._entries)
 
     def __enter__(self) -> Self:
@@ -450,7 +516,12 @@ def _reopened_text(
     return file
 
 
-def _leads_to_directory(entry: DirEntry) -> bool:
+def reached_twice(path: str | bytes) -> OSError:
+    """Returns the error of a walk that enters the directory at `path` a second time."""
+    return OSError(_EUCLEAN, "the directory is reached by two paths", path)
+
+
+def _leads_to_directory(entry: DirEntry[Any]) -> bool:
     try:
         return entry.is_dir()
     except OSError:

@@ -15,7 +15,7 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from . import Options, StrOrBytesPath, shared
+from . import Options, StrOrBytesPath, reached_twice, shared
 
 # The protocols of images that larder opens itself, and the schemes of their URLs.
 _SCHEMES = {
@@ -35,6 +35,9 @@ class Ext4FileSystem(AbstractFileSystem):
     """The files of an image.
 
     Instances with the same image and options share the open image, and so its caches.
+
+    Walks, and the methods that use them, such as `find`, do not follow links to directories, and enter no directory
+    twice. Therefore they end on every image.
     """
 
     protocol = "ext4"
@@ -88,28 +91,45 @@ class Ext4FileSystem(AbstractFileSystem):
         self.image.close()
         self.clear_instance_cache()
 
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+    def ls(self, path: str, detail: bool = True, entered: set[int] | None = None, **kwargs: Any) -> list[Any]:
+        """Lists a directory. A link to a directory has the type `link`, so that walks do not follow it.
+
+        A directory whose number is in `entered` is an error, and the number of another one is added.
+        """
         path = self._strip_protocol(path)
         info = self.info(path)
         if info["type"] != "directory":
             return [info] if detail else [path]
+        if entered is not None:
+            if info["ino"] in entered:
+                raise reached_twice(path)
+            entered.add(info["ino"])
         prefix = path.rstrip("/")
-        if detail:
-            return [self.info(f"{prefix}/{name}") for name in self.image.listdir(path)]
-        return [f"{prefix}/{name}" for name in self.image.listdir(path)]
+        paths = [f"{prefix}/{name}" for name in self.image.listdir(path)]
+        return [self._info(one, follows_to_directories=False) for one in paths] if detail else paths
+
+    def walk(
+        self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: Any = "omit", **kwargs: Any
+    ) -> Any:
+        # fsspec passes the further arguments to `ls`, and to the walks of subdirectories.
+        kwargs.setdefault("entered", set())
+        return super().walk(path, maxdepth, topdown, on_error, **kwargs)
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        path = self._strip_protocol(path)
-        found = self.image.lstat(path)
-        is_link = stat.S_ISLNK(found.st_mode)
-        info: dict[str, Any] = {"name": path, "islink": is_link}
-        if is_link:
+        return self._info(self._strip_protocol(path), follows_to_directories=True)
+
+    def _info(self, path: str, follows_to_directories: bool) -> dict[str, Any]:
+        found = own = self.image.lstat(path)
+        info: dict[str, Any] = {"name": path, "islink": stat.S_ISLNK(own.st_mode)}
+        if info["islink"]:
             info["destination"] = self.image.readlink(path)
             if self.image.exists(path):
                 found = self.image.stat(path)
-        kinds = {stat.S_IFDIR: "directory", stat.S_IFREG: "file"}
-        info["type"] = kinds.get(stat.S_IFMT(found.st_mode), "link" if is_link else "other")
         info["size"] = found.st_size
+        if stat.S_ISDIR(found.st_mode) and not follows_to_directories:
+            found = own
+        kinds = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
+        info["type"] = kinds.get(stat.S_IFMT(found.st_mode), "other")
         info["created"] = found.st_ctime
         for field in ("mode", "uid", "gid", "mtime", "ino", "nlink"):
             info[field] = getattr(found, f"st_{field}")
