@@ -237,8 +237,8 @@ aarch64: ## Build the commands for aarch64, and run larder in an emulator (rustu
 	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-remote-cli
 	packaging/test-emulated target/$(AARCH64_TARGET)/release
 
-PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 buildah
-package-test: deb static ## Test make install, the Debian packages, the static programs and the container image (as root)
+PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 python3-venv buildah
+package-test: deb static ## Test make install, the Debian packages, the wheel, the static programs and the container image (as root)
 	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)
 	packaging/test-install
 	@# The packages are reproducible.
@@ -246,6 +246,7 @@ package-test: deb static ## Test make install, the Debian packages, the static p
 	(umask 077; TZ=Asia/Tokyo $(BUILD_DEB))
 	sha256sum --check --quiet target/deb-sums
 	packaging/test-packages
+	packaging/test-wheel
 	packaging/test-static
 	packaging/test-image
 
