@@ -206,7 +206,7 @@ CARGO_CYCLONEDX := target/tools/bin/cargo-cyclonedx
 $(CARGO_CYCLONEDX):
 	$(CARGO) install --locked --debug --root target/tools cargo-cyclonedx@^0.5
 
-sbom: $(CARGO_CYCLONEDX) ## List the crates in each program, and their licences, in target/sbom (CycloneDX)
+sbom: $(CARGO_CYCLONEDX) ## List the crates in each program and in the Python package, and their licences, in target/sbom (CycloneDX)
 	packaging/sbom
 
 # The Python package, if there is a target that builds its wheel.
@@ -217,8 +217,8 @@ deb: build sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
 	$(BUILD_DEB)
 
 STATIC_TARGET := x86_64-unknown-linux-musl
-static: ## Build static programs into target/static (rustup)
-	rustup target add $(STATIC_TARGET)
+static: ## Build static programs into target/static (rustup, unless the toolchain has the target)
+	test -d "$$(rustc --print sysroot)/lib/rustlib/$(STATIC_TARGET)/lib" || rustup target add $(STATIC_TARGET)
 	@scripts/install-packages binutils ca-certificates musl-tools python3
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-lab-cli
@@ -237,8 +237,8 @@ aarch64: ## Build the commands for aarch64, and run larder in an emulator (rustu
 	$(CARGO) build --release --locked --target $(AARCH64_TARGET) -p larder-remote-cli
 	packaging/test-emulated target/$(AARCH64_TARGET)/release
 
-PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 buildah
-package-test: deb static ## Test make install, the Debian packages, the static programs and the container image (as root)
+PACKAGE_TEST_PACKAGES := lintian mmdebstrap e2fsprogs binutils iproute2 nginx python3 python3-venv buildah
+package-test: deb static ## Test make install, the Debian packages, the wheel, the static programs and the container image (as root)
 	@scripts/install-packages $(PACKAGE_TEST_PACKAGES)
 	packaging/test-install
 	@# The packages are reproducible.
@@ -246,6 +246,7 @@ package-test: deb static ## Test make install, the Debian packages, the static p
 	(umask 077; TZ=Asia/Tokyo $(BUILD_DEB))
 	sha256sum --check --quiet target/deb-sums
 	packaging/test-packages
+	packaging/test-wheel
 	packaging/test-static
 	packaging/test-image
 

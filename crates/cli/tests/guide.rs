@@ -1,31 +1,90 @@
-//! Runs the console blocks of the guide and of the READMEs.
+//! Runs the console blocks of the guide, of other pages and of the READMEs.
 //!
-//! The output is not compared. The commands of a page run in one directory, in order; each must succeed.
+//! The output is not compared. The commands of a page run in one directory, in order; each must succeed. [`NOT_RUN`]
+//! lists the blocks of commands that are not run.
 
 mod support;
 
+use larder_lab::sdm;
+use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, Processes};
 use larder_testkit::console::sessions;
-use larder_testkit::requirement::is_root;
+use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::requirement::{is_root, report_skipped};
+use larder_testkit::{Requirement, skip};
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{
-    Mountpoint, NOBODY, User, can_mount, has_root, in_own_namespace, is_fuse_open,
-    open_fuse_device, text, tool,
+    Mountpoint, NOBODY, User, can_mount, copy_programs, has_root, in_own_namespace,
+    install_mount_helper, is_fuse_open, open_fuse_device, text, tool,
 };
 
 /// The root of the repository.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The tests that run the commands of pages, which name the pages.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("guide.rs"),
     include_str!("../../remote-cli/tests/servers/guide.rs"),
     // `make package-test` runs these.
     include_str!("../../../packaging/test-install"),
     include_str!("../../../packaging/test-packages"),
     include_str!("../../../packaging/test-static"),
+    include_str!("../../../packaging/test-wheel"),
+];
+
+/// The blocks of commands that no test runs: page and commands.
+const NOT_RUN: [(&str, &str); 10] = [
+    // Needs the program of a release. The test of the script runs it on one machine with the same options.
+    (
+        "docs/cluster.md",
+        "make python-tools                          # Dask and pyarrow, into target/tools/python\n\
+         target/tools/python/bin/python scripts/sweep-cluster --larder target/release/larder \\\n    \
+         --functions published,today --bits auto,14 --work /tmp/parts --output sweep.csv mount.parquet",
+    ),
+    // Needs several machines.
+    (
+        "docs/cluster.md",
+        "dask scheduler &                           # on one machine; prints its address\n\
+         dask worker tcp://HEAD:8786 --nworkers 16 --nthreads 1    # on each of the others\n\
+         scripts/sweep-cluster --scheduler tcp://HEAD:8786 --work /shared/parts --output sweep.csv /shared/*.parquet",
+    ),
+    // Compiles the programs of a release. crates/instruments/tests/simulated.rs runs the example itself.
+    (
+        "docs/design/devices.md",
+        "cargo run --release -p larder-instruments --example device_figures",
+    ),
+    // Compiles for minutes. The tests of the page have the programs in PATH.
+    (
+        "README.md",
+        "make build && export PATH=$PWD/target/release:$PATH",
+    ),
+    // Compiles, and installs into /usr/local. packaging/test-install runs `make install` with another directory.
+    ("docs/guide/install.md", "make build\nsudo make install"),
+    // Compiles. `make package-test` runs this, and tests the packages.
+    ("docs/guide/install.md", "make deb"),
+    // Needs podman, which needs a network. packaging/test-image makes the same image with buildah.
+    (
+        "docs/guide/install.md",
+        "make static\n\
+         podman build -t larder -f packaging/Containerfile target/static\n\
+         podman run --rm -v $PWD:/images larder ls -l /images/disk.img",
+    ),
+    // Needs docker and an image of a container.
+    (
+        "docs/guide/mounting.md",
+        "docker run --device /dev/fuse --cap-add SYS_ADMIN IMAGE larder mount --foreground disk.img /mnt",
+    ),
+    // Compiles. `make package-test` runs this, and the commands that install the wheel.
+    ("docs/guide/python.md", "make python"),
+    // Compiles in another profile, and measures with a million files.
+    (
+        "docs/performance.md",
+        "LARDER_INODES=1000000 cargo test --release -p larder --test memory_writing -- --nocapture",
+    ),
 ];
 
 /// Copies the programs to a directory that every user can access.
@@ -42,19 +101,38 @@ fn install_programs(directory: &Path) {
     }
 }
 
+/// Returns whether the kernel can be recorded here, and reports skipped commands if not.
+fn can_record_kernel() -> bool {
+    let probe = KernelRecorder::start(&KernelConfig {
+        mount: None,
+        processes: Processes::Spawned,
+        buffer_bytes: 4 << 20,
+    });
+    if let Err(error @ (Error::NoTracefs(_) | Error::NoTracepoint(_) | Error::NotRoot)) = probe {
+        report_skipped(error);
+        return false;
+    }
+    true
+}
+
 /// Runs the commands of the page at `path`, which is relative to the repository. `test` is the name of
 /// the calling test.
 #[track_caller]
 fn run_page(path: &str, test: &str) {
+    run_prepared_page(path, test, |_| ());
+}
+
+/// Runs the commands of a page as [`run_page`] does. First, `prepare` is called with their directory. If the user is
+/// root, all of this is in a mount namespace of its own.
+#[track_caller]
+fn run_prepared_page(path: &str, test: &str, prepare: impl FnOnce(&Path)) {
     if !can_mount(User::Nobody) {
         return;
     }
-    if !is_fuse_open() {
-        if !has_root() || !in_own_namespace(test) {
-            return;
-        }
-        open_fuse_device();
+    if (is_root() || !is_fuse_open()) && (!has_root() || !in_own_namespace(test)) {
+        return;
     }
+    open_fuse_device();
     let sessions = sessions(&read(path));
     assert!(!sessions.is_empty(), "{path} has no console block");
     let scratch = tempfile::Builder::new()
@@ -67,8 +145,9 @@ fn run_page(path: &str, test: &str) {
     let directory = scratch.path().join("work");
     fs::create_dir(&directory).unwrap();
     if is_root() {
-        std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }
+    prepare(&directory);
     let guard = MountsBelow(directory.clone());
     let search = format!(
         "{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -77,6 +156,9 @@ fn run_page(path: &str, test: &str) {
     for session in sessions {
         if session.is_root && !has_root() {
             return;
+        }
+        if session.script.contains("record --kernel") && !can_record_kernel() {
+            continue;
         }
         let mut command = if is_root() && !session.is_root {
             let id = NOBODY.to_string();
@@ -160,45 +242,93 @@ fn read(page: &str) -> String {
 fn every_page_with_commands_has_a_test() {
     let pages = pages();
     assert!(pages.len() > 30);
+    let sources = SOURCES.map(|source| source.split_whitespace().collect::<String>());
     for page in pages {
         let named = [
-            format!("\"{page}\","),
-            format!("\"{page}\"]"),
-            format!("packaging/console-blocks {page} "),
+            format!("_page(\"{page}\","),
+            format!("[\"{page}\","),
+            format!(",\"{page}\"]"),
+            format!("packaging/console-blocks{page}packaging/"),
         ];
-        let is_run = SOURCES
+        let is_run = sources
             .iter()
             .any(|source| named.iter().any(|name| source.contains(name)));
         assert!(is_run || sessions(&read(&page)).is_empty(), "{page}");
     }
 }
 
-/// Blocks of other languages show commands that need another machine, a server or hours. Their arguments are valid.
+/// Returns the language and the lines of each block of a page.
+fn blocks(page_text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let blocks = page_text.split("\n```").skip(1).step_by(2);
+    blocks.map(|block| block.split_once('\n').unwrap_or((block, "")))
+}
+
 #[test]
-fn commands_in_other_blocks_have_valid_arguments() {
-    let mut checked = 0;
+fn every_block_of_commands_is_run_or_listed() {
+    let mut not_run = BTreeSet::new();
     for page in pages() {
         let page_text = read(&page);
-        let blocks = page_text.split("\n```").skip(1).step_by(2);
-        for block in blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("text\n"))
-        {
-            for line in block.lines().filter(|line| line.contains("larder ")) {
-                let line = line.strip_prefix("sudo ").unwrap_or(line);
-                if !line.starts_with("larder ") || line.starts_with("larder profile 1") {
-                    continue;
+        for (language, block) in blocks(&page_text) {
+            match language {
+                "console" | "python" | "sql" | "toml" => {}
+                "sh" => assert!(
+                    not_run.insert((page.clone(), block.to_owned())),
+                    "{page}: {block}"
+                ),
+                "" | "text" => {
+                    let starts = ["$ ", "# ", "cargo ", "larder ", "make ", "sudo "];
+                    let is_command = |line: &str| {
+                        starts.iter().any(|start| line.starts_with(start))
+                            && line != "larder profile 1"
+                    };
+                    assert!(!block.lines().any(is_command), "{page}: {block}");
                 }
-                let end = [" #", " |", " >"]
-                    .iter()
-                    .filter_map(|end| line.find(end))
-                    .min();
-                let words = line[..end.unwrap_or(line.len())].split_whitespace();
-                let parsed = larder_cli::command().try_get_matches_from(words);
-                assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.unwrap_err());
-                checked += 1;
+                _ => assert!(language.starts_with("rust"), "{page}: {language}"),
             }
         }
     }
-    assert!(checked > 10, "{checked}");
+    let listed = NOT_RUN.map(|(page, block)| (page.to_owned(), block.to_owned()));
+    assert_eq!(not_run, BTreeSet::from(listed));
+}
+
+/// The scripts of `make package-test` run only the blocks with their mark.
+#[test]
+fn every_console_block_of_a_page_with_marks_has_a_mark() {
+    let mut checked = 0;
+    for page in pages() {
+        let page_text = read(&page);
+        let marks: Vec<_> = page_text
+            .lines()
+            .filter_map(|line| line.strip_prefix("<!-- run by ")?.strip_suffix(" -->"))
+            .collect();
+        let blocks = blocks(&page_text).filter(|(language, _)| *language == "console");
+        assert!(marks.is_empty() || marks.len() == blocks.count(), "{page}");
+        for script in marks {
+            let run = format!("packaging/console-blocks {page} {script} ");
+            assert!(SOURCES.iter().any(|source| source.contains(&run)), "{run}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 4, "{checked}");
+}
+
+#[test]
+fn commands_of_containers_and_services_have_valid_arguments() {
+    let starts = ["docker run ", "podman run ", "ExecStart="];
+    let mut checked = 0;
+    for page in pages() {
+        for line in read(&page).lines() {
+            if !starts.iter().any(|start| line.starts_with(start)) {
+                continue;
+            }
+            let (_, arguments) = line.split_once("larder ").unwrap();
+            let words = std::iter::once("larder").chain(arguments.split_whitespace());
+            let parsed = larder_cli::command().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.unwrap_err());
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 3);
 }
 
 #[test]
@@ -213,7 +343,25 @@ fn package_readme_commands_succeed() {
 
 #[test]
 fn mounting_guide_commands_succeed() {
-    run_page("docs/guide/mounting.md", "mounting_guide_commands_succeed");
+    if skip(&[Requirement::Tool("qemu-img")]) {
+        return;
+    }
+    run_prepared_page(
+        "docs/guide/mounting.md",
+        "mounting_guide_commands_succeed",
+        |directory| {
+            // The image for `larder run --chroot`.
+            let tree = directory.with_file_name("tree");
+            fs::create_dir(&tree).unwrap();
+            copy_programs(&tree);
+            let image = directory.join("root.img");
+            make_image_of(&tree, &image, "-t ext4", "64M").unwrap();
+            if is_root() {
+                chown(&image, Some(NOBODY), Some(NOBODY)).unwrap();
+                install_mount_helper(&directory.with_file_name("sbin"));
+            }
+        },
+    );
 }
 
 #[test]
@@ -246,5 +394,16 @@ fn library_guide_commands_succeed() {
 
 #[test]
 fn lab_guide_commands_succeed() {
+    if let Err(error) = sdm::check_commands() {
+        report_skipped(error);
+        return;
+    }
     run_page("docs/guide/lab.md", "lab_guide_commands_succeed");
+}
+
+#[test]
+fn traces_page_commands_succeed() {
+    // The page imports the keys of sockets.
+    let _socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    run_page("docs/traces.md", "traces_page_commands_succeed");
 }

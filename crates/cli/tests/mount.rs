@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{
     Fixture, Mountpoint, User, as_nobody, assert_clean, assert_fails, can_mount, command, content,
-    has_root, in_own_namespace, is_mounted, mount, mount_line, name_of, open_fuse_device, run,
-    serve, sh, signal, text, umount, wait_until,
+    has_root, in_own_namespace, install_mount_helper, is_mounted, mount, mount_line, name_of,
+    open_fuse_device, run, serve, sh, signal, text, umount, wait_until,
 };
 
 /// Returns the socket of the mount at `mountpoint`, in the directories for `uid`.
@@ -344,15 +344,6 @@ fn umount_removes_mount_of_killed_server() {
     assert!(!socket.exists());
 }
 
-/// Installs the binary as `/sbin/mount.larder` in this mount namespace.
-fn install_mount_helper(fixture: &Fixture) {
-    let sbin = fixture.directory("sbin", User::Same);
-    sh(
-        "cp -a /sbin/. \"$1\"; cp \"$2\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
-        &[&sbin, support::binary()],
-    );
-}
-
 /// Runs mount(8), which must succeed.
 #[track_caller]
 fn system_mount<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) {
@@ -402,7 +393,7 @@ fn fstab_line_with_user_mounts_without_root() {
     let fixture = Fixture::new();
     fixture.give_image(User::Nobody);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
-    install_mount_helper(&fixture);
+    install_mount_helper(&fixture.path("sbin"));
     // mount(8) accepts user mounts only from this file.
     let fstab = fixture.path("fstab");
     let line = format!(
@@ -432,7 +423,7 @@ fn mount_by_type_has_the_flags_that_root_gives() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    install_mount_helper(&fixture);
+    install_mount_helper(&fixture.path("sbin"));
     let image = fixture.image();
     let refused = |flag: &str| mount_flags(&mountpoint.0).contains(&flag.to_owned());
     for (options, suid, dev) in [
@@ -550,7 +541,7 @@ fn mount_by_type_and_fstab_work() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    install_mount_helper(&fixture);
+    install_mount_helper(&fixture.path("sbin"));
     let system_mount =
         |args: &[&std::ffi::OsStr]| Command::new("mount").args(args).output().unwrap();
     let output = system_mount(&[

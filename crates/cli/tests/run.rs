@@ -10,12 +10,11 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::processes::{Bystander, can_run, can_unshare, child_of, mounts_of, state};
 use support::{
-    Fixture, NOBODY, Server, User, assert_clean, assert_fails, binary, command, content, has_root,
-    larder, larder_ok, sh, text, wait_until,
+    Fixture, NOBODY, Server, User, assert_clean, assert_fails, binary, command, content,
+    copy_programs, has_root, larder, larder_ok, sh, text, wait_until,
 };
 
 /// Returns a fixture whose image `user` can change.
@@ -187,19 +186,6 @@ fn mountpoint_can_be_chosen_and_keeps_the_current_directory() {
             assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
         }
     }
-}
-
-/// Copies programs, and the libraries that they need, to `tree`.
-fn copy_programs(tree: &Path) {
-    let script = "for program in sh cat ls id head readlink; do
-            path=$(command -v $program)
-            for file in $path $(ldd $path | grep -o '/[^ ]*'); do
-                mkdir -p \"$1$(dirname $file)\"
-                cp \"$file\" \"$1$file\"
-            done
-        done
-        mkdir -p \"$1/proc\" \"$1/sys\" \"$1/dev\" \"$1/tmp\"";
-    sh(script, &[tree]);
 }
 
 #[test]

@@ -65,10 +65,8 @@ def test_code_of_pages_runs(page: str, sample: Path, tmp_path: Path, monkeypatch
     """All Python blocks of a page are one program, which runs in a directory with a writable image."""
     (tmp_path / "disk.img").write_bytes(sample.read_bytes())
     found = blocks(ROOT / page)
-    assert {language for language, _ in found} <= {"python", "sh"}
-    # `make python-test` runs what the shell blocks contain.
-    commands = {line for language, code in found if language == "sh" for line in code.splitlines()}
-    assert commands <= {"make python", "pip install target/wheels/larder-*.whl"}
+    # crates/cli/tests/guide.rs checks the other blocks.
+    assert {language for language, _ in found} <= {"console", "python", "sh"}
     program = tmp_path / "page.py"
     program.write_text("\n".join(code for language, code in found if language == "python"))
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path)

@@ -106,3 +106,25 @@ pub fn ready() -> Option<(Fixture, Mountpoint)> {
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     Some((fixture, mountpoint))
 }
+
+/// Installs the binary as `/sbin/mount.larder` in this mount namespace. Makes `directory`, which contains a copy of
+/// `/sbin`.
+pub fn install_mount_helper(directory: &Path) {
+    sh(
+        "mkdir \"$1\"; cp -a /sbin/. \"$1\"; cp \"$2\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
+        &[directory, binary()],
+    );
+}
+
+/// Copies programs, and the libraries that they need, to `tree`.
+pub fn copy_programs(tree: &Path) {
+    let script = "for program in sh cat ls id head readlink; do
+            path=$(command -v $program)
+            for file in $path $(ldd $path | grep -o '/[^ ]*'); do
+                mkdir -p \"$1$(dirname $file)\"
+                cp \"$file\" \"$1$file\"
+            done
+        done
+        mkdir -p \"$1/proc\" \"$1/sys\" \"$1/dev\" \"$1/tmp\"";
+    sh(script, &[tree]);
+}
