@@ -222,9 +222,10 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
                 quoted(&image.display().to_string())
             ),
         ),
-        OverlayError::ChangedInCommit => Failure::with_hint(
+        OverlayError::ChangedInCommit { offset_bytes } => Failure::with_hint(
             format!(
-                "overlay {overlay}: {} was changed after the commit was interrupted, and was not changed again",
+                "overlay {overlay}: {} was changed at byte {offset_bytes} after the commit was interrupted, so the commit \
+                 was not continued",
                 image.display()
             ),
             format!(

@@ -38,7 +38,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes.
+    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes, also during a commit.
     ///
     /// # Errors
     /// [`OverlayError::TooLarge`].
@@ -155,6 +155,11 @@ impl Overlay {
             }
         }
         changes
+    }
+
+    /// Returns the offset in the file of the end of the last cluster that is used.
+    pub(super) fn end_bytes(&self) -> u64 {
+        self.layers.space.lock().end() * CLUSTER_BYTES
     }
 
     /// Divides `requests` by the device that performs them. Completes those that are invalid.

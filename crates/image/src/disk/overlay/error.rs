@@ -28,8 +28,11 @@ pub enum OverlayError {
     #[error("its commit was interrupted")]
     Committing,
     /// After a commit was interrupted, another program has written to the base, or the base was replaced.
-    #[error("its base was changed after its commit was interrupted")]
-    ChangedInCommit,
+    #[error("its base was changed at byte {offset_bytes} after its commit was interrupted")]
+    ChangedInCommit {
+        /// The first sector of the base that has neither its original content nor that of the overlay.
+        offset_bytes: u64,
+    },
     /// The base cannot be read or written during a commit.
     #[error("its base: {0}")]
     Base(#[source] DeviceError),
