@@ -25,7 +25,7 @@ use larder_image::{
     device_memory_bytes,
 };
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -422,7 +422,7 @@ impl Disk {
         let content = opened.map_err(|error| match error {
             // The programs of e2fsprogs do not find a file system in a disk image, and do not know overlays.
             Error::Volume { error, .. } if disk.is_some() || source.overlay.is_some() => {
-                failure::of_image(source.image, 0, Access::Read, &error).into()
+                failure::of_image(&named(source), 0, Access::Read, &error).into()
             }
             error => error,
         })?;
@@ -432,6 +432,16 @@ impl Disk {
             is_in_use: false,
         })
     }
+}
+
+/// Returns the name of the disk of `source` in messages.
+fn named(source: Source<'_>) -> PathBuf {
+    let mut name = source.image.as_os_str().to_owned();
+    if let Some(overlay) = source.overlay {
+        name.push(" with overlay ");
+        name.push(overlay);
+    }
+    name.into()
 }
 
 /// Finds the file system of `source`, whose image has these `contents`, unless the user has given its place. Opens it by

@@ -539,6 +539,35 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
 }
 
 #[test]
+fn truncated_overlay_is_named_with_what_to_do() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    let image = overlaid.fixture.image();
+    let before = fs::read(&image).unwrap();
+    let file = File::options().write(true).open(&overlaid.overlay);
+    let file = file.unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    for output in [
+        overlaid.run("ls", &["/"]),
+        overlaid.run("mkdir", &["/new"]),
+        overlaid.overlay("diff", &[&image]),
+        overlaid.overlay("commit", &[&image]),
+    ] {
+        let parts = [
+            "error: overlay ",
+            "changes.qcow2: it is truncated",
+            "restore the overlay from a copy",
+            "larder overlay discard",
+        ];
+        assert_fails(&output, 1, &parts);
+    }
+    overlaid.overlay_ok("discard", &[]);
+    assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
 fn commit_into_a_disk_image_names_what_helps() {
     if skip(QEMU) || !can_make_images() {
         return;

@@ -997,6 +997,93 @@ static CHANGED: LazyLock<OverlayDevice> = LazyLock::new(|| {
     OverlayDevice::clone(&file)
 });
 
+/// Returns a copy of [`CHANGED`], the offset of its first content, and the end of its last subcluster.
+fn changed_file() -> (Arc<dyn BlockDevice>, u64, u64) {
+    let file = CHANGED.clone();
+    let mut bytes = vec![0; usize::try_from(file.size_bytes()).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    let content = |byte: &u8| *byte == 7;
+    // The header can have such a byte, too, but the reference counts and the L2 table after the L1 table have none.
+    let tables = 3 * 128 * KIB;
+    let first = tables + bytes[tables..].iter().position(content).unwrap();
+    let last = bytes.iter().rposition(content).unwrap();
+    let end = (last + 1).next_multiple_of(4 * KIB);
+    (Arc::new(file), first as u64, end as u64)
+}
+
+#[test]
+fn truncated_overlay_is_refused_when_it_is_opened() {
+    let (file, first, end) = changed_file();
+    let open = |len_bytes| {
+        let file = FaultyDevice::new(Arc::clone(&file)).shorten_to(len_bytes);
+        Overlay::open(Arc::new(file), base(&vec![0; DISK_LEN]))
+    };
+    open(end).unwrap();
+    // Without the last byte, without any content, and without a table.
+    for len_bytes in [end - 1, first, 2 * 128 * KIB as u64] {
+        let refused = open(len_bytes);
+        assert!(
+            matches!(refused, Err(OverlayError::Truncated)),
+            "{len_bytes}: {refused:?}"
+        );
+    }
+    assert!(matches!(open(100), Err(OverlayError::NotOverlay)));
+    // A growing file, as it is opened for writing.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("changes.qcow2");
+    let mut bytes = vec![0; usize::try_from(end - 1).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let growing = FileDevice::open_growing(&path, file.size_bytes()).unwrap();
+    let refused = Overlay::open(Arc::new(growing), base(&vec![0; DISK_LEN]));
+    assert!(
+        matches!(refused, Err(OverlayError::Truncated)),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn errors_of_the_file_and_of_the_base_differ() {
+    let (file, first, _) = changed_file();
+    let zeros = || base(&vec![0; DISK_LEN]);
+    let faulty = |bytes| Arc::new(FaultyDevice::new(Arc::clone(&file)).fail_range(bytes));
+    // The L1 table.
+    let table = 2 * 128 * KIB as u64;
+    let refused = Overlay::open(faulty(table..table + 1), zeros());
+    assert!(
+        matches!(refused, Err(OverlayError::Device(_))),
+        "{refused:?}"
+    );
+    let faulty_base = |call| Arc::new(FaultyDevice::new(zeros()).fail_read(call));
+    let refused = Overlay::open(Arc::clone(&file), faulty_base(0));
+    assert!(matches!(refused, Err(OverlayError::Base(_))), "{refused:?}");
+
+    let read = |disk: &Overlay, offset_bytes| {
+        let direct = disk.read_at(&mut [0; 100], offset_bytes).unwrap_err();
+        let (sender, receiver) = mpsc::channel();
+        let done = move |_: Vec<u8>, result| sender.send(result).unwrap();
+        let request = Request::read(vec![0; 100], offset_bytes, done);
+        disk.perform(vec![request], disk.timeout()).unwrap();
+        let requested = receiver.recv().unwrap().unwrap_err();
+        assert_eq!(direct.to_string(), requested.to_string());
+        direct.to_string()
+    };
+    let disk = Overlay::open(faulty(first..first + 1), zeros()).unwrap();
+    let error = read(&disk, 0);
+    assert!(
+        error.contains("in the overlay: Input/output error"),
+        "{error}"
+    );
+    // The first read of the base is that of its version.
+    let bad: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(zeros()).fail_read(1).fail_read(2));
+    let disk = Overlay::open(Arc::clone(&file), bad).unwrap();
+    let error = read(&disk, 600 * KIB as u64);
+    assert!(
+        error.contains("Input/output error") && !error.contains("overlay"),
+        "{error}"
+    );
+}
+
 proptest! {
     #![proptest_config(proptest_config!(0x0E05, cases: 500))]
 
