@@ -55,7 +55,16 @@ impl FileDevice {
     /// - [`Error::Locked`] if another device, in this or another process, has it open for writing.
     /// - [`Error::OutOfRange`] if `range` is not inside it.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
-        Self::open_with(path, range, Access::Read, OFlags::empty())
+        Self::open_with(path, range, Access::Read, OFlags::empty(), true)
+    }
+
+    /// Opens the file or block device at `path` for reading, without a lock. Another process can write to it at the same
+    /// time, so reads may return an outdated or inconsistent content.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`], except [`Error::Locked`].
+    pub fn open_unlocked(path: &Path, range: FileRange) -> Result<Self> {
+        Self::open_with(path, range, Access::Read, OFlags::empty(), false)
     }
 
     /// Opens the file or block device at `path` for reading and writing, with exclusive access.
@@ -64,7 +73,7 @@ impl FileDevice {
     /// As [`FileDevice::open`]; also [`Error::Locked`] if another device reads it or the system has
     /// mounted it, and [`Error::Attached`] if a loop device is attached to it.
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
-        Self::open_with(path, range, Access::Write, OFlags::empty())
+        Self::open_with(path, range, Access::Write, OFlags::empty(), true)
     }
 
     /// Opens the file at `path` for reading and writing, with exclusive access. The device has `size_bytes`, even if the file
@@ -80,10 +89,16 @@ impl FileDevice {
 
     /// Opens the file or block device for direct I/O, for [`DirectDevice`](crate::DirectDevice).
     pub(crate) fn open_direct(path: &Path, range: FileRange, access: Access) -> Result<Self> {
-        Self::open_with(path, range, access, OFlags::DIRECT)
+        Self::open_with(path, range, access, OFlags::DIRECT, true)
     }
 
-    fn open_with(path: &Path, range: FileRange, access: Access, more: OFlags) -> Result<Self> {
+    fn open_with(
+        path: &Path,
+        range: FileRange,
+        access: Access,
+        more: OFlags,
+        locks: bool,
+    ) -> Result<Self> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),
             source,
@@ -96,7 +111,9 @@ impl FileDevice {
             _ => u64::try_from(stat.st_size).unwrap_or(0),
         };
         let file = Arc::new(LockableFile::from(file));
-        file.lock(path, access)?;
+        if locks {
+            file.lock(path, access)?;
+        }
         if access == Access::Write
             && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && let Some(device) = loops::attached_to(&stat)
@@ -439,6 +456,14 @@ mod tests {
         let file = file(10);
         let other = File::open(file.path()).unwrap();
         rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
+        assert!(matches!(
+            FileDevice::open(file.path(), FileRange::default()),
+            Err(Error::Locked { .. })
+        ));
+        // A device without a lock neither needs nor changes the lock of another.
+        let unlocked = FileDevice::open_unlocked(file.path(), FileRange::default()).unwrap();
+        unlocked.read_at(&mut [0; 10], 0).unwrap();
+        drop(unlocked);
         assert!(matches!(
             FileDevice::open(file.path(), FileRange::default()),
             Err(Error::Locked { .. })

@@ -101,6 +101,7 @@ pub struct Request {
     priority: Priority,
     cancel: Option<CancelToken>,
     countdown: Option<Arc<Countdown>>,
+    map_error: Option<fn(Error) -> Error>,
 }
 
 impl Request {
@@ -136,6 +137,7 @@ impl Request {
             priority: Priority::Demand,
             cancel: None,
             countdown: None,
+            map_error: None,
         }
     }
 
@@ -157,6 +159,14 @@ impl Request {
     #[must_use]
     pub fn with_offset(mut self, offset_bytes: u64) -> Self {
         self.offset_bytes = offset_bytes;
+        self
+    }
+
+    /// If the request fails, its `done` receives the result of `map` instead of the error. A device that passes requests to
+    /// several devices uses this to describe the one that has failed.
+    #[must_use]
+    pub fn with_error(mut self, map: fn(Error) -> Error) -> Self {
+        self.map_error = Some(map);
         self
     }
 
@@ -270,6 +280,10 @@ impl Request {
     /// `done`, not a failure of the device.
     fn finish(&mut self, result: Result<()>) {
         let operation = self.operation.take();
+        let result = match self.map_error {
+            Some(map) => result.map_err(map),
+            None => result,
+        };
         let done = AssertUnwindSafe(|| match operation {
             Some(Operation::Read(operation)) => operation.complete(result),
             Some(Operation::Write(operation)) => operation.complete(result),

@@ -637,6 +637,9 @@ pub(crate) struct CpArgs {
 /// image as a whole has an ext file system, and no partition has one, larder shows only the file system. If the
 /// image has neither an ext file system nor partitions, larder names its format, for example XFS. If the image
 /// is a qcow2, VMDK or seekable zstd image, larder shows what the disk in it contains.
+///
+/// An image that another process has open for writing, such as a read-write mount, is read without a lock and
+/// without its journal. The first line then says that the information may be out of date.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -655,9 +658,8 @@ is intact), journal {state; if recovered, also transactions, blocks and
 fast_commits}. Values of state: none, clean, external (clean, on another
 device), recovered (the journal in the image needs recovery; larder has replayed
 it in memory only, and shows the result), ignored (it needs recovery, but
---noload is given). If there are mounts of this image: mounts [{mountpoint,
-transport (if known)}]. While an image is mounted read-write without an
-overlay, larder info fails, because the image is locked.
+--noload is given, or the image is in use). If there are mounts of this image:
+mounts [{mountpoint, transport (if known)}].
 
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
@@ -668,9 +670,10 @@ system in one of them, 'partition' is the number of this partition. Otherwise,
 If larder shows neither a file system nor partitions, 'kind' is the name of the
 format, and the other keys of a file system are absent.
 
-In all cases, if the image is a qcow2, VMDK or seekable zstd image: disk
-{format (qcow2, vmdk or zstd), size_bytes, unit_bytes (the size of a qcow2
-cluster, a VMDK grain or the largest zstd frame)}.")]
+In all cases: in_use (another process has the image open for writing, so what
+larder shows may be out of date). If the image is a qcow2, VMDK or seekable zstd
+image: disk {format (qcow2, vmdk or zstd), size_bytes, unit_bytes (the size of a
+qcow2 cluster, a VMDK grain or the largest zstd frame)}.")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub source: ImageArgs,

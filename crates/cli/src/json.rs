@@ -78,6 +78,8 @@ impl<I: Iterator<Item: Serialize>> Serialize for Stream<I> {
 pub(crate) struct Image<'t> {
     #[serde(flatten)]
     pub(crate) info: larder::Info,
+    /// Whether another process can write to the image, so that all of this may be out of date.
+    pub(crate) in_use: bool,
     /// What the image is, if it is a disk image of another format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<Disk>,
@@ -133,6 +135,7 @@ impl<'t> OnlyPartition<'t> {
 pub(crate) struct Partitions<'t> {
     /// Always `partitions`.
     kind: &'static str,
+    in_use: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<Disk>,
     #[serde(flatten)]
@@ -140,9 +143,10 @@ pub(crate) struct Partitions<'t> {
 }
 
 impl<'t> Partitions<'t> {
-    pub(crate) fn new(table: &'t PartitionTable, disk: Option<DiskInfo>) -> Self {
+    pub(crate) fn new(table: &'t PartitionTable, disk: Option<DiskInfo>, in_use: bool) -> Self {
         Self {
             kind: "partitions",
+            in_use,
             disk: disk.map(Disk::from),
             table: Table::new(table),
         }
@@ -198,6 +202,7 @@ impl<'t> Table<'t> {
 #[derive(Debug, Serialize)]
 pub(crate) struct OtherFormat {
     pub(crate) kind: &'static str,
+    pub(crate) in_use: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<Disk>,
 }

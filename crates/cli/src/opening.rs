@@ -25,7 +25,7 @@ use larder_image::{
     device_memory_bytes,
 };
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,8 @@ pub(crate) struct Opened {
     /// What the image is, if it is a disk image of another format.
     pub disk: Option<DiskInfo>,
     pub content: Content,
+    /// Whether another process had locked the image for writing. What was read may be out of date.
+    pub is_in_use: bool,
 }
 
 /// The content of an image.
@@ -152,10 +154,32 @@ pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
     open(args.into(), &read_options(args))
 }
 
-/// Opens an image read-only like [`open_image`], but succeeds if the image has no ext file system.
+/// Opens an image read-only like [`open_image`], but succeeds if the image has no ext file system, or if another process
+/// has locked it for writing.
 pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
+    let source = Source::from(args);
     let options = read_options(args);
-    open_source(args.into(), &options).map_err(|error| error.describe(&args.image, &options))
+    let opened = open_source(source, &options).or_else(|error| match error {
+        Error::Volume { error, .. } if is_locked(&error) && source.overlay.is_none() => {
+            open_in_use(source, &options)
+        }
+        error => Err(error),
+    });
+    opened.map_err(|error| error.describe(&args.image, &options))
+}
+
+/// Opens the image of `source`, which another process has locked for writing. The journal is not replayed, because the
+/// other process writes to it.
+fn open_in_use(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
+    let mut options = options.clone();
+    options.noload = true;
+    let file = FileDevice::open_unlocked(source.image, FileRange::default())?;
+    let device: Arc<dyn BlockDevice> = Arc::new(file);
+    let opened = Disk::new(source, &device, &options)?.open(source)?;
+    Ok(Opened {
+        is_in_use: true,
+        ..opened
+    })
 }
 
 /// Opens the whole disk of `args` for reading, with the changes of its overlay.
@@ -267,6 +291,7 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     Ok(Opened {
         disk: None,
         content,
+        is_in_use: false,
     })
 }
 
@@ -397,12 +422,26 @@ impl Disk {
         let content = opened.map_err(|error| match error {
             // The programs of e2fsprogs do not find a file system in a disk image, and do not know overlays.
             Error::Volume { error, .. } if disk.is_some() || source.overlay.is_some() => {
-                failure::of_image(source.image, 0, Access::Read, &error).into()
+                failure::of_image(&named(source), 0, Access::Read, &error).into()
             }
             error => error,
         })?;
-        Ok(Opened { disk, content })
+        Ok(Opened {
+            disk,
+            content,
+            is_in_use: false,
+        })
     }
+}
+
+/// Returns the name of the disk of `source` in messages.
+fn named(source: Source<'_>) -> PathBuf {
+    let mut name = source.image.as_os_str().to_owned();
+    if let Some(overlay) = source.overlay {
+        name.push(" with overlay ");
+        name.push(overlay);
+    }
+    name.into()
 }
 
 /// Finds the file system of `source`, whose image has these `contents`, unless the user has given its place. Opens it by
@@ -499,6 +538,14 @@ fn check_profile(image: &Path, remote: &RemoteArgs) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether a file cannot be opened because another process has locked it.
+fn is_locked(error: &larder::Error) -> bool {
+    matches!(
+        error,
+        larder::Error::Ext4(Ext4Error::Device(DeviceError::Locked { .. }))
+    )
+}
+
 /// Opens `file`, which is `image` or its overlay, by `open`. If a process of larder has locked the file, and the image is not
 /// mounted, waits until the file is unlocked, at most [`TIMEOUT`]. The process is then a server that was unmounted, or a
 /// command.
@@ -511,13 +558,7 @@ fn when_free<T>(
     let mut has_noted = false;
     loop {
         let opened = open();
-        let is_locked = matches!(
-            &opened,
-            Err(larder::Error::Ext4(Ext4Error::Device(
-                DeviceError::Locked { .. }
-            )))
-        );
-        if !is_locked || start.elapsed() >= TIMEOUT {
+        if !opened.as_ref().is_err_and(is_locked) || start.elapsed() >= TIMEOUT {
             return opened;
         }
         match lock_holder(file) {

@@ -222,9 +222,10 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
                 quoted(&image.display().to_string())
             ),
         ),
-        OverlayError::ChangedInCommit => Failure::with_hint(
+        OverlayError::ChangedInCommit { offset_bytes } => Failure::with_hint(
             format!(
-                "overlay {overlay}: {} was changed after the commit was interrupted, and was not changed again",
+                "overlay {overlay}: {} was changed at byte {offset_bytes} after the commit was interrupted, so the commit \
+                 was not continued",
                 image.display()
             ),
             format!(
@@ -234,6 +235,17 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
             ),
         ),
         OverlayError::Base(error) => Failure::new(format!("image {}: {error}", image.display())),
+        OverlayError::Device(error) => Failure::with_hint(
+            format!("overlay {overlay}: {error}"),
+            "check the disk with the overlay, not that with the image; restore the overlay from a copy",
+        ),
+        OverlayError::Truncated | OverlayError::Damaged(_) => Failure::with_hint(
+            format!("overlay {overlay}: {error}"),
+            format!(
+                "restore the overlay from a copy; to give up the changes, remove it with larder overlay discard {}",
+                quoted(&overlay.to_string())
+            ),
+        ),
         OverlayError::Committed => Failure::with_hint(
             format!("overlay {overlay}: {error}"),
             format!(

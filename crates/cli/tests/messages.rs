@@ -4,6 +4,7 @@ mod support;
 
 use larder::MbCacheVariant;
 use larder_testkit::e2fsprogs::make_image;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -233,7 +234,7 @@ fn locked_image_is_named() {
         .open(fixture.image())
         .unwrap();
     rustix::fs::flock(&image, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let output = larder(["info".as_ref(), fixture.image().as_os_str()]);
+    let output = larder(["ls".as_ref(), fixture.image().as_os_str()]);
     assert_fails(
         &output,
         1,
@@ -243,6 +244,38 @@ fn locked_image_is_named() {
             "hint: the image is open for writing",
         ],
     );
+}
+
+#[test]
+fn info_of_a_locked_image_says_that_it_is_in_use() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let other = fixture.path("other");
+    fs::write(&other, [b"XFSB".as_slice(), &[0; 1 << 20]].concat()).unwrap();
+    for image in [fixture.image(), other] {
+        let info = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(OsStr::new);
+            larder_ok(arguments.chain([image.as_os_str()]))
+        };
+        let json = || -> serde_json::Value {
+            serde_json::from_str(&info(&["info", "--json"])).unwrap()
+        };
+        let free = info(&["info"]);
+        assert!(!free.contains("In use"), "{free}");
+        assert_eq!(json()["in_use"], false);
+        let file = fs::File::options().write(true).open(&image).unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let locked = info(&["info"]);
+        let (first, others) = locked.split_once('\n').unwrap();
+        assert!(
+            first.starts_with("In use ") && first.contains("out of date"),
+            "{first}"
+        );
+        assert_eq!(others, free);
+        assert_eq!(json()["in_use"], true);
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn command_that_times_out_names_server() {
     };
     let file = open_on_detached_mount(&fixture, &mountpoint.0);
     let server = lock_holder(&fixture.image()).unwrap();
-    let refused = run(User::Same, &["info".as_ref(), fixture.image().as_ref()]);
+    let refused = run(User::Same, &["ls".as_ref(), fixture.image().as_ref()]);
     let holder = format!("is in use by process {} (larder)", server.pid);
     let hint = "hint: the process has no mount of the image";
     assert_fails(&refused, 1, &["note: waiting", &holder, hint]);

@@ -2,6 +2,8 @@
 
 mod support;
 
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use larder_image::Overlay;
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
@@ -14,10 +16,12 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::thread;
 use support::{
-    Fixture, Mountpoint, Server, User, assert_clean, assert_fails, binary, can_make_images,
-    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
+    Fixture, Mountpoint, Server, User, assert_clean, assert_fails, can_make_images, can_mount,
+    command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -87,21 +91,28 @@ impl Overlaid {
         text(&output.stdout)
     }
 
-    /// Begins a commit to the image, and interrupts it.
+    /// Begins a commit to the image, and interrupts it after 4 MiB. Returns the offset of the last byte that it would write.
     #[track_caller]
-    fn interrupt_commit(&self) {
-        let image = self.fixture.image();
+    fn interrupt_commit(&self) -> u64 {
+        let image = fs::canonicalize(self.fixture.image()).unwrap();
         let before = fs::read(&image).unwrap();
-        // The kernel kills a process that writes after this limit: 4 MiB, in units of 512 bytes.
-        let interrupted = Command::new("sh")
-            .args(["-c", "ulimit -f 8192; exec \"$@\"", "sh"])
-            .arg(binary())
-            .args(["overlay", "commit"])
-            .args([&self.overlay, &image])
-            .output()
-            .unwrap();
-        assert!(!interrupted.status.success());
+        let base = FileDevice::open_writable(&image, FileRange::default()).unwrap();
+        let max_bytes = Overlay::max_file_bytes(base.size_bytes()).unwrap();
+        let file = FileDevice::open_growing(&self.overlay, max_bytes).unwrap();
+        let (file, base): (Arc<dyn BlockDevice>, Arc<dyn BlockDevice>) =
+            (Arc::new(file), Arc::new(base));
+        let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+        let last = disk.changes().last().unwrap().end - 1;
+        drop(disk);
+        let name = image.clone();
+        let commit = thread::spawn(move || {
+            Overlay::commit(&file, &base, name.as_os_str().as_bytes(), |bytes, _| {
+                assert!(bytes < 4 * MIB, "the commit is interrupted");
+            })
+        });
+        assert!(commit.join().is_err(), "the commit was not interrupted");
         assert!(fs::read(&image).unwrap() != before, "nothing was written");
+        last
     }
 
     fn mounted(&self, mountpoint: &Path, options: &str) -> Output {
@@ -505,21 +516,55 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
     let overlaid = Overlaid::with_file();
     let image = overlaid.fixture.image();
     let original = fs::read(&image).unwrap();
-    overlaid.interrupt_commit();
-    // A program, such as e2fsck, writes to the superblock.
+    let last = overlaid.interrupt_commit();
+    let left = fs::read(&image).unwrap();
     let file = File::options().write(true).open(&image).unwrap();
-    file.write_all_at(b"changed", 1024 + 120).unwrap();
-    let changed = fs::read(&image).unwrap();
-    let output = overlaid.overlay("commit", &[&image]);
-    let parts = ["was changed after the commit was interrupted", "discard"];
-    assert_fails(&output, 1, &parts);
-    assert!(fs::read(&image).unwrap() == changed);
+    // In the superblock, as by e2fsck, and in the last block, more than 8 MiB of changes later.
+    for at in [1024 + 120, last] {
+        let index = usize::try_from(at).unwrap();
+        file.write_all_at(&[!left[index]], at).unwrap();
+        let changed = fs::read(&image).unwrap();
+        let output = overlaid.overlay("commit", &[&image]);
+        let place = format!("was changed at byte {} after", at / 512 * 512);
+        assert_fails(&output, 1, &["restore the image", &place, "discard"]);
+        assert!(fs::read(&image).unwrap() == changed);
+        file.write_all_at(&[left[index]], at).unwrap();
+    }
     // The image before the commit has no changes, so all of them can be written.
     fs::write(&image, original).unwrap();
     overlaid.overlay_ok("commit", &[&image]);
     assert_clean(&image);
     let read = larder(["cat".as_ref(), image.as_os_str(), "/file".as_ref()]);
     assert!(read.stdout == content(8 << 20));
+}
+
+#[test]
+fn truncated_overlay_is_named_with_what_to_do() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    let image = overlaid.fixture.image();
+    let before = fs::read(&image).unwrap();
+    let file = File::options().write(true).open(&overlaid.overlay);
+    let file = file.unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    for output in [
+        overlaid.run("ls", &["/"]),
+        overlaid.run("mkdir", &["/new"]),
+        overlaid.overlay("diff", &[&image]),
+        overlaid.overlay("commit", &[&image]),
+    ] {
+        let parts = [
+            "error: overlay ",
+            "changes.qcow2: it is truncated",
+            "restore the overlay from a copy",
+            "larder overlay discard",
+        ];
+        assert_fails(&output, 1, &parts);
+    }
+    overlaid.overlay_ok("discard", &[]);
+    assert!(fs::read(&image).unwrap() == before);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use larder_testkit::e2fsprogs::debugfs_write;
+use larder_testkit::e2fsprogs::{debugfs_write, superblock};
 use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -94,6 +94,32 @@ fn second_mount_of_a_written_image_is_refused_and_names_the_first() {
     assert_fails(&put, 1, &["is in use by process"]);
     umount(User::Same, &second.0);
     umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn info_of_an_image_that_is_mounted_for_writing_agrees_with_dumpe2fs() {
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    let image = fixture.image();
+    let info = || -> serde_json::Value {
+        let json = larder_ok(["info".as_ref(), "--json".as_ref(), image.as_os_str()]);
+        serde_json::from_str(&json).unwrap()
+    };
+    mount(User::Same, &fixture, &mountpoint.0, "rw");
+    fs::write(mountpoint.0.join("before"), content(1 << 20)).unwrap();
+    let mounted = info();
+    let dumped = superblock(&image).unwrap();
+    let uuid = mounted["uuid"].as_str().unwrap();
+    assert!(dumped.contains(uuid), "{dumped}");
+    assert_eq!(mounted["in_use"], true);
+    let at = mountpoint.0.to_str().unwrap();
+    assert_eq!(mounted["mounts"][0]["mountpoint"], at);
+    // The mount is not affected.
+    fs::write(mountpoint.0.join("after"), content(1 << 20)).unwrap();
+    umount(User::Same, &mountpoint.0);
+    assert_eq!(info()["in_use"], false);
+    assert_clean(&image);
 }
 
 #[test]

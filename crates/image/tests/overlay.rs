@@ -588,6 +588,14 @@ fn overlay_with_a_begun_commit_can_only_be_committed() {
     assert!(matches!(again, Err(OverlayError::Committed)));
 }
 
+/// Returns the offset at which a commit was refused because the base was changed.
+fn changed_at(result: &Result<u64, OverlayError>) -> Option<u64> {
+    match result {
+        Err(OverlayError::ChangedInCommit { offset_bytes }) => Some(*offset_bytes),
+        _ => None,
+    }
+}
+
 #[test]
 fn commit_is_continued_only_on_the_base_that_it_has_left() {
     let mut random = Random::new(Seed::announced(0x0E07));
@@ -619,10 +627,7 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         base.write_at(&[other], at).unwrap();
         let present = read_all(&*base);
         let refused = commit(&base);
-        assert!(
-            matches!(refused, Err(OverlayError::ChangedInCommit)),
-            "{refused:?}"
-        );
+        assert_eq!(changed_at(&refused), Some(at - at % 512), "{refused:?}");
         assert!(read_all(&*base) == present);
         // With its original content, or with that which the commit has left.
         let restored = if random.below(2) == 0 {
@@ -634,6 +639,87 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         commit(&base).unwrap();
         assert!(read_all(&*base) == model);
     }
+}
+
+#[test]
+fn continued_commit_checks_every_sector_that_it_writes_and_keeps_the_others() {
+    const MIB: u64 = 1 << 20;
+    let base = OverlayDevice::zeros(40 * MIB);
+    let file: Arc<dyn BlockDevice> = Arc::new(created(&base));
+    let base: Arc<dyn BlockDevice> = Arc::new(base);
+    let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+    // More than 8 MiB, then two blocks.
+    let new = vec![7; 9 << 20];
+    let blocks = [20 * MIB, 30 * MIB];
+    disk.write_at(&new, MIB).unwrap();
+    for at in blocks {
+        disk.write_at(&new[..4 * KIB], at).unwrap();
+    }
+    disk.flush().unwrap();
+    drop(disk);
+    let faulty: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(2));
+    let interrupted = Overlay::commit(&file, &faulty, b"/base", |_, _| ());
+    assert!(matches!(interrupted, Err(OverlayError::Base(_))));
+
+    let recorder = Arc::new(RecordingDevice::new(Arc::clone(&base)));
+    let recorded: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
+    let read = |at| {
+        let mut byte = [0];
+        base.read_at(&mut byte, at).unwrap();
+        byte[0]
+    };
+    // Written, not written yet, past the first 8 MiB, in each block, and at the ends of changes.
+    for at in [
+        MIB + 5000,
+        4 * MIB,
+        9 * MIB + 12_345,
+        10 * MIB - 1,
+        blocks[0],
+        blocks[1] + 2000,
+        blocks[1] + 4095,
+    ] {
+        let left = read(at);
+        base.write_at(&[99], at).unwrap();
+        let refused = Overlay::commit(&file, &recorded, b"/base", |_, _| ());
+        assert_eq!(changed_at(&refused), Some(at - at % 512), "{refused:?}");
+        assert_eq!((recorder.change_count(), read(at)), (0, 99));
+        base.write_at(&[left], at).unwrap();
+    }
+    // Of another file system on the same disk.
+    base.write_at(&[99], 25 * MIB).unwrap();
+    Overlay::commit(&file, &recorded, b"/base", |_, _| ()).unwrap();
+    assert_eq!([read(25 * MIB), read(blocks[0] - 1)], [99, 0]);
+    let mut written = vec![0; new.len()];
+    base.read_at(&mut written, MIB).unwrap();
+    assert!(written == new);
+    for at in blocks {
+        base.read_at(&mut written[..4 * KIB], at).unwrap();
+        assert!(written[..4 * KIB] == new[..4 * KIB]);
+        written[..4 * KIB].fill(0);
+    }
+}
+
+#[test]
+fn commit_that_cannot_record_checksums_changes_nothing() {
+    let mut random = Random::new(Seed::announced(0x0E09));
+    let (base, file, model) = changed(&mut random);
+    let content = read_all(&base);
+    let file: Arc<dyn BlockDevice> = Arc::new(file);
+    let base: Arc<dyn BlockDevice> = Arc::new(base);
+    let full = FaultyDevice::new(Arc::clone(&file)).fail_write(0);
+    let full: Arc<dyn BlockDevice> = Arc::new(full);
+    let failed = Overlay::commit(&full, &base, b"/base", |_, _| ());
+    assert!(matches!(failed, Err(OverlayError::Device(_))), "{failed:?}");
+    assert!(read_all(&*base) == content);
+    // The overlay can still be used, and stores new clusters where the checksums were.
+    let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
+    assert!(read_all(&disk) == model);
+    let new = random.bytes(DISK_LEN);
+    disk.write_at(&new, 0).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+    Overlay::commit(&file, &base, b"/base", |_, _| ()).unwrap();
+    assert!(read_all(&*base) == new);
 }
 
 /// A device whose changes are recorded, also in an order that it shares with another device.
@@ -910,6 +996,93 @@ static CHANGED: LazyLock<OverlayDevice> = LazyLock::new(|| {
     disk.flush().unwrap();
     OverlayDevice::clone(&file)
 });
+
+/// Returns a copy of [`CHANGED`], the offset of its first content, and the end of its last subcluster.
+fn changed_file() -> (Arc<dyn BlockDevice>, u64, u64) {
+    let file = CHANGED.clone();
+    let mut bytes = vec![0; usize::try_from(file.size_bytes()).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    let content = |byte: &u8| *byte == 7;
+    // The header can have such a byte, too, but the reference counts and the L2 table after the L1 table have none.
+    let tables = 3 * 128 * KIB;
+    let first = tables + bytes[tables..].iter().position(content).unwrap();
+    let last = bytes.iter().rposition(content).unwrap();
+    let end = (last + 1).next_multiple_of(4 * KIB);
+    (Arc::new(file), first as u64, end as u64)
+}
+
+#[test]
+fn truncated_overlay_is_refused_when_it_is_opened() {
+    let (file, first, end) = changed_file();
+    let open = |len_bytes| {
+        let file = FaultyDevice::new(Arc::clone(&file)).shorten_to(len_bytes);
+        Overlay::open(Arc::new(file), base(&vec![0; DISK_LEN]))
+    };
+    open(end).unwrap();
+    // Without the last byte, without any content, and without a table.
+    for len_bytes in [end - 1, first, 2 * 128 * KIB as u64] {
+        let refused = open(len_bytes);
+        assert!(
+            matches!(refused, Err(OverlayError::Truncated)),
+            "{len_bytes}: {refused:?}"
+        );
+    }
+    assert!(matches!(open(100), Err(OverlayError::NotOverlay)));
+    // A growing file, as it is opened for writing.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("changes.qcow2");
+    let mut bytes = vec![0; usize::try_from(end - 1).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let growing = FileDevice::open_growing(&path, file.size_bytes()).unwrap();
+    let refused = Overlay::open(Arc::new(growing), base(&vec![0; DISK_LEN]));
+    assert!(
+        matches!(refused, Err(OverlayError::Truncated)),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn errors_of_the_file_and_of_the_base_differ() {
+    let (file, first, _) = changed_file();
+    let zeros = || base(&vec![0; DISK_LEN]);
+    let faulty = |bytes| Arc::new(FaultyDevice::new(Arc::clone(&file)).fail_range(bytes));
+    // The L1 table.
+    let table = 2 * 128 * KIB as u64;
+    let refused = Overlay::open(faulty(table..table + 1), zeros());
+    assert!(
+        matches!(refused, Err(OverlayError::Device(_))),
+        "{refused:?}"
+    );
+    let faulty_base = |call| Arc::new(FaultyDevice::new(zeros()).fail_read(call));
+    let refused = Overlay::open(Arc::clone(&file), faulty_base(0));
+    assert!(matches!(refused, Err(OverlayError::Base(_))), "{refused:?}");
+
+    let read = |disk: &Overlay, offset_bytes| {
+        let direct = disk.read_at(&mut [0; 100], offset_bytes).unwrap_err();
+        let (sender, receiver) = mpsc::channel();
+        let done = move |_: Vec<u8>, result| sender.send(result).unwrap();
+        let request = Request::read(vec![0; 100], offset_bytes, done);
+        disk.perform(vec![request], disk.timeout()).unwrap();
+        let requested = receiver.recv().unwrap().unwrap_err();
+        assert_eq!(direct.to_string(), requested.to_string());
+        direct.to_string()
+    };
+    let disk = Overlay::open(faulty(first..first + 1), zeros()).unwrap();
+    let error = read(&disk, 0);
+    assert!(
+        error.contains("in the overlay: Input/output error"),
+        "{error}"
+    );
+    // The first read of the base is that of its version.
+    let bad: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(zeros()).fail_read(1).fail_read(2));
+    let disk = Overlay::open(Arc::clone(&file), bad).unwrap();
+    let error = read(&disk, 600 * KIB as u64);
+    assert!(
+        error.contains("Input/output error") && !error.contains("overlay"),
+        "{error}"
+    );
+}
 
 proptest! {
     #![proptest_config(proptest_config!(0x0E05, cases: 500))]

@@ -1,8 +1,9 @@
 //! The command `larder info`: shows the label, features, sizes and journal state of an image. Lists the partitions of
-//! an image that has any, shows the format of a disk image, and names other formats.
+//! an image that has any, shows the format of a disk image, and names other formats. An image that another process has
+//! locked for writing is read without a lock.
 
 use crate::args::InfoArgs;
-use crate::opening::{Content, open_any};
+use crate::opening::{Content, Opened, open_any};
 use crate::{contents, json};
 use larder::{Info, JournalState, MountTransport};
 use larder_console::{Result, name, size, write_json};
@@ -13,9 +14,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let opened = open_any(&args.source)?;
-    let disk = opened.disk;
-    let (info, only) = match opened.content {
+    let Opened {
+        disk,
+        content,
+        is_in_use,
+    } = open_any(&args.source)?;
+    if is_in_use && !args.json {
+        print_in_use()?;
+    }
+    let (info, only) = match content {
         Content::Volume(volume) => (volume.info(), None),
         Content::OnlyPartition {
             volume,
@@ -23,7 +30,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
             number,
         } => (volume.info(), Some((table, number))),
         Content::Other(contents) => {
-            return show_contents(&args.source.image, disk, &contents, args.json);
+            return show_contents(&args.source.image, disk, &contents, args.json, is_in_use);
         }
     };
     let mounts = mounts_of(&args.source.image);
@@ -31,6 +38,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
         let only = only.as_ref();
         write_json(&json::Image {
             info,
+            in_use: is_in_use,
             disk: disk.map(json::Disk::from),
             only_partition: only.map(|(table, number)| json::OnlyPartition::new(table, *number)),
             mounts,
@@ -52,13 +60,15 @@ fn show_contents(
     disk: Option<DiskInfo>,
     contents: &Contents,
     is_json: bool,
+    is_in_use: bool,
 ) -> Result<ExitCode> {
     match contents {
         Contents::Partitions(table) | Contents::ExtAndPartitions(table) if is_json => {
-            write_json(&json::Partitions::new(table, disk))?;
+            write_json(&json::Partitions::new(table, disk, is_in_use))?;
         }
         Contents::Other(format) if is_json => write_json(&json::OtherFormat {
             kind: format.as_str(),
+            in_use: is_in_use,
             disk: disk.map(json::Disk::from),
         })?,
         Contents::Partitions(table) | Contents::ExtAndPartitions(table) => {
@@ -85,6 +95,17 @@ fn show_contents(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints that another process can write to the image.
+fn print_in_use() -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:<14} open for writing by another process: this information may be out of date",
+        "In use"
+    )?;
+    Ok(out.flush()?)
 }
 
 /// Prints the description of a disk image.

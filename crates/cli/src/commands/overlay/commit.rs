@@ -55,12 +55,8 @@ fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
     // A symbolic link to the overlay stays, and refers to nothing.
     let path = &fs::canonicalize(path).map_err(|error| of_overlay(&error))?;
     let image_name = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
-    let file = FileDevice::open_writable(path, FileRange::default())
-        .map_err(|error| overlay::not_opened(path, &error.into()))?;
-    let file: Arc<dyn BlockDevice> = Arc::new(file);
-    let base = Overlay::record(&*file).map_err(|error| overlay::not_usable(path, image, &error))?;
-    let format = overlay::format_of_base(path, &base, source.volume.format)?;
-    if format != ImageFormat::Raw {
+    let format = opening::format_of((&overlay::with(source, path)?).into())?;
+    if let Some(format) = format.filter(|format| *format != ImageFormat::Raw) {
         return Err(Failure::with_hint(
             format!(
                 "{} is not a raw image, but has the format {format}: larder does not write it",
@@ -72,6 +68,8 @@ fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
     let device = FileDevice::open_writable(image, FileRange::default())
         .map_err(|error| Failure::new(format!("image {}: {error}", image.display())))?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let file = overlay::open_file(path, device.size_bytes(), true)
+        .map_err(|error| overlay::not_opened(path, &error))?;
     let name = image_name.as_os_str().as_bytes();
     let mut bar = None;
     let show = |copied_bytes, total_bytes| {

@@ -1,7 +1,7 @@
 //! Writes the changes of an overlay to its base.
 //!
 //! # Order of writes
-//! 1. The overlay records the name of the base, and checksums of what the base has in place of the changes.
+//! 1. The overlay records the name of the base, and a checksum of each sector of the base that the commit writes.
 //! 2. It records that the commit has begun.
 //! 3. The changes are written to the base.
 //! 4. The overlay records that the commit is complete.
@@ -10,27 +10,27 @@
 //! was interrupted can be repeated.
 //!
 //! # Binding
-//! The version of the base changes with the first write. When the commit is continued, each sector that has a checksum must
-//! have its original content or that of the overlay. Otherwise, the base is another one, or was changed since. The
-//! first 8 MiB of the changes have checksums. Almost always, the superblock is among them: each change of a file system
-//! changes it.
+//! The version of the base changes with the first write. When the commit is continued, each sector that it writes must have
+//! its original content or that of the overlay. Otherwise, the base is another one, or was changed since. Sectors that the
+//! commit does not write are not checked, and keep their content.
+//!
+//! The checksums are after the last used cluster of the file, in the order of the sectors: 4 bytes each (CRC-32, big-endian),
+//! so they take 1/128 of the size of the changes. They are written and read in parts.
 
 use super::device::Overlay;
 use super::error::OverlayError;
-use super::header::{Commit, Head, MAX_CHECKSUMS};
+use super::header::{CHECKSUM_LEN, Commit, Head, SECTOR_LEN};
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The number of bytes that are copied or compared at once.
 const PART_LEN: usize = 1 << 20;
-/// The unit of the checksums in bytes. A power cut never leaves a part of it.
-const SECTOR_LEN: usize = 512;
 
 impl Overlay {
     /// Writes the changes of the overlay in `file` to `base`, which has this `name`. From the start on, the overlay can only be
     /// committed, to a base with the same name. At the end, it cannot be opened again. This also continues a commit that was
-    /// interrupted.
+    /// interrupted. `file` must have [`Overlay::max_file_bytes`].
     ///
     /// Calls `progress` with the number of bytes that were copied, and that of all. Returns the number of all.
     ///
@@ -80,8 +80,7 @@ fn begin(
         }
         _ => {
             let overlay = Overlay::open(Arc::clone(file), Arc::clone(base))?;
-            let checksums = checksums(&**base, &overlay.changes()).map_err(OverlayError::Base)?;
-            Head::write_checksums(&**file, &checksums)?;
+            record(&**file, &**base, &overlay)?;
             name.clone_into(&mut head.base.name);
             head.write(&**file)?;
             head.commit = Commit::Begun {
@@ -95,36 +94,50 @@ fn begin(
     Ok(overlay)
 }
 
-/// Checks that only the commit of `overlay` has changed `base` since the checksums in `file` were recorded.
+/// Writes the checksums of the sectors of `base` that the commit of `overlay` writes to `file`. They are not flushed.
+fn record(
+    file: &dyn BlockDevice,
+    base: &dyn BlockDevice,
+    overlay: &Overlay,
+) -> Result<(), OverlayError> {
+    let mut at_bytes = overlay.end_bytes();
+    for part in parts(&overlay.changes()) {
+        let original = read(base, &part).map_err(OverlayError::Base)?;
+        let checksums: Vec<u8> = original.chunks(SECTOR_LEN).flat_map(checksum).collect();
+        file.write_at(&checksums, at_bytes)?;
+        at_bytes += checksums.len() as u64;
+    }
+    Ok(())
+}
+
+/// Checks that only the commit of `overlay` has changed the sectors that it writes to `base` since their checksums were
+/// written to `file`.
 fn check(
     file: &dyn BlockDevice,
     base: &dyn BlockDevice,
     overlay: &Overlay,
 ) -> Result<(), OverlayError> {
-    let changes = overlay.changes();
-    let present = checksums(base, &changes).map_err(OverlayError::Base)?;
-    let new = checksums(overlay, &changes)?;
-    let original = Head::read_checksums(file, present.len())?;
-    let mut all = present.iter().zip(new).zip(original);
-    if all.all(|((&present, new), original)| present == new || present == original) {
-        Ok(())
-    } else {
-        Err(OverlayError::ChangedInCommit)
+    let mut at_bytes = overlay.end_bytes();
+    for part in parts(&overlay.changes()) {
+        let present = read(base, &part).map_err(OverlayError::Base)?;
+        let new = read(overlay, &part)?;
+        let mut original = vec![0; present.len().div_ceil(SECTOR_LEN) * CHECKSUM_LEN];
+        file.read_at(&mut original, at_bytes)?;
+        at_bytes += original.len() as u64;
+        let starts = part.step_by(SECTOR_LEN);
+        let sectors = present.chunks(SECTOR_LEN).zip(new.chunks(SECTOR_LEN));
+        let originals = original.chunks(CHECKSUM_LEN);
+        for ((offset_bytes, (present, new)), original) in starts.zip(sectors).zip(originals) {
+            if present != new && checksum(present) != original {
+                return Err(OverlayError::ChangedInCommit { offset_bytes });
+            }
+        }
     }
+    Ok(())
 }
 
-/// Returns the checksums of the first sectors of `changes` on `device`.
-fn checksums(device: &dyn BlockDevice, changes: &[Range<u64>]) -> Result<Vec<u32>> {
-    let mut checksums = Vec::new();
-    for part in parts(changes) {
-        if checksums.len() >= MAX_CHECKSUMS {
-            break;
-        }
-        let bytes = read(device, &part)?;
-        checksums.extend(bytes.chunks(SECTOR_LEN).map(crc32fast::hash));
-    }
-    checksums.truncate(MAX_CHECKSUMS);
-    Ok(checksums)
+fn checksum(sector: &[u8]) -> [u8; CHECKSUM_LEN] {
+    crc32fast::hash(sector).to_be_bytes()
 }
 
 /// Divides `ranges` into parts of at most [`PART_LEN`].

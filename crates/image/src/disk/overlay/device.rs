@@ -38,7 +38,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes.
+    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes, also during a commit.
     ///
     /// # Errors
     /// [`OverlayError::TooLarge`].
@@ -63,7 +63,7 @@ impl Overlay {
             base: Base {
                 name,
                 format,
-                version: version(base)?,
+                version: version(base).map_err(OverlayError::Base)?,
             },
             commit: Commit::None,
         };
@@ -82,7 +82,8 @@ impl Overlay {
     /// are freed.
     ///
     /// # Errors
-    /// If the file is not an overlay, or is damaged, if it belongs to another base, or if a commit was interrupted.
+    /// If the file is not an overlay, or is damaged or truncated, if it belongs to another base, if a commit was interrupted,
+    /// or if the file or the base cannot be read.
     pub fn open(
         file: Arc<dyn BlockDevice>,
         base: Arc<dyn BlockDevice>,
@@ -93,7 +94,7 @@ impl Overlay {
             Commit::Begun { .. } => return Err(OverlayError::Committing),
             Commit::Complete => return Err(OverlayError::Committed),
         }
-        let given = version(&*base)?;
+        let given = version(&*base).map_err(OverlayError::Base)?;
         if !head.base.is_of(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
             return Err(OverlayError::OtherBase {
                 recorded: head.base,
@@ -157,6 +158,11 @@ impl Overlay {
         changes
     }
 
+    /// Returns the offset in the file of the end of the last cluster that is used.
+    pub(super) fn end_bytes(&self) -> u64 {
+        self.layers.space.lock().end() * CLUSTER_BYTES
+    }
+
     /// Divides `requests` by the device that performs them. Completes those that are invalid.
     fn divided(&self, requests: Vec<Request>) -> Divided {
         let requests = accepted(requests, |at, len, is_write| {
@@ -171,7 +177,8 @@ impl Overlay {
             let (place, run_bytes) = self.layers.map.read().run(at, len);
             match place {
                 Place::File(at_bytes) if run_bytes == len => {
-                    divided.file.push(request.with_offset(at_bytes));
+                    let request = request.with_offset(at_bytes).with_error(of_file);
+                    divided.file.push(request);
                 }
                 Place::Base if run_bytes == len && !request.is_write() => {
                     divided.base.push(request);
@@ -479,7 +486,10 @@ impl BlockDevice for Layers {
             match place {
                 Place::Zero => clear(&mut part),
                 Place::Base => self.base.read_vectored_at(&mut part, range.start)?,
-                Place::File(at_bytes) => self.file.read_vectored_at(&mut part, at_bytes)?,
+                Place::File(at_bytes) => self
+                    .file
+                    .read_vectored_at(&mut part, at_bytes)
+                    .map_err(of_file)?,
             }
         }
         Ok(())
@@ -564,6 +574,23 @@ impl BlockDevice for Layers {
             }
         }
         Ok(has_discarded)
+    }
+}
+
+/// Returns `error`, which the file of an overlay has returned. If it is an error of a read, its text says that. Without this,
+/// the error would seem to be one of the base.
+fn of_file(error: Error) -> Error {
+    match error {
+        Error::Io {
+            offset_bytes,
+            len_bytes,
+            source,
+        } => Error::Io {
+            offset_bytes,
+            len_bytes,
+            source: io::Error::new(source.kind(), format!("in the overlay: {source}")),
+        },
+        error => error,
     }
 }
 

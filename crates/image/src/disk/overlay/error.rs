@@ -2,14 +2,18 @@
 
 use super::base::Base;
 use larder_block::Error as DeviceError;
+use std::io::ErrorKind;
 
 /// The reason why an overlay cannot be created or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverlayError {
-    /// The device of the overlay or of the base has failed.
+    /// The file of the overlay cannot be read or written.
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Device(DeviceError),
+    /// The file of the overlay ends before its last cluster.
+    #[error("it is truncated")]
+    Truncated,
     /// The file is not an overlay, or another program created it.
     #[error("it is not an overlay that larder created")]
     NotOverlay,
@@ -28,9 +32,12 @@ pub enum OverlayError {
     #[error("its commit was interrupted")]
     Committing,
     /// After a commit was interrupted, another program has written to the base, or the base was replaced.
-    #[error("its base was changed after its commit was interrupted")]
-    ChangedInCommit,
-    /// The base cannot be read or written during a commit.
+    #[error("its base was changed at byte {offset_bytes} after its commit was interrupted")]
+    ChangedInCommit {
+        /// The first sector of the base that has neither its original content nor that of the overlay.
+        offset_bytes: u64,
+    },
+    /// The base cannot be read, or cannot be written during a commit.
     #[error("its base: {0}")]
     Base(#[source] DeviceError),
     /// A commit has written all changes to the base.
@@ -42,4 +49,18 @@ pub enum OverlayError {
     /// The name, the format and the version of the base are too long, or the disk is too large.
     #[error("{0}")]
     TooLarge(&'static str),
+}
+
+impl From<DeviceError> for OverlayError {
+    /// Converts an error of the file of the overlay.
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::OutOfRange { .. } => Self::Truncated,
+            // The device of a growing file has the size that the file can reach.
+            DeviceError::Io { source, .. } if source.kind() == ErrorKind::UnexpectedEof => {
+                Self::Truncated
+            }
+            error => Self::Device(error),
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! The header of an overlay, and the places of its tables.
 //!
 //! The first cluster has the header of qcow2, its extensions, and the name of the base. One extension is Larder's own:
-//! flags (8 bytes, big-endian), and the version of the base (UTF-8). During a commit, the second half of the first cluster
-//! has checksums (4 bytes each, big-endian): see `commit.rs`.
+//! flags (8 bytes, big-endian), and the version of the base (UTF-8).
 
 use super::base::Base;
 use super::error::OverlayError;
@@ -46,15 +45,15 @@ const ONLY_LARDER: u64 = 1 << 63;
 const END: u32 = 0;
 const BACKING_FORMAT: u32 = 0xE279_2ACA;
 const RECORD: u32 = 0x4C41_5244;
-/// Flags in the record: a commit has begun, a commit is complete, and checksums were recorded before the commit began.
+/// Flags in the record: a commit has begun, a commit is complete, and checksums were recorded before the commit began. In
+/// earlier versions of Larder, bit 2 said that checksums of a part of the changes were recorded.
 const COMMITTING: u64 = 1 << 0;
 const COMMITTED: u64 = 1 << 1;
-const CHECKED: u64 = 1 << 2;
-/// The offset of the checksums of a commit. Everything else in the first cluster is before it.
-const CHECKSUMS_BYTES: u64 = CLUSTER_BYTES / 2;
-const CHECKSUM_LEN: usize = size_of::<u32>();
-/// The largest number of checksums of a commit.
-pub(super) const MAX_CHECKSUMS: usize = (64 << 10) / CHECKSUM_LEN;
+const CHECKED: u64 = 1 << 3;
+/// The length of a sector in bytes. Devices write sectors as a whole, also if power is lost.
+pub(super) const SECTOR_LEN: usize = 512;
+/// The length of the checksum of a sector in bytes.
+pub(super) const CHECKSUM_LEN: usize = size_of::<u32>();
 /// The longest name of a backing file that qemu accepts, in bytes. The version has the same limit.
 const MAX_NAME_BYTES: usize = 1023;
 
@@ -100,9 +99,10 @@ impl Geometry {
         2 + self.l1_clusters + self.refcount_blocks
     }
 
-    /// Returns the largest size of the file in bytes.
+    /// Returns the largest size of the file in bytes: that of its clusters, and of the checksums of a commit.
     pub(super) fn file_bytes(&self) -> u64 {
-        self.clusters * CLUSTER_BYTES
+        let sectors = self.size_bytes.div_ceil(SECTOR_LEN as u64);
+        self.clusters * CLUSTER_BYTES + sectors * CHECKSUM_LEN as u64
     }
 
     /// Returns the table of the refcount blocks.
@@ -152,7 +152,8 @@ pub(super) enum Commit {
     None,
     /// The base may have a part of the changes.
     Begun {
-        /// Whether checksums of the original content of the base are recorded. Earlier versions of Larder recorded none.
+        /// Whether checksums of the original content of the base are recorded. Earlier versions of Larder did not record
+        /// them for all changes.
         has_checksums: bool,
     },
     /// The base has all changes.
@@ -278,20 +279,6 @@ impl Head {
         Ok(file.flush()?)
     }
 
-    /// Writes the checksums of a commit to `file`. They are not flushed.
-    pub(super) fn write_checksums(file: &dyn BlockDevice, checksums: &[u32]) -> DeviceResult<()> {
-        let bytes: Vec<u8> = checksums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
-        file.write_at(&bytes, CHECKSUMS_BYTES)
-    }
-
-    /// Reads `count` checksums of a commit from `file`.
-    pub(super) fn read_checksums(file: &dyn BlockDevice, count: usize) -> DeviceResult<Vec<u32>> {
-        let mut bytes = vec![0; count * CHECKSUM_LEN];
-        file.read_at(&mut bytes, CHECKSUMS_BYTES)?;
-        let (words, _) = bytes.as_chunks();
-        Ok(words.iter().map(|word| u32::from_be_bytes(*word)).collect())
-    }
-
     /// Writes an overlay without changes to `file`, whose bytes are zero. The head is written last.
     pub(super) fn create(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
         // This finds out whether the record is too long.
@@ -301,13 +288,12 @@ impl Head {
     }
 
     fn create_tables(&self, file: &dyn BlockDevice) -> DeviceResult<()> {
-        const SECTOR_BYTES: usize = 512;
         let geometry = &self.geometry;
         let fixed = geometry.fixed_clusters();
         file.write_at(&geometry.refcount_table(), REFCOUNT_TABLE_BYTES)?;
         // The tables can be read as a whole if the file extends to their end.
-        let end_bytes = fixed * CLUSTER_BYTES - SECTOR_BYTES as u64;
-        file.write_at(&[0; SECTOR_BYTES], end_bytes)?;
+        let end_bytes = fixed * CLUSTER_BYTES - SECTOR_LEN as u64;
+        file.write_at(&[0; SECTOR_LEN], end_bytes)?;
         let counts: Vec<u8> = (0..fixed).flat_map(|_| 1_u16.to_be_bytes()).collect();
         file.write_at(&counts, geometry.refcounts_bytes())?;
         file.flush()

@@ -61,6 +61,14 @@ impl Entry {
         bytes
     }
 
+    /// Returns the offset in the file of the end of the last stored subcluster, or 0 if none is stored.
+    fn end_bytes(self) -> u64 {
+        match self.stored {
+            0 => 0,
+            stored => self.at_bytes + u64::from(stored.ilog2() + 1) * SUBCLUSTER_BYTES,
+        }
+    }
+
     /// Returns the entry of `words`, the two big-endian numbers of an entry.
     fn parse(words: [u64; 2]) -> Result<Self, OverlayError> {
         let [first, bits] = words;
@@ -109,7 +117,8 @@ pub(super) struct Dirty {
 pub(super) type Piece = (u64, Vec<u8>);
 
 impl Map {
-    /// Reads the tables of `file`. Records the clusters to which they refer in `space`.
+    /// Reads the tables of `file`, and checks that it extends to the last stored subcluster. Records the clusters to which the
+    /// tables refer in `space`.
     pub(super) fn read(
         file: &dyn BlockDevice,
         geometry: &Geometry,
@@ -125,6 +134,7 @@ impl Map {
             tables: Vec::new(),
             dirty: Dirty::default(),
         };
+        let mut end_bytes = 0;
         for first in words(file, L1_BYTES, geometry.l1_entries)? {
             if first == 0 {
                 map.tables.push(None);
@@ -139,9 +149,13 @@ impl Map {
                 if entry.at_bytes != 0 {
                     claim(entry.at_bytes, space)?;
                 }
+                end_bytes = end_bytes.max(entry.end_bytes());
                 entries.push(entry);
             }
             map.tables.push(Some(Table { at_bytes, entries }));
+        }
+        if let Some(last_bytes) = end_bytes.checked_sub(1) {
+            file.read_at(&mut [0], last_bytes)?;
         }
         Ok(map)
     }

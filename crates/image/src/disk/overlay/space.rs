@@ -55,6 +55,14 @@ impl Space {
         }
     }
 
+    /// Returns the number of the first cluster after the last one that is used.
+    pub(super) fn end(&self) -> u64 {
+        let last = self.used.iter().enumerate().rev().find(|(_, word)| **word != 0);
+        last.map_or(0, |(index, word)| {
+            (index as u64 + 1) * WORD_BITS - u64::from(word.leading_zeros())
+        })
+    }
+
     /// Records that a table refers to `cluster`. Returns false if the cluster does not exist, or is used already.
     pub(super) fn claim(&mut self, cluster: u64) -> bool {
         let is_free = cluster < self.clusters && !self.is_used(cluster);
@@ -126,11 +134,14 @@ mod tests {
         assert!(space.claim(fixed + 1) && !space.claim(fixed + 1) && !space.claim(0));
         assert!(!space.claim(geometry.clusters));
         assert_eq!(space.allocate(), Some(fixed));
+        assert_eq!(space.end(), fixed + 2);
         assert_eq!(space.allocate(), Some(fixed + 2));
+        assert_eq!(space.end(), fixed + 3);
         space.free(fixed);
         assert_eq!(space.allocate(), Some(fixed));
         let left = std::iter::from_fn(|| space.allocate()).count() as u64;
         assert_eq!(left, geometry.clusters - fixed - 3);
+        assert_eq!(space.end(), geometry.clusters);
     }
 
     #[test]
