@@ -43,6 +43,7 @@ pub mod python;
 pub mod readahead;
 pub mod remote;
 pub mod report;
+pub mod requests;
 pub mod results;
 pub mod run;
 pub mod scratch;

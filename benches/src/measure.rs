@@ -19,6 +19,8 @@ pub enum Unit {
     MegabytesPerSecond,
     /// Reads, writes, files or transactions per second.
     PerSecond,
+    /// Microseconds.
+    Microseconds,
     /// Nanoseconds.
     Nanoseconds,
     /// Hundredths.
@@ -37,6 +39,7 @@ impl Unit {
             Self::Megabytes => "MB",
             Self::MegabytesPerSecond => "MB/s",
             Self::PerSecond => "/s",
+            Self::Microseconds => "µs",
             Self::Nanoseconds => "ns",
             Self::Percent => "%",
             Self::Count => "",
@@ -70,6 +73,8 @@ use Target::{AtLeastTimes, AtMost, AtMostTimes};
 
 /// The peers that mount for writing.
 const MOUNTS: &[Peer] = &[Larder, LarderDev, Fuse2fs, Kernel];
+/// Those of them that are FUSE servers.
+const SERVERS: &[Peer] = &[Larder, LarderDev, Fuse2fs];
 /// The peers whose trees can be read.
 const TREES: &[Peer] = &[Larder, LarderDev, Fuse2fs, Squashfuse, Kernel];
 /// The peers from which a file can be read.
@@ -162,6 +167,18 @@ measures! {
     FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, both(AtLeastTimes(0.8, Kernel));
     /// setxattr(2) by one process.
     SetXattr: "setxattr", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(7.0, Kernel));
+    /// stat(2) of a file after it was written.
+    StatAfterWrite: "stat-after-write", Microseconds, MOUNTS, [];
+    /// The requests of such a call.
+    StatAfterWriteRequests: "stat-after-write-requests", Count, SERVERS, [];
+    /// stat(2) of a file after it was renamed.
+    StatAfterRename: "stat-after-rename", Microseconds, MOUNTS, [];
+    /// The requests of such a call.
+    StatAfterRenameRequests: "stat-after-rename-requests", Count, SERVERS, [];
+    /// stat(2) of a file after another file in its directory was removed.
+    StatAfterUnlink: "stat-after-unlink", Microseconds, MOUNTS, [];
+    /// The requests of such a call.
+    StatAfterUnlinkRequests: "stat-after-unlink-requests", Count, SERVERS, [];
     /// Transactions of a database.
     Database: "database", PerSecond, MOUNTS, both(AtLeastTimes(0.6, Kernel));
     /// Extents per file.
@@ -249,6 +266,9 @@ impl Measure {
                 | Self::Remove
                 | Self::Append
                 | Self::SetXattr
+                | Self::StatAfterWrite
+                | Self::StatAfterRename
+                | Self::StatAfterUnlink
                 | Self::WriteSequential
                 | Self::OverwriteRandom
                 | Self::FsyncFiles
@@ -257,6 +277,17 @@ impl Measure {
                 | Self::Extents
                 | Self::OverlayWriteSequential
                 | Self::OverlayOverwriteRandom
+        ) || self.is_of_requests()
+    }
+
+    /// Returns whether it is the number of requests to a FUSE server, which [`requests`](crate::requests) counts.
+    #[must_use]
+    pub const fn is_of_requests(self) -> bool {
+        matches!(
+            self,
+            Self::StatAfterWriteRequests
+                | Self::StatAfterRenameRequests
+                | Self::StatAfterUnlinkRequests
         )
     }
 

@@ -30,6 +30,9 @@ pub struct Plan {
     /// The number of times that an extended attribute is set.
     #[serde(default)]
     pub attribute_sets: u32,
+    /// The number of directories in which something is changed before stat(2) is called in them.
+    #[serde(default)]
+    pub stat_directories: u32,
     /// The number of small files that are synced one by one, by all processes together.
     pub fsync_files: u32,
     /// The number of rows in each of the database's four tables.
@@ -63,6 +66,7 @@ impl Plan {
             overwrites: 20_000,
             appends: 100_000,
             attribute_sets: 10_000,
+            stat_directories: 4_000,
             fsync_files: 500,
             table_rows: 20_000,
             database_seconds: 15,
@@ -84,6 +88,7 @@ impl Plan {
             overwrites: 5_000,
             appends: 20_000,
             attribute_sets: 2_000,
+            stat_directories: 1_000,
             fsync_files: 320,
             table_rows: 5_000,
             database_seconds: 5,
@@ -107,6 +112,7 @@ impl Plan {
             overwrites: 50,
             appends: 500,
             attribute_sets: 50,
+            stat_directories: 20,
             fsync_files: 32,
             table_rows: 10,
             database_seconds: 1,

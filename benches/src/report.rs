@@ -289,7 +289,9 @@ pub(crate) fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),
         Unit::MegabytesPerSecond | Unit::PerSecond => grouped(&format!("{value:.0}")),
-        Unit::Nanoseconds | Unit::Milliseconds | Unit::Megabytes => format!("{value:.1}"),
+        Unit::Nanoseconds | Unit::Microseconds | Unit::Milliseconds | Unit::Megabytes => {
+            format!("{value:.1}")
+        }
         Unit::Count if value >= 100.0 => grouped(&format!("{value:.0}")),
         Unit::Percent | Unit::Count => format!("{value:.2}"),
     }

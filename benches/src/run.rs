@@ -22,6 +22,7 @@ use crate::measured::Measured;
 use crate::passes::median_by;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
+use crate::requests;
 use crate::results::Samples;
 use crate::scratch;
 use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
@@ -31,7 +32,7 @@ use crate::work::{self, Reading};
 use crate::writing::{self, Writing};
 
 /// Groups of measures that are measured together, on one mount of a peer.
-const GROUPS: [&[Measure]; 29] = [
+const GROUPS: [&[Measure]; 30] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
     &[Measure::Sequential],
@@ -47,6 +48,14 @@ const GROUPS: [&[Measure]; 29] = [
     &[Measure::WriteSequential],
     &[Measure::OverwriteRandom],
     &[Measure::SetXattr],
+    &[
+        Measure::StatAfterWrite,
+        Measure::StatAfterWriteRequests,
+        Measure::StatAfterRename,
+        Measure::StatAfterRenameRequests,
+        Measure::StatAfterUnlink,
+        Measure::StatAfterUnlinkRequests,
+    ],
     &[Measure::FsyncFiles],
     &[Measure::FsyncFiles16],
     &[Measure::Database],
@@ -170,6 +179,10 @@ impl Run {
         ) {
             let name = Measure::SequentialUnprivileged.name();
             samples.skipped.push(format!("{name}: {reason}"));
+        }
+        let counts_requests = self.measures.iter().any(|one| one.is_of_requests());
+        if let (true, Some(reason)) = (counts_requests, requests::missing()) {
+            samples.skipped.push(format!("requests: {reason}"));
         }
         if let (true, Some(reason)) = (self.wants(&[Measure::Database]), database::missing()) {
             let name = Measure::Database.name();

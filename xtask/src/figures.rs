@@ -130,10 +130,15 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
             let table = report::table(&run, &measures);
             let ratios = report::ratios(&run, &measures)
                 .map_or_else(String::new, |ratios| format!("\n{ratios}"));
-            let verdicts = verdict::table(&report::verdicts(&run, &measures));
+            let verdicts = report::verdicts(&run, &measures);
+            let verdicts = if verdicts.is_empty() {
+                String::new()
+            } else {
+                format!("\n{}", verdict::table(&verdicts))
+            };
             let origin = report::origin(&run);
             Ok(format!(
-                "{table}{ratios}\n{verdicts}\n`make bench`: {origin} {raw}"
+                "{table}{ratios}{verdicts}\n`make bench`: {origin} {raw}"
             ))
         }
         "attributes" => {
@@ -301,7 +306,8 @@ fn findings(document: &Findings) -> String {
 /// Returns every target that is missed.
 fn missed(source: &Source<'_>) -> Result<String> {
     let mut verdicts = Vec::new();
-    for one in Measure::ALL {
+    let has_targets = |one: &Measure| !one.targets().is_empty();
+    for one in Measure::ALL.into_iter().filter(has_targets) {
         let (_, run) = source.run(&[one])?;
         verdicts.extend(report::verdicts(&run, &[one]));
     }

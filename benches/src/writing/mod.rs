@@ -9,6 +9,7 @@
 //! | overwrite-random | 4 KiB at random in such a file, then one fsync |
 //! | overlay-write-sequential, overlay-overwrite-random | the same in an overlay; the overwritten file is in the base |
 //! | setxattr | one attribute of 100 files, by one process |
+//! | stat-after-write, -rename, -unlink | stat(2) of a file after it was written, after it was renamed, and after another file in its directory was removed; the requests of other such calls are counted |
 //! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
 //! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data is stored on the mount |
 //! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar concurrent with several files that grow in small pieces |
@@ -17,6 +18,7 @@
 
 mod database;
 pub mod files;
+mod stat;
 mod work;
 
 use std::path::Path;
@@ -28,6 +30,7 @@ use crate::measure::{Measure, megabytes};
 use crate::measured::Measured;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
+use crate::requests;
 use crate::scratch::{Scratch, Size};
 use crate::xattr;
 use work::FileWork;
@@ -102,6 +105,11 @@ impl Writing<'_> {
                 let (case, config) = self.attributes();
                 let set = |root: &Path| xattr::run::seconds(self.programs, root, case, &config);
                 vec![Measured::on(&mounted, first, set)?]
+            }
+            Measure::StatAfterWrite => {
+                let servers = Measure::StatAfterWriteRequests.peers();
+                let counts_requests = servers.contains(&peer) && requests::missing().is_none();
+                stat::after_changes(root, self.plan.stat_directories, counts_requests)?
             }
             Measure::FsyncFiles => vec![self.fsync_files(first, &mounted, 1, &log)?],
             Measure::FsyncFiles16 => vec![self.fsync_files(first, &mounted, 16, &log)?],

@@ -28,6 +28,7 @@ pub mod requirement;
 pub mod seed;
 pub mod sfdisk;
 pub mod tool;
+pub mod trace_instance;
 pub mod tree;
 pub mod zstd;
 

@@ -247,8 +247,8 @@ fn mount_over_io_uring_fails_if_the_kernel_refuses_the_entries_of_rings() {
     }
 }
 
-/// A change of a directory with the files `file` and `other`, which are two names of one file. After the change, stat(2)
-/// is called for a name.
+/// A change of a directory with the file `neighbour`, and with the names `file` and `other` of another file. After the
+/// change, stat(2) is called for a name.
 struct Case {
     change: fn(&Path),
     name: &'static str,
@@ -258,7 +258,7 @@ struct Case {
     request_if_collecting: Option<u32>,
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case {
         change: |directory| {
             let file = File::options().write(true).open(directory.join("file"));
@@ -278,6 +278,12 @@ const CASES: [Case; 4] = [
         change: |directory| fs::remove_file(directory.join("file")).unwrap(),
         name: "other",
         request: Some(opcode::GETATTR),
+        request_if_collecting: None,
+    },
+    Case {
+        change: |directory| fs::remove_file(directory.join("neighbour")).unwrap(),
+        name: "file",
+        request: None,
         request_if_collecting: None,
     },
     Case {
@@ -307,10 +313,12 @@ fn stat_after_a_change_sends_one_request_and_then_none() {
         for (number, case) in CASES.iter().enumerate() {
             let directory = served.path.join(format!("{collects_writes}-{number}"));
             fs::create_dir(&directory).unwrap();
-            fs::write(directory.join("file"), "content").unwrap();
+            for name in ["file", "neighbour"] {
+                fs::write(directory.join(name), "content").unwrap();
+            }
             fs::hard_link(directory.join("file"), directory.join("other")).unwrap();
             let all = || {
-                for name in [".", "file", "other"] {
+                for name in [".", "file", "other", "neighbour"] {
                     stat(&directory.join(name)).unwrap();
                 }
             };

@@ -1,9 +1,5 @@
 //! The tracepoints of readahead and the page cache, in a private trace instance.
 //!
-//! An instance has its own buffer and its own switches, so that it is independent of other tracing on
-//! the machine. It is removed when the [`Trace`] is dropped. The tracing file system is mounted
-//! detached, as in [`LoopMount`](crate::LoopMount).
-//!
 //! The reading thread writes the events while it chooses a window. Once a read has returned, all its
 //! events are therefore in the buffer. They are read through `trace_pipe`, because clearing the buffer
 //! through `trace` makes the kernel wait for all processors.
@@ -11,13 +7,11 @@
 use super::PAGE_BYTES;
 use super::outcome::{KernelWindow, Outcome};
 use crate::error::{Context, Error, Result};
-use rustix::fd::{AsRawFd, OwnedFd};
+use crate::trace_instance::{self, TraceInstance};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Dev, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const EVENTS: [&str; 4] = [
     "readahead/page_cache_ra_unbounded",
@@ -26,61 +20,33 @@ const EVENTS: [&str; 4] = [
     "filemap/mm_filemap_delete_from_page_cache",
 ];
 
-/// The prefix of the names of instances. The process id of the creator follows.
-const INSTANCE_PREFIX: &str = "larder-";
-
-/// The number of instances that this process has created.
-static INSTANCES: AtomicU32 = AtomicU32::new(0);
-
 /// Returns the reason why tracing is impossible, if there is one.
 pub(super) fn missing() -> Option<String> {
-    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if !known.lines().any(|line| line.ends_with("\ttracefs")) {
-        return Some("the kernel has no tracefs".to_owned());
-    }
-    let mount = mount().map_err(|error| error.to_string());
-    let root = match mount {
-        Ok(ref mount) => path_of(mount),
-        Err(reason) => return Some(reason),
-    };
-    let missing = EVENTS
-        .iter()
-        .find(|event| !root.join("events").join(event).exists())?;
-    Some(format!("the kernel has no tracepoint {missing}"))
+    trace_instance::missing(&EVENTS)
 }
 
 /// A trace instance.
 #[derive(Debug)]
 pub(super) struct Trace {
-    folder: PathBuf,
     /// Closed before the instance is removed: an open pipe makes the instance busy.
-    pipe: Option<OwnedFd>,
+    pipe: OwnedFd,
     watched: Cell<Option<(Dev, u64)>>,
-    _mount: OwnedFd,
+    instance: TraceInstance,
 }
 
 impl Trace {
     pub(super) fn new() -> Result<Self> {
-        let mount = mount()?;
-        let instances = path_of(&mount).join("instances");
-        remove_abandoned(&instances);
-        let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{INSTANCE_PREFIX}{}-{number}", std::process::id());
-        let folder = instances.join(name);
-        std::fs::create_dir(&folder).context("create the trace instance", &folder)?;
-        let mut trace = Self {
-            folder,
-            pipe: None,
-            watched: Cell::new(None),
-            _mount: mount,
-        };
-        trace.write("trace_clock", "counter")?;
-        trace.write("buffer_size_kb", "4096")?;
-        let path = trace.folder.join("trace_pipe");
+        let instance = TraceInstance::new()?;
+        instance.write("trace_clock", "counter")?;
+        instance.write("buffer_size_kb", "4096")?;
+        let path = instance.folder().join("trace_pipe");
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = rustix::fs::open(&path, flags, Mode::empty()).context("open", &path)?;
-        trace.pipe = Some(pipe);
-        Ok(trace)
+        Ok(Self {
+            pipe,
+            watched: Cell::new(None),
+            instance,
+        })
     }
 
     /// Traces only this file from now on.
@@ -94,9 +60,10 @@ impl Trace {
         for event in EVENTS {
             let switch = format!("events/{event}/enable");
             let filter = format!("s_dev=={kernel_device} && i_ino=={ino}");
-            self.write(&switch, "0")?;
-            self.write(&format!("events/{event}/filter"), &filter)?;
-            self.write(&switch, "1")?;
+            self.instance.write(&switch, "0")?;
+            let filter_file = format!("events/{event}/filter");
+            self.instance.write(&filter_file, &filter)?;
+            self.instance.write(&switch, "1")?;
         }
         self.watched.set(Some((device, ino)));
         Ok(())
@@ -106,59 +73,17 @@ impl Trace {
     pub(super) fn take(&self) -> Result<Outcome> {
         let mut text = Vec::new();
         let mut buf = [0; 16 << 10];
-        if let Some(pipe) = &self.pipe {
-            loop {
-                match rustix::io::read(pipe, &mut buf) {
-                    Ok(0) | Err(Errno::AGAIN) => break,
-                    Ok(len) => text.extend_from_slice(&buf[..len]),
-                    Err(error) => return Err(error).context("read trace_pipe of", &self.folder),
+        loop {
+            match rustix::io::read(&self.pipe, &mut buf) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(len) => text.extend_from_slice(&buf[..len]),
+                Err(error) => {
+                    return Err(error).context("read trace_pipe of", self.instance.folder());
                 }
             }
         }
         parse(&String::from_utf8_lossy(&text))
     }
-
-    fn write(&self, name: &str, text: &str) -> Result<()> {
-        let path = self.folder.join(name);
-        std::fs::write(&path, text).context("write", &path)
-    }
-}
-
-impl Drop for Trace {
-    fn drop(&mut self) {
-        self.pipe = None;
-        if let Err(error) = std::fs::remove_dir(&self.folder) {
-            eprintln!("cannot remove {}: {error}", self.folder.display());
-        }
-    }
-}
-
-/// Removes the instances of recorders that were killed.
-fn remove_abandoned(instances: &Path) {
-    for entry in std::fs::read_dir(instances).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(INSTANCE_PREFIX)?.split('-').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
-            && let Err(error) = std::fs::remove_dir(entry.path())
-        {
-            eprintln!("cannot remove {}: {error}", entry.path().display());
-        }
-    }
-}
-
-fn mount() -> Result<OwnedFd> {
-    let path = Path::new("tracefs");
-    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)
-        .context("open a tracefs context for", path)?;
-    fsconfig_create(&context).context("mount", path)?;
-    let attributes = MountAttrFlags::empty();
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).context("create a mount of", path)
-}
-
-fn path_of(mount: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))
 }
 
 fn parse(text: &str) -> Result<Outcome> {
