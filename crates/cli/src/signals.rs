@@ -1,8 +1,7 @@
-//! The signals that `larder run` passes on to its command.
+//! The signals that `larder run` passes on to its command, except those that stop processes.
 
 use signal_hook::consts::{
-    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1,
-    SIGUSR2, SIGWINCH,
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use signal_hook::flag;
 use std::fs;
@@ -11,8 +10,6 @@ use std::sync::Arc;
 
 /// Signals that end a process, unless it handles them.
 pub(crate) const ENDING: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM];
-/// Signals that stop a process, unless it handles them.
-pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 /// Signals that have no effect on a running process, unless it handles them.
 pub(crate) const OTHER: [i32; 2] = [SIGCONT, SIGWINCH];
 
@@ -58,7 +55,7 @@ mod tests {
                 .all(|signal| is_ignored(status, *signal))
         );
         assert!(
-            [SIGTERM, SIGTSTP]
+            [SIGTERM, SIGWINCH]
                 .iter()
                 .all(|signal| !is_ignored(status, *signal))
         );

@@ -2,12 +2,17 @@
 //! Then the kernel kills all other processes in the namespace.
 
 use super::failed::Failed;
-use super::pipes::{CONTINUED, ENDED, STARTED, STOPPED, open_notes, open_signals};
+use super::pipes::{
+    ENDED, IS_RUNNING, IS_STOPPED, QUERY, STARTED, STOPPED, open_notes, open_signals,
+};
 use super::{namespaces, root, terminal};
 use crate::background;
 use crate::stage::{FAILED, Link};
 use larder_console::{Failure, Result, print_error};
-use rustix::io::Errno;
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::SignalFd;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_parent_process_death_signal,
     wait,
@@ -16,10 +21,10 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
+use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::thread;
 
 /// The environment variable of the command with the path of the root directory of the image.
 const ROOT_VARIABLE: &str = "LARDER_ROOT";
@@ -68,8 +73,8 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
             "this process is not the first one of its PID namespace",
         ));
     }
-    let (signals, mut notes) = (open_signals(link)?, open_notes(link)?);
-    close_others(&[signals.as_raw_fd(), notes.as_raw_fd()])?;
+    let (requests, notes) = (open_signals(link)?, open_notes(link)?);
+    close_others(&[requests.as_raw_fd(), notes.as_raw_fd()])?;
     namespaces::copy_mounts()?;
     let directory = prepare_files(root, place)?;
     namespaces::drop_privileges()?;
@@ -82,11 +87,11 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
     if place != Place::Current {
         starting.env("PWD", directory);
     }
-    // The server has blocked SIGTTOU, and the command must not inherit that.
-    terminal::restrict_output();
+    // The launcher has blocked these signals, and the command must not inherit that.
+    terminal::unblock_stops();
     let spawned = starting.spawn();
-    terminal::permit_output();
-    let child = match spawned {
+    terminal::block_stops();
+    let command = match spawned {
         Ok(child) => Pid::from_child(&child),
         Err(error) => {
             print_error(&format!("cannot run {}: {error}", program.display()));
@@ -99,11 +104,15 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
             return Ok(ExitCode::from(code));
         }
     };
-    // A note is lost only if the launcher has ended. Then this process ends, too.
-    let _ = notes.write_all(&[STARTED]);
-    let started = thread::Builder::new().spawn(move || pass_on(signals, child));
-    started.failed("cannot pass signals on")?;
-    wait_for(child, notes).map(ExitCode::from)
+    let mut job = Job {
+        command,
+        requests,
+        notes,
+        is_stopped: false,
+        accepts_continue: false,
+    };
+    job.note(STARTED);
+    job.run().map(ExitCode::from)
 }
 
 /// Closes the descriptors that this process has inherited, except the standard ones and `kept`.
@@ -144,45 +153,117 @@ fn prepare_files(mountpoint: &Path, place: Place) -> Result<&Path> {
     Ok(mountpoint)
 }
 
-/// Sends the signals that the launcher passes on to the command. When the launcher has ended, ends this process.
-fn pass_on(mut signals: File, command: Pid) {
-    let mut signal = [0];
-    while signals.read_exact(&mut signal).is_ok() {
-        if let Some(signal) = Signal::from_named_raw(signal[0].into()) {
-            // This fails if the command has ended, or if it runs as a user to which no signals can be sent.
-            let _ = kill_process(command, signal);
-        }
-    }
-    std::process::exit(FAILED.into());
+/// The command, and what its parent process knows of it.
+///
+/// One thread waits for the command and performs the requests of the launcher. Before a request, it reads the state of the
+/// command, so that requests and changes of the state are not reordered.
+struct Job {
+    command: Pid,
+    /// The pipe from the launcher.
+    requests: File,
+    /// The pipe to the launcher.
+    notes: File,
+    is_stopped: bool,
+    /// Whether the launcher knows of the current stop, or has caused it. Only then can it end the stop: if the command was
+    /// continued and stopped again, a SIGCONT that the launcher passes on is older than the second stop.
+    accepts_continue: bool,
 }
 
-/// Waits until `command` ends, and returns its exit code. Notes on `notes` each time that it is stopped or
-/// continued, and when it has ended.
-///
-/// All child processes of this process are the command or processes that the command has left, so their statuses are of
-/// no interest to other code.
-fn wait_for(command: Pid, mut notes: File) -> Result<u8> {
-    loop {
-        match wait(WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
-            Ok(Some((process, status))) if process == command => {
-                let code = code(status);
-                let note = match code {
-                    Some(_) => ENDED,
-                    None if status.continued() => CONTINUED,
-                    None => STOPPED,
-                };
-                let _ = notes.write_all(&[note]);
-                if let Some(code) = code {
-                    return Ok(code);
-                }
+impl Job {
+    /// Performs the requests of the launcher until the command has ended, and returns the exit code of the command.
+    fn run(&mut self) -> Result<u8> {
+        let changes = terminal::receive(&SigSet::from(nix::sys::signal::Signal::SIGCHLD))
+            .failed("cannot wait for the command")?;
+        let mut request = None;
+        loop {
+            // A change after this is found by `update`, or ends the next wait.
+            let _ = changes.read_signal();
+            if let Some(code) = self.update()? {
+                return Ok(code);
             }
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                return Err(Failure::new(format!(
-                    "cannot wait for the command: {error}"
-                )));
+            if let Some(request) = request {
+                self.perform(request);
+            }
+            request = self.wait(&changes)?;
+        }
+    }
+
+    /// Reads the state of the command. Notes each stop and the end of the command for the launcher. Returns the exit code
+    /// if the command has ended.
+    ///
+    /// All child processes of this process are the command or processes that the command has left, so their statuses are of
+    /// no interest to other code.
+    fn update(&mut self) -> Result<Option<u8>> {
+        let options = WaitOptions::UNTRACED | WaitOptions::CONTINUED | WaitOptions::NOHANG;
+        while let Some((process, status)) =
+            retry_on_intr(|| wait(options)).failed("cannot wait for the command")?
+        {
+            if process != self.command {
+                continue;
+            }
+            if let Some(code) = code(status) {
+                self.note(ENDED);
+                return Ok(Some(code));
+            }
+            // Between two stops, the command was continued: the kernel reports only the last change.
+            if self.is_stopped || status.continued() {
+                self.accepts_continue = false;
+            }
+            self.is_stopped = status.stopped();
+            if self.is_stopped {
+                self.note(STOPPED);
             }
         }
+        Ok(None)
+    }
+
+    /// Waits until a request arrives or the state of a child process changes. Returns the request. When the launcher has
+    /// ended, ends this process.
+    fn wait(&mut self, changes: &SignalFd) -> Result<Option<u8>> {
+        let mut polled = [
+            PollFd::new(&self.requests, PollFlags::IN),
+            PollFd::new(changes, PollFlags::IN),
+        ];
+        retry_on_intr(|| poll(&mut polled, None)).failed("cannot wait for the command")?;
+        if polled[0].revents().is_empty() {
+            return Ok(None);
+        }
+        let mut request = [0];
+        if self.requests.read_exact(&mut request).is_err() {
+            std::process::exit(FAILED.into());
+        }
+        Ok(Some(request[0]))
+    }
+
+    /// Performs a request of the launcher.
+    fn perform(&mut self, request: u8) {
+        if request == QUERY {
+            self.accepts_continue |= self.is_stopped;
+            let answer = if self.is_stopped {
+                IS_STOPPED
+            } else {
+                IS_RUNNING
+            };
+            self.note(answer);
+            return;
+        }
+        let Some(signal) = Signal::from_named_raw(request.into()) else {
+            return;
+        };
+        if signal == Signal::CONT {
+            if !mem::take(&mut self.accepts_continue) {
+                return;
+            }
+        } else if [Signal::TSTP, Signal::TTIN, Signal::TTOU].contains(&signal) {
+            self.accepts_continue = true;
+        }
+        // This fails if the command runs as a user to which no signals can be sent.
+        let _ = kill_process(self.command, signal);
+    }
+
+    fn note(&mut self, note: u8) {
+        // A note is lost only if the launcher has ended. Then this process ends, too.
+        let _ = self.notes.write_all(&[note]);
     }
 }
 

@@ -1,18 +1,19 @@
 //! The launcher: starts the server, passes signals on to the command, and stops when the command is stopped.
 //!
-//! It has only one thread. A signal is therefore received before a note that was written later.
+//! It has only one thread.
 
 use super::failed::Failed;
-use super::pipes::{self, ENDED, Ends, STARTED, STOPPED};
+use super::pipes::{self, ENDED, Ends, IS_RUNNING, IS_STOPPED, QUERY, STARTED, STOPPED};
 use super::terminal::{self, Terminal};
 use crate::holder::LARDER;
 use crate::signals;
 use crate::stage::{FAILED, SERVER};
 use larder_console::{Failure, Result, print_note};
+use nix::sys::signalfd::SignalFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{read, retry_on_intr};
-use rustix::process::{Pid, Signal, getpid, kill_process};
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
 use signal_hook::flag;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
@@ -36,12 +37,9 @@ pub(crate) fn launch(args: &[OsString]) -> Result<ExitCode> {
     let what = "cannot start the server";
     let terminal = Terminal::open();
     let (ends, inherited) = pipes::create().failed(what)?;
-    let passed_on = [
-        signals::ENDING.as_slice(),
-        &signals::STOPPING,
-        &signals::OTHER,
-    ]
-    .concat();
+    // Child processes inherit that these signals are blocked.
+    let stops = terminal::receive_stops().failed(what)?;
+    let passed_on = [signals::ENDING.as_slice(), &signals::OTHER].concat();
     let passed_on = signals::handled(&passed_on).failed(what)?;
     let received = UnixStream::pair()
         .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, WithRawSiginfo, passed_on))
@@ -61,10 +59,12 @@ pub(crate) fn launch(args: &[OsString]) -> Result<ExitCode> {
     let Ends { signals, notes } = ends;
     let mut relay = Relay {
         received,
+        stops,
         signals,
         notes,
         server,
         phase: Phase::Starting,
+        awaits_answer: false,
     };
     relay.run()?;
     let status = relay.server.wait().failed("cannot wait for the server")?;
@@ -98,12 +98,17 @@ enum Phase {
 /// Passes signals on to the command.
 struct Relay {
     received: SignalDelivery<UnixStream, WithRawSiginfo>,
+    /// The signals that stop a process, except SIGSTOP. SIGCONT removes those that were not read yet.
+    stops: SignalFd,
     /// The pipe to the init.
     signals: PipeWriter,
     /// The pipe from the init.
     notes: PipeReader,
     server: Child,
     phase: Phase,
+    /// Whether the init has not answered [`QUERY`] yet. Until then, `stops` is not read: the SIGTSTP of this process must
+    /// remain pending.
+    awaits_answer: bool,
 }
 
 impl Relay {
@@ -111,56 +116,79 @@ impl Relay {
     /// continues. Returns when the server has ended.
     fn run(&mut self) -> Result<()> {
         loop {
+            let stops = if self.awaits_answer {
+                PollFlags::empty()
+            } else {
+                PollFlags::IN
+            };
             let mut polled = [
                 PollFd::new(self.received.get_read(), PollFlags::IN),
                 PollFd::new(&self.notes, PollFlags::IN),
+                PollFd::new(&self.stops, stops),
             ];
             retry_on_intr(|| poll(&mut polled, None)).failed("cannot wait for signals")?;
             let has_notes = !polled[1].revents().is_empty();
 
-            let mut notes = [0_u8; 64];
-            let mut count = 0;
+            self.pass_on();
             if has_notes {
-                count = retry_on_intr(|| read(&self.notes, &mut notes))
+                let mut notes = [0_u8; 64];
+                let count = retry_on_intr(|| read(&self.notes, &mut notes))
                     .failed("cannot wait for the command")?;
                 if count == 0 {
                     return Ok(());
                 }
-            }
-            let notes = &notes[..count];
-            // The command may already be continued.
-            let is_stopped = notes.last() == Some(&STOPPED);
-            self.pass_on(is_stopped);
-            for note in notes {
-                match *note {
-                    STARTED => self.phase = Phase::Running,
-                    ENDED => {
-                        self.phase = Phase::Ended;
-                        // From now on, this process may print a note, also in the background.
-                        terminal::permit_output();
-                    }
-                    _ => {}
+                for note in &notes[..count] {
+                    self.follow(*note);
                 }
-            }
-            if is_stopped {
-                // A process can always stop itself.
-                let _ = kill_process(getpid(), Signal::STOP);
             }
         }
     }
 
-    /// Passes on the signals that have arrived. If the command is stopped already, signals that would stop it have no
-    /// effect, as in the kernel, which discards them when the command is continued.
-    fn pass_on(&mut self, is_stopped: bool) {
-        let batch: Vec<_> = self.received.pending().collect();
-        let is_continued = batch.iter().any(|info| info.si_signo == SIGCONT);
-        for info in batch {
-            let is_stop = signals::STOPPING.contains(&info.si_signo);
-            if !(is_stop && (is_stopped || is_continued)) {
-                // Signals of processes have codes of at most 0, and those of the kernel have positive codes.
-                let is_from_terminal = info.si_code > 0 && OF_TERMINAL.contains(&info.si_signo);
-                self.pass_on_one(info.si_signo, is_from_terminal);
+    /// Acts on a note of the init. The [parent module](super) describes the steps of a stop.
+    fn follow(&mut self, note: u8) {
+        match note {
+            STARTED => self.phase = Phase::Running,
+            // The answer to an earlier query follows, and is newer than this note.
+            STOPPED if self.awaits_answer => {}
+            STOPPED => {
+                terminal::prepare_stop();
+                self.awaits_answer = true;
+                // A SIGCONT that arrived before the SIGTSTP did not discard it, and must be older than the query.
+                self.pass_on();
+                // This fails only if the command has ended.
+                let _ = self.signals.write_all(&[QUERY]);
             }
+            IS_STOPPED => {
+                self.awaits_answer = false;
+                terminal::stop();
+            }
+            IS_RUNNING => self.awaits_answer = false,
+            ENDED => {
+                self.awaits_answer = false;
+                self.phase = Phase::Ended;
+            }
+            _ => {}
+        }
+    }
+
+    /// Passes on the signals that have arrived.
+    fn pass_on(&mut self) {
+        let received = self.received.pending();
+        let mut batch: Vec<(i32, i32)> = received
+            .map(|info| (info.si_signo, info.si_code))
+            .collect();
+        // SIGCONT would have removed a signal that was sent before it. These signals are therefore newer.
+        while !self.awaits_answer
+            && let Ok(Some(info)) = self.stops.read_signal()
+        {
+            // A signal of this process is left if the command was continued.
+            if info.ssi_pid != std::process::id() {
+                batch.push((info.ssi_signo.cast_signed(), info.ssi_code));
+            }
+        }
+        for (number, code) in batch {
+            // Signals of processes have codes of at most 0, and those of the kernel have positive codes.
+            self.pass_on_one(number, code > 0 && OF_TERMINAL.contains(&number));
         }
     }
 

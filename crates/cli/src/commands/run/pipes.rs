@@ -1,7 +1,8 @@
 //! The two pipes between the launcher and the init.
 //!
-//! Each message is one byte. The server only passes the pipes on to the init. A process that inherits a pipe opens it
-//! again by its number, because a descriptor cannot be made from a number without `unsafe`.
+//! Each message is one byte: a request to the init, or a note for the launcher. The server only passes the pipes on to the
+//! init. A process that inherits a pipe opens it again by its number, because a descriptor cannot be made from a number
+//! without `unsafe`.
 
 use super::failed::Failed;
 use crate::stage::Link;
@@ -11,14 +12,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsRawFd, RawFd};
 
+/// The request to report whether the command is stopped. The other requests are the numbers of signals for the command.
+pub(super) const QUERY: u8 = 0;
+
 /// The note that the command has started.
 pub(super) const STARTED: u8 = 0;
-/// The note that a signal has stopped the command.
+/// The note that a signal has stopped the command. It may have been continued since.
 pub(super) const STOPPED: u8 = 1;
-/// The note that the command, which was stopped, runs again.
-pub(super) const CONTINUED: u8 = 2;
 /// The note that the command has ended.
-pub(super) const ENDED: u8 = 3;
+pub(super) const ENDED: u8 = 2;
+/// The answers to [`QUERY`].
+pub(super) const IS_STOPPED: u8 = 3;
+pub(super) const IS_RUNNING: u8 = 4;
 
 /// The ends of the pipes that the launcher uses.
 #[derive(Debug)]

@@ -4,13 +4,11 @@ use super::failed::Failed;
 use super::init::Place;
 use super::namespaces;
 use super::pipes::open_signals;
-use super::terminal;
 use crate::args::RunArgs;
 use crate::background;
 use crate::commands::mount::{self, Use};
 use crate::holder::LARDER;
 use crate::mount_options::Options;
-use crate::signals;
 use crate::stage::{FAILED, INIT, Link};
 use larder_console::{Failure, Result, print_warning};
 use larder_fuse::Unmounter;
@@ -37,8 +35,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         return Err(Failure::usage("run must be the first argument of larder"));
     };
     background::set_process_name();
-    signals::suppress(&signals::STOPPING).failed("cannot handle signals")?;
-    terminal::permit_output();
     let mut options = Options::of_volume(&args.options, &args.volume)?;
     if options.mount.suid || options.mount.dev {
         return Err(Failure::usage(
