@@ -286,8 +286,7 @@ struct Finding {
 /// Returns the findings of a document with their verdicts.
 fn findings(document: &Findings) -> String {
     let words = |name: &str| name.replace('-', " ");
-    let mut text =
-        "| finding | verdict | if nothing had changed |\n|---|---|---|\n".to_owned();
+    let mut text = "| finding | verdict | if nothing had changed |\n|---|---|---|\n".to_owned();
     for finding in &document.findings {
         let claim = &finding.claim;
         let mut verdict = words(&finding.verdict);

@@ -259,9 +259,8 @@ fn info_of_a_locked_image_says_that_it_is_in_use() {
             let arguments = arguments.iter().map(OsStr::new);
             larder_ok(arguments.chain([image.as_os_str()]))
         };
-        let json = || -> serde_json::Value {
-            serde_json::from_str(&info(&["info", "--json"])).unwrap()
-        };
+        let json =
+            || -> serde_json::Value { serde_json::from_str(&info(&["info", "--json"])).unwrap() };
         let free = info(&["info"]);
         assert!(!free.contains("In use"), "{free}");
         assert_eq!(json()["in_use"], false);

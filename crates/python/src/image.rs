@@ -37,7 +37,8 @@ impl Drop for BaseFs {
                 // The image can be dropped while an exception is raised.
                 let raised = PyErr::take(py);
                 let image = PyString::new(py, &self.opening.label());
-                self.failed(&error).write_unraisable(py, Some(image.as_any()));
+                self.failed(&error)
+                    .write_unraisable(py, Some(image.as_any()));
                 if let Some(raised) = raised {
                     raised.restore(py);
                 }

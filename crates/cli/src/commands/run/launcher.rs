@@ -174,9 +174,8 @@ impl Relay {
     /// Passes on the signals that have arrived.
     fn pass_on(&mut self) {
         let received = self.received.pending();
-        let mut batch: Vec<(i32, i32)> = received
-            .map(|info| (info.si_signo, info.si_code))
-            .collect();
+        let mut batch: Vec<(i32, i32)> =
+            received.map(|info| (info.si_signo, info.si_code)).collect();
         // SIGCONT would have removed a signal that was sent before it. These signals are therefore newer.
         while !self.awaits_answer
             && let Ok(Some(info)) = self.stops.read_signal()

@@ -57,7 +57,12 @@ impl Space {
 
     /// Returns the number of the first cluster after the last one that is used.
     pub(super) fn end(&self) -> u64 {
-        let last = self.used.iter().enumerate().rev().find(|(_, word)| **word != 0);
+        let last = self
+            .used
+            .iter()
+            .enumerate()
+            .rev()
+            .find(|(_, word)| **word != 0);
         last.map_or(0, |(index, word)| {
             (index as u64 + 1) * WORD_BITS - u64::from(word.leading_zeros())
         })

@@ -543,7 +543,10 @@ mod tests {
             divisor: published,
             ..Size::quick(2000)
         };
-        assert_eq!((size.users(published), size.programs(table.machine)), (1, 0));
+        assert_eq!(
+            (size.users(published), size.programs(table.machine)),
+            (1, 0)
+        );
         let image = match Image::new(Operations::sdm(), 1, &size) {
             Ok(image) => image,
             Err(Error::Mke2fs(missing)) => return report_skipped(&missing),
