@@ -253,7 +253,7 @@ fn info_of_a_locked_image_says_that_it_is_in_use() {
     }
     let fixture = Fixture::new();
     let other = fixture.path("other");
-    fs::write(&other, [b"XFSB".as_slice(), &[0; 1 << 20]].concat()).unwrap();
+    fs::write(&other, [b"XFSB".as_slice(), &vec![0; 1 << 20]].concat()).unwrap();
     for image in [fixture.image(), other] {
         let info = |arguments: &[&str]| {
             let arguments = arguments.iter().map(OsStr::new);

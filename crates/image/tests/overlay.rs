@@ -662,7 +662,7 @@ fn continued_commit_checks_every_sector_that_it_writes_and_keeps_the_others() {
     assert!(matches!(interrupted, Err(OverlayError::Base(_))));
 
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&base)));
-    let recorded: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
+    let target: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
     let read = |at| {
         let mut byte = [0];
         base.read_at(&mut byte, at).unwrap();
@@ -680,14 +680,14 @@ fn continued_commit_checks_every_sector_that_it_writes_and_keeps_the_others() {
     ] {
         let left = read(at);
         base.write_at(&[99], at).unwrap();
-        let refused = Overlay::commit(&file, &recorded, b"/base", |_, _| ());
+        let refused = Overlay::commit(&file, &target, b"/base", |_, _| ());
         assert_eq!(changed_at(&refused), Some(at - at % 512), "{refused:?}");
         assert_eq!((recorder.change_count(), read(at)), (0, 99));
         base.write_at(&[left], at).unwrap();
     }
     // Of another file system on the same disk.
     base.write_at(&[99], 25 * MIB).unwrap();
-    Overlay::commit(&file, &recorded, b"/base", |_, _| ()).unwrap();
+    Overlay::commit(&file, &target, b"/base", |_, _| ()).unwrap();
     assert_eq!([read(25 * MIB), read(blocks[0] - 1)], [99, 0]);
     let mut written = vec![0; new.len()];
     base.read_at(&mut written, MIB).unwrap();
