@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// wu2007 is simulated, with ten seeds and two schedulers, and takes less than ten minutes. kara2016 is both
 /// simulated and measured on this machine. If root runs the command and ext4 can be mounted, the kernel's
 /// ext4 is measured too. kara2016 takes about an hour on two processors. lever2000 replays recorded
-/// scripts on volumes in memory, and takes about 80 minutes on two processors.
+/// scripts on volumes in memory, and takes about 100 minutes on two processors.
 ///
 /// kara2016 and lever2000 need mke2fs and 6 GiB of memory. With --output, they keep finished measurements
 /// in DIR: if the command is interrupted, the same command resumes them.

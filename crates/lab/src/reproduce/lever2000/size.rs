@@ -20,7 +20,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 80 minutes on
+    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 100 minutes on
     /// two processors.
     #[must_use]
     pub fn full(seed: u64) -> Self {
