@@ -115,13 +115,17 @@ figures: ## Write the newest results of the benches into README and docs
 	$(CARGO) run --quiet --locked -p xtask -- figures
 
 MAX_BYTES := 7340032
-sizes: build ## Print the sizes of the stripped commands, and fail if larder has more than 7 MiB
+MAX_CRATES := 140
+sizes: build ## Print the sizes of the stripped commands and the crates of larder, and fail above 7 MiB or 140 crates
 	@scripts/install-packages binutils
 	@mkdir -p target/sizes
 	@for name in larder larder-remote; do \
 		strip --strip-all -o "target/sizes/$$name" "target/release/$$name"; \
 		stat --format "$$name %s bytes" "target/sizes/$$name"; done
 	@test "$$(stat --format %s target/sizes/larder)" -le $(MAX_BYTES) || { echo "error: larder has more than 7 MiB" >&2; exit 1; }
+	@crates="$$($(CARGO) tree --locked -e normal --prefix none --no-dedupe --format '{p}' -p larder-cli | sort -u | wc -l)"; \
+	echo "larder $$crates crates"; \
+	test "$$crates" -le $(MAX_CRATES) || { echo "error: larder has more than $(MAX_CRATES) crates" >&2; exit 1; }
 
 book: ## Build the guide and the other pages of docs/ as a site in target/book (mdBook)
 	@scripts/install-python target/tools/mdbook scripts/mdbook.txt

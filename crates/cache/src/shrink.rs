@@ -31,7 +31,7 @@ const PRIORITY: u32 = 12;
 
 /// The first priority at which dentries and inodes are scanned. Before they are scanned, this pass has scanned
 /// a quarter of the pool without freeing enough frames.
-const LAST_PRIORITY: u32 = 2;
+const DENTRY_PRIORITY: u32 = 2;
 
 /// The shrinkers other than the pool of frames.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Shrinkers {
     /// Caches that are scanned before the pool. If the pool were scanned first, these caches would rarely be
     /// scanned, since the pool has the most frames and normally frees enough of them.
     pub before_pool: Vec<Weak<dyn Shrinker>>,
-    /// Caches that are scanned after the pool, and only from [`LAST_PRIORITY`] on.
+    /// Caches that are scanned after the pool, and only from [`DENTRY_PRIORITY`] on.
     pub last: Vec<Weak<dyn Shrinker>>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64
             freed += scan_share(&*other, priority, want.saturating_sub(freed));
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
-        if priority <= LAST_PRIORITY && freed < want {
+        if priority <= DENTRY_PRIORITY && freed < want {
             // Each cache gets the same target. Otherwise only the first cache would shrink.
             for other in upgraded(|others| &others.last) {
                 freed += scan_share(&*other, priority, want);

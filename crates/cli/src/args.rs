@@ -135,10 +135,10 @@ cannot be used together.
         - for an image at a URL, the first window can be longer with
           ondemand and modern
         With this option, only readahead_max= limits a window, and
-        with legacy and ondemand, each read works on a copy of the
-        state, and stores the copy when the read ends. Without
-        direct_io, the policy sees only the kernel's requests, so
-        combine this option with direct_io.
+        with legacy and ondemand, each read copies the state when it
+        starts, and stores the copy when it ends. Without direct_io,
+        the policy sees only the kernel's requests, so combine this
+        option with direct_io.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
@@ -266,10 +266,9 @@ larder+page=rbtree.
                indexed by inode number. Only lookups of inodes without
                a valid reference use the hash table. In the kernel,
                each cached dentry refers to its inode, so the table is
-               used only after a miss in the dentry cache. To use the
-               table in the same cases, larder removes the reference
-               to an inode when a lookup of its name misses the dentry
-               cache.
+               used only after a miss in the dentry cache. To imitate
+               this, larder drops its reference to an inode when the
+               lookup of a name of the inode misses the dentry cache.
     all        every lookup
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -574,13 +573,14 @@ pub(crate) struct CatArgs {
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
-/// A copy out of an image omits extended attributes that you may not set or that the destination does
-/// not support. If metadata cannot be copied for another reason, there is an error, but the file is
+/// A copy out of an image omits extended attributes that you have no permission to set, or that the
+/// destination does not support. If metadata cannot be copied for another reason, there is an error, but the file is
 /// copied with all other metadata.
 ///
-/// A copy into an image omits extended attributes that you may not read or that ext4 does not support.
+/// A copy into an image omits extended attributes that you have no permission to read, or that ext4 does
+/// not support.
 /// If metadata cannot be copied for another reason, there is an error, and the file is not copied. If
-/// this happens to a directory that already exists in the image, its content is still copied.
+/// the directory already exists in the image, its content is copied nevertheless.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
@@ -625,7 +625,7 @@ pub(crate) struct CpArgs {
     /// to which the link leads is copied.
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// Image, sources and destination, in an order that Usage shows
+    /// Image, sources and destination, as shown under Usage
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<OsString>,
 }

@@ -1,5 +1,5 @@
-//! Threads for requests that would wait, for example for the device: reads that cannot be answered from memory, and
-//! syncs.
+//! Threads for requests that would wait, for example for the device: reads that are not in memory, changes whose blocks
+//! must be read first, and syncs.
 //!
 //! Such a request is passed to a worker, so that the thread that received it can receive the next one. If
 //! no idle worker is left, a new one starts, up to a maximum. A worker that is idle for [`IDLE_TIME`] ends.
@@ -55,7 +55,7 @@ impl Workers {
         }
     }
 
-    /// Passes `job` to a worker. If there are no workers and none can be started, runs `job` on this thread.
+    /// Passes `job` to a worker. If there are no workers and none can be started, runs all waiting jobs on this thread.
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(Box::new(job));

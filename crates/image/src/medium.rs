@@ -9,8 +9,8 @@ use crate::{
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// A disk image, or an image on a server, needs memory besides the caches of its file system: this part of the memory
-/// for all caches, but at most [`MAX_DEVICE_BYTES`].
+/// The quotient of the memory for all caches and the memory of the device. A disk image, or an image on a server, needs
+/// memory besides the caches of its file system, but at most [`MAX_DEVICE_BYTES`].
 const DEVICE_DIVISOR: u64 = 8;
 const MAX_DEVICE_BYTES: u64 = 32 << 20;
 
@@ -61,7 +61,7 @@ pub enum NotFound {
 }
 
 impl Medium {
-    /// Examines the image on `device`, of which partition `number` will be used. If it is a disk image, opens the disk
+    /// Examines the image on `device`. The caller will use partition `number`. If it is a disk image, opens the disk
     /// in it, with `memory_bytes` for [`open_disk`], and examines that. The image has the given `format`. Without it, the
     /// format is guessed from the content, which the users of the disk may have written.
     ///
@@ -156,7 +156,7 @@ impl Contents {
         match self {
             Self::Ext | Self::Empty | Self::Unknown => Ok(None),
             Self::Partitions(table) => Ok(Some(table.select(None)?)),
-            // The table is a remainder, unless one of its partitions has a file system.
+            // The table is left over from an earlier use of the disk, unless one of its partitions has a file system.
             Self::ExtAndPartitions(table) if !table.has_ext() => Ok(None),
             Self::ExtAndPartitions(_) => Err(NotFound::Ambiguous),
             Self::DamagedGpt => Err(NotFound::DamagedGpt),

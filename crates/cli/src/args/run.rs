@@ -12,14 +12,15 @@ use std::path::PathBuf;
 /// other processes do not have it in their mount namespace. Root and fusermount3 are not needed, but the
 /// kernel must permit user namespaces.
 ///
-/// COMMAND starts in the root directory of the image. The environment variable `LARDER_ROOT` contains the
+/// COMMAND starts in the root directory of the image. The environment variable LARDER_ROOT contains the
 /// path of this directory. With --mountpoint DIR, the image is mounted on DIR instead, and COMMAND starts
 /// in the current directory. With --chroot, the image is the root directory of COMMAND.
 ///
 /// COMMAND is in a PID namespace of its own. When COMMAND ends, the processes that it has left in the
 /// background are killed. Then all changes are written to the image, and larder exits with the exit code
-/// of COMMAND. Meanwhile, the second Ctrl-C ends larder at once, and recent changes can be lost. If larder
-/// is killed, all these processes are killed, and the mount ends.
+/// of COMMAND. While the changes are written, a first Ctrl-C only prints a note. The next one ends larder
+/// at once, and recent changes can be lost. If larder is killed, all these processes are killed, and the
+/// mount ends.
 ///
 /// Signals that larder receives are passed on to COMMAND. COMMAND gets a signal twice if a program sends it
 /// to the whole process group, as timeout(1) does. In a terminal, COMMAND can be stopped with Ctrl-Z and
@@ -34,8 +35,8 @@ use std::path::PathBuf;
 Users: if root runs the command, all users exist in it, and all users have
 access to the mount. If another user runs it, only this user and the primary
 group of this user exist: files of other owners belong to user 65534, and
-cannot be changed. With -o fakeroot, the user is root in COMMAND, and the files of root
-in the image belong to the user. New files then belong to root.
+cannot be changed. With -o fakeroot, COMMAND runs as root: it owns the files of
+root in the image, and new files belong to root.
 
 With --chroot, these directories of the image are replaced, if they exist:
   /proc  the processes of COMMAND
@@ -73,7 +74,7 @@ pub(crate) struct RunArgs {
     /// Make the image the root directory of COMMAND
     #[arg(long)]
     pub chroot: bool,
-    /// Directory to mount on [default: /mnt, /media or /srv, whichever is empty]
+    /// Directory to mount on [default: the first empty one of /mnt, /media and /srv]
     ///
     /// Only COMMAND sees the image in DIR. With this option, COMMAND starts in the current directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
