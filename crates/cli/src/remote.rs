@@ -51,7 +51,9 @@ const MAX_URL_BYTES: u64 = 64 << 10;
 // Each argument has the heading: `next_help_heading` would also apply to the arguments that follow these.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemoteArgs {
-    /// URL of a server that is compatible with S3, Google Cloud Storage or Azure
+    /// URL of a server for s3://, gs:// or az://
+    ///
+    /// The server must be compatible with S3, Google Cloud Storage or Azure.
     #[arg(long, value_name = "URL", help_heading = HEADING)]
     pub endpoint: Option<String>,
     /// Send no credentials to an object store
@@ -112,7 +114,7 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     /// are therefore slower, but the profile contains few parts that were not needed.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile_record: Option<PathBuf>,
-    /// Read the URL of the image from FILE, or from standard input if FILE is -
+    /// File with the URL of the image (-: standard input)
     ///
     /// Give this option instead of the URL. Other users of the machine can see the arguments of a
     /// command, but not the URL in FILE.

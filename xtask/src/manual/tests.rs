@@ -164,3 +164,29 @@ fn text_keeps_rows_and_fills_paragraphs() {
         "{page}"
     );
 }
+
+/// Adds each option of `command` and its subcommands that is described by more than ten words.
+fn add_wordy(command: &clap::Command, wordy: &mut Vec<String>) {
+    for argument in command.get_arguments() {
+        let help = argument.get_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        // The default follows the phrase.
+        let phrase = help.split(" [default").next().unwrap_or_default();
+        if phrase.split_whitespace().count() > 10 {
+            wordy.push(format!("{} {}: {phrase}", command.get_name(), argument.get_id()));
+        }
+    }
+    for subcommand in command.get_subcommands() {
+        add_wordy(subcommand, wordy);
+    }
+}
+
+#[test]
+fn options_are_described_by_at_most_ten_words() {
+    let mut wordy = Vec::new();
+    for mut command in [larder(), remote(), mount_helper()] {
+        command.build();
+        add_wordy(&command, &mut wordy);
+    }
+    assert!(wordy.is_empty(), "{}", wordy.join("\n"));
+}

@@ -35,7 +35,7 @@ pub(crate) struct VolumeArgs {
     /// With this option, a mount is read-only, and a command that changes the image fails.
     #[arg(long)]
     pub noload: bool,
-    /// Use FILE for all changes, and leave the image as it is
+    /// Store all changes in FILE instead of the image
     ///
     /// FILE is a local qcow2 file, called an overlay. If FILE does not exist, it is created by a read-write mount or
     /// by a command that changes files, such as larder put. The overlay belongs to this image: if the image changes,

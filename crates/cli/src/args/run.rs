@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// Make the image the root directory of COMMAND
     #[arg(long)]
     pub chroot: bool,
-    /// Directory to mount on [default: the first empty one of /mnt, /media and /srv]
+    /// Directory to mount on [default: an empty one of /mnt, /media, /srv]
     ///
     /// Only COMMAND sees the image in DIR. With this option, COMMAND starts in the current directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

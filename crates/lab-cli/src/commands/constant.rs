@@ -40,7 +40,7 @@ pub(crate) struct ConstantArgs {
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = count::within(WORD_BITS))]
     pub bits: u32,
-    /// Measure tables of 2^N buckets with 2^N keys: 4 to 24
+    /// Measure tables of 2^N buckets and keys (4 to 24)
     #[arg(long, value_name = "N", default_value_t = 14)]
     #[arg(value_parser = count::within(TABLE_BITS))]
     pub table_bits: u32,

@@ -86,7 +86,9 @@ pub(crate) struct RecordArgs {
     /// Write one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Command to run; with --kernel, only it and its descendants are recorded
+    /// Command to run, and its arguments
+    ///
+    /// With --kernel, only this command and its descendants are recorded.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
