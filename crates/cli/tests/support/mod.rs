@@ -125,6 +125,7 @@ pub fn copy_programs(tree: &Path) {
                 cp \"$file\" \"$1$file\"
             done
         done
+        test -e \"$1/bin\" || ln -s usr/bin \"$1/bin\"
         mkdir -p \"$1/proc\" \"$1/sys\" \"$1/dev\" \"$1/tmp\"";
     sh(script, &[tree]);
 }
