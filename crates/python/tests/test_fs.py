@@ -409,7 +409,8 @@ def test_dropped_image_is_closed_after_its_files_with_a_warning(image: Path, is_
         del holders
         gc.collect()
     with larder.open(image) as again:
-        assert again.read_text("/file") == "content"
+        # Python finalizes the objects of a cycle in any order, so that buffers can be lost, as with the builtin `open`.
+        assert is_in_a_cycle or again.read_text("/file") == "content"
     fsck(image)
 
 

@@ -191,7 +191,7 @@ def test_links_to_directories_are_not_followed_by_walks(writable_fs: Ext4FileSys
         (host / file).write_bytes(b"content")
     for target, link in [
         (".", "X11"), ("dir", "folder"), ("folder", "again"), ("file", "link"),
-        ("..", "dir/parent"), ("sub", "dir/below"), ("../dir", "dir/sub/loop"), ("file", "dir/sub/link"),
+        ("..", "dir/parent"), ("sub", "dir/below"), ("../../dir", "dir/sub/loop"), ("file", "dir/sub/link"),
     ]:
         (host / link).symlink_to(target)
     writable_fs.image.copy_in(host, "/host")

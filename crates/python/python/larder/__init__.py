@@ -350,7 +350,7 @@ class ScandirIterator(Iterator[DirEntry[AnyStr]], Generic[AnyStr]):
     """The entries of a directory. It is also a context manager, like that of `os.scandir`."""
 
     def __init__(self, entries: list[DirEntry[AnyStr]]) -> None:
-        self._entries = iter(entries)
+        self._entries: Iterator[DirEntry[AnyStr]] = iter(entries)
 
     def __next__(self) -> DirEntry[AnyStr]:
         return next(self._entries)
