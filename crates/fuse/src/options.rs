@@ -97,9 +97,10 @@ pub struct MountOptions {
     /// The maximum number of requests that wait for the device at the same time, at most
     /// [`MountOptions::MAX_THREADS`]. Each waits in a thread, which starts when it is needed and ends when it
     /// is idle. Other threads receive the requests: at most six if the transport is /dev/fuse, or at most 17 if
-    /// it is `io_uring`. On a writable mount, a few more requests can wait, for example large writes in threads
-    /// that receive requests. Default: 16, so that many requests can wait for one commit. With 1, a single thread
-    /// receives and answers all requests of a read-only mount, unless the transport is [`Transport::Uring`].
+    /// it is `io_uring`. With `io_uring`, each of these requests can use up to 1 MiB of memory. On a writable mount,
+    /// a few more requests can wait, for example large writes in threads that receive requests. Default: 16, so
+    /// that many requests can wait for one commit. With 1, a single thread receives and answers all requests of a
+    /// read-only mount, unless the transport is [`Transport::Uring`].
     pub threads: Option<NonZeroUsize>,
     /// How the kernel passes requests. Default: [`Transport::Auto`].
     pub transport: Transport,

@@ -100,16 +100,19 @@ struct Handshake {
 
 impl Handshake {
     /// Performs the handshake. If the kernel can collect written data, calls `collects_writes`, which decides whether
-    /// the kernel does so. If the transport may be `io_uring`, calls `create_queues`.
+    /// the kernel does so. If the transport may be `io_uring`, calls `create_queues` with the number
+    /// of requests that may wait at the same time.
     fn perform(
         device: OwnedFd,
         options: &MountOptions,
         collects_writes: impl FnOnce() -> bool,
-        create_queues: impl FnOnce(&Arc<Connection>) -> io::Result<Queues>,
+        create_queues: impl FnOnce(&Arc<Connection>, usize) -> io::Result<Queues>,
     ) -> Result<Self> {
         let connection = Arc::new(Connection(device));
         let (unique, offer) = receive_offer(&connection).map_err(Error::Session)?;
-        let queues = choose(&offer, options, || create_queues(&connection))?;
+        let queues = choose(&offer, options, || {
+            create_queues(&connection, options.thread_count())
+        })?;
         let chosen = Chosen {
             io_uring: queues.is_some(),
             write_back: offer.has_write_back() && collects_writes(),

@@ -49,7 +49,7 @@ const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 const MAX_THREADS: usize = 16;
 /// The intended total number of entries. [`MIN_DEPTH`] and [`MAX_DEPTH`] take precedence.
 const ENTRIES: usize = 64;
-/// The minimum and the maximum number of entries of a queue.
+/// The minimum and the maximum number of entries of a queue, unless more requests may wait at the same time.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 
@@ -115,18 +115,20 @@ impl Queues {
     /// # Errors
     /// The kernel has no `io_uring` or does not allow it, a limit is reached, or the number of processors is
     /// unknown.
-    pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
-        Self::with_data_bytes(connection, |_| DATA_BYTES as usize)
+    pub(super) fn new(connection: &Arc<Connection>, waiting: usize) -> io::Result<Self> {
+        Self::with_data_bytes(connection, waiting, |_| DATA_BYTES as usize)
     }
 
-    /// Creates the rings. The entries of the thread with index `i` have room for `data_bytes(i)` bytes of data. The
-    /// kernel refuses entries with less than [`DATA_BYTES`].
+    /// Creates the rings. All queues together have at least `waiting` entries. The entries of the thread with index `i` have
+    /// room for `data_bytes(i)` bytes of data. The kernel refuses entries with less than [`DATA_BYTES`].
     pub(super) fn with_data_bytes(
         connection: &Arc<Connection>,
+        waiting: usize,
         data_bytes: impl Fn(usize) -> usize,
     ) -> io::Result<Self> {
         let queues = queue_count()?;
         let depth = (ENTRIES / queues).clamp(MIN_DEPTH, MAX_DEPTH);
+        let depth = depth.max(waiting.div_ceil(queues));
         let threads = queues.min(MAX_THREADS);
         let numbers = 0..u16::try_from(queues).map_err(io::Error::other)?;
         let queue = |thread: usize| {

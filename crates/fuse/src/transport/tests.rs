@@ -92,7 +92,7 @@ impl Served {
         folder: &Path,
         options: &MountOptions,
         collects_writes: bool,
-        create_queues: impl FnOnce(&Arc<Connection>) -> io::Result<Queues>,
+        create_queues: impl FnOnce(&Arc<Connection>, usize) -> io::Result<Queues>,
     ) -> Result<Self> {
         let mut opening = OpenOptions::default();
         opening.read_write = options.read_write;
@@ -151,29 +151,29 @@ impl Drop for Served {
 }
 
 /// A function that creates rings.
-type Create = fn(&Arc<Connection>) -> io::Result<Queues>;
+type Create = fn(&Arc<Connection>, usize) -> io::Result<Queues>;
 
 /// The kernel refuses entries with this number of bytes, because they are too small.
 const REFUSED_BYTES: usize = 4096;
 
 /// Creates rings whose entries the kernel refuses.
-fn refused_queues(connection: &Arc<Connection>) -> io::Result<Queues> {
-    Queues::with_data_bytes(connection, |_| REFUSED_BYTES)
+fn refused_queues(connection: &Arc<Connection>, waiting: usize) -> io::Result<Queues> {
+    Queues::with_data_bytes(connection, waiting, |_| REFUSED_BYTES)
 }
 
 /// Creates rings of which the kernel refuses only those entries that are registered last. On a machine with one
 /// processor, these are all entries.
-fn queues_refused_last(connection: &Arc<Connection>) -> io::Result<Queues> {
-    Queues::with_data_bytes(connection, |thread| match thread {
+fn queues_refused_last(connection: &Arc<Connection>, waiting: usize) -> io::Result<Queues> {
+    Queues::with_data_bytes(connection, waiting, |thread| match thread {
         0 => REFUSED_BYTES,
         _ => DATA_BYTES as usize,
     })
 }
 
 /// Creates rings whose commands do not reach the FUSE driver, so the kernel keeps waiting for entries.
-fn unreached_queues(_: &Arc<Connection>) -> io::Result<Queues> {
+fn unreached_queues(_: &Arc<Connection>, waiting: usize) -> io::Result<Queues> {
     let (_, writer) = io::pipe()?;
-    Queues::new(&Arc::new(Connection(OwnedFd::from(writer))))
+    Queues::new(&Arc::new(Connection(OwnedFd::from(writer))), waiting)
 }
 
 #[test]
@@ -199,13 +199,13 @@ fn no_request_is_lost_whether_or_not_the_entries_of_rings_are_accepted() {
             };
             let file = folder.path().join("mnt/file");
             let mut readers = Vec::new();
-            let served = Served::start(folder.path(), &options, false, |connection| {
+            let served = Served::start(folder.path(), &options, false, |connection, waiting| {
                 // The mount exists, and the kernel waits for the reply to INIT. So the requests of these threads wait.
                 readers.extend((0..READERS).map(|_| {
                     let file = file.clone();
                     thread::spawn(move || fs::read(file))
                 }));
-                create_queues(connection)
+                create_queues(connection, waiting)
             });
             let served = served.unwrap();
             assert_eq!(served.transport, transport);
