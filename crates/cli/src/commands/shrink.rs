@@ -40,9 +40,9 @@ use tempfile::NamedTempFile;
 const PREFIX: &str = ".larder-shrink-";
 
 pub(super) fn run(args: &ShrinkArgs) -> Result<ExitCode> {
-    let tools = Tools::find()?;
     let info = examine(&args.image)?;
     let blocks = args.size.map(|bytes| blocks(&info, bytes)).transpose()?;
+    let tools = Tools::find()?;
     let shown = name::escaped(args.image.as_os_str().as_bytes());
     let failed = |error: io::Error| Failure::new(format!("{shown}: {error}"));
     let image = fs::canonicalize(&args.image).map_err(failed)?;
