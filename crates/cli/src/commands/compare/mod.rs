@@ -7,7 +7,7 @@
 //! 1. Files are equal only if their content was read and is equal, or if it is stored once ([`files`]). Equal times and sizes
 //!    prove nothing.
 //! 2. Each [`Walk`] enters no directory twice, so a loop in a hostile image does not make the comparison endless.
-//! 3. If one of two directories cannot be entered, the entries of the other one are not reported as added or removed.
+//! 3. If a directory cannot be read, no entries of the other one are reported as added or removed.
 //!
 //! Cost: the names in one directory of each level, and the inode numbers of the directories, of both trees. A path is
 //! composed only for a difference.
@@ -70,8 +70,8 @@ pub(super) struct Comparison {
     files: Files,
     /// The roots, until they are compared.
     roots: Option<(Ino, Ino)>,
-    /// The number of open directories that both trees have.
-    levels: usize,
+    /// The open directories that both trees have: for each tree, whether names in the directory could not be read.
+    levels: Vec<[bool; 2]>,
     /// The tree that has an open directory which the other one lacks, and the number of such directories.
     alone: Option<(Which, usize)>,
 }
@@ -107,10 +107,15 @@ impl Side {
         Ok((side, root.ino))
     }
 
-    /// Examines the next step.
-    fn peek(&mut self) -> Result<&Step> {
-        let step = self.take()?;
-        Ok(self.next.insert(step))
+    /// Examines the next step. If names in the present directory cannot be read, sets `has_unread`.
+    fn examine(&mut self, has_unread: &mut bool) -> Result<()> {
+        if self.next.is_none() {
+            let is_blocked = self.is_blocked();
+            let step = self.take();
+            *has_unread |= step.is_err() && !is_blocked;
+            self.next = Some(step?);
+        }
+        Ok(())
     }
 
     /// Takes the next step. At the end of the root and after it, the step is [`Step::Left`].
@@ -174,13 +179,13 @@ impl Comparison {
     pub(super) fn new(old: Tree, new: Tree, shared: Shared, options: Options) -> Result<Self> {
         let (old, old_root) = Side::new(old)?;
         let (new, new_root) = Side::new(new)?;
-        let levels = usize::from(old.walk.is_some() || new.walk.is_some());
+        let has_level = old.walk.is_some() || new.walk.is_some();
         Ok(Self {
             old,
             new,
             files: Files::new(shared, options),
             roots: Some((old_root, new_root)),
-            levels,
+            levels: vec![[false; 2]; usize::from(has_level)],
             alone: None,
         })
     }
@@ -217,7 +222,19 @@ impl Comparison {
         let read = |side: &Side, entry: Option<&DirEntry>| {
             entry.map(|entry| side.metadata(entry)).transpose()
         };
-        let metadata = (read(&self.old, old)?, read(&self.new, new)?);
+        let metadata = match (read(&self.old, old), read(&self.new, new)) {
+            (Ok(first), Ok(second)) => (first, second),
+            (Err(failure), _) | (_, Err(failure)) => {
+                // What the directory contains would be another failure.
+                if old.is_some() {
+                    self.old.skip_directory();
+                }
+                if new.is_some() {
+                    self.new.skip_directory();
+                }
+                return Err(failure);
+            }
+        };
         let change = match metadata {
             (Some(first), Some(second)) => {
                 return self.compare(first, second, |which| {
@@ -276,28 +293,26 @@ impl Comparison {
                 }
                 continue;
             }
-            if self.levels == 0 {
-                return None;
+            let [old_unread, new_unread] = self.levels.last_mut()?;
+            let examined = self.old.examine(old_unread);
+            if let Err(failure) = examined.and_then(|()| self.new.examine(new_unread)) {
+                return Some(Err(failure));
             }
-            let old = match self.old.peek() {
-                Ok(step) => step,
-                Err(failure) => return Some(Err(failure)),
-            };
-            let new = match self.new.peek() {
-                Ok(step) => step,
-                Err(failure) => return Some(Err(failure)),
+            let (old_unread, new_unread) = (*old_unread, *new_unread);
+            let (Some(old), Some(new)) = (&self.old.next, &self.new.next) else {
+                return None;
             };
             let order = match (old, new) {
                 (Step::Entry(old), Step::Entry(new)) => old.file_name().cmp(new.file_name()),
                 (Step::Entry(_), Step::Left) => Ordering::Less,
                 (Step::Left, Step::Entry(_)) => Ordering::Greater,
                 (Step::Entered, Step::Entered) => {
-                    self.levels += 1;
+                    self.levels.push([false; 2]);
                     (self.old.next, self.new.next) = (None, None);
                     continue;
                 }
                 (Step::Left, Step::Left) => {
-                    self.levels -= 1;
+                    self.levels.pop();
                     (self.old.next, self.new.next) = (None, None);
                     continue;
                 }
@@ -312,17 +327,21 @@ impl Comparison {
                     continue;
                 }
             };
-            if order.is_eq() {
-                match (self.old.is_blocked(), self.new.is_blocked()) {
-                    (true, false) => self.new.skip_directory(),
-                    (false, true) => self.old.skip_directory(),
-                    _ => {}
+            let old = order.is_le().then(|| self.old.take_entry()).flatten();
+            let new = order.is_ge().then(|| self.new.take_entry()).flatten();
+            match order {
+                // It is unknown whether the other tree has the name.
+                Ordering::Less if new_unread => self.old.skip_directory(),
+                Ordering::Greater if old_unread => self.new.skip_directory(),
+                _ => {
+                    match (self.old.is_blocked(), self.new.is_blocked()) {
+                        (true, false) if order.is_eq() => self.new.skip_directory(),
+                        (false, true) if order.is_eq() => self.old.skip_directory(),
+                        _ => {}
+                    }
+                    return Some(Ok((old, new)));
                 }
             }
-            return Some(Ok((
-                order.is_le().then(|| self.old.take_entry()).flatten(),
-                order.is_ge().then(|| self.new.take_entry()).flatten(),
-            )));
         }
     }
 }
