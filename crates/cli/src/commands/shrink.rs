@@ -11,7 +11,7 @@
 //!    Otherwise holes are not copied.
 //! 3. e2fsck checks the copy, which is refused if there is anything to repair. Without this check, resize2fs refuses a file
 //!    system that was mounted since the last one.
-//! 4. resize2fs shrinks the copy, e2fsck checks the result, and the file is truncated after the file system.
+//! 4. resize2fs shrinks the copy, the file is truncated after the file system, and e2fsck checks the result.
 //! 5. The copy gets the owner and the permissions of the image. When it is durable, it is renamed to the image.
 //!
 //! So the name of the image always refers to the old image or to the new one, each of them complete. The price is the space
@@ -53,13 +53,15 @@ pub(super) fn run(args: &ShrinkArgs) -> Result<ExitCode> {
     tools.check(&copy, &args.image)?;
     tools.shrink(&copy, &args.image, blocks)?;
     let new_bytes = file_system_bytes(&copy)?;
+    if new_bytes < copy.as_file().metadata()?.len() {
+        copy.as_file().set_len(new_bytes)?;
+    }
+    tools.check(&copy, &args.image)?;
     if new_bytes >= old.len() {
         let size = size::human(old.len());
         writeln!(io::stdout(), "{shown} is as small as possible: {size}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    copy.as_file().set_len(new_bytes)?;
-    tools.check(&copy, &args.image)?;
     replace(&image, &old, copy).map_err(|error| {
         Failure::new(format!("cannot replace {shown} by its copy: {error}"))
     })?;
