@@ -43,7 +43,13 @@ impl Pair {
     fn diff_paths(&self, options: &[&str], old: &str, new: &str) -> Output {
         let operands = [(self.old(), old), (self.new.clone(), new)]
             .map(|(image, path)| format!("{}:{path}", image.display()));
-        larder(["diff"].iter().chain(options).copied().chain(operands.iter().map(String::as_str)))
+        larder(
+            ["diff"]
+                .iter()
+                .chain(options)
+                .copied()
+                .chain(operands.iter().map(String::as_str)),
+        )
     }
 
     /// Asserts that these are the differences.
@@ -92,11 +98,7 @@ fn paths_of_diff(old: &Path, new: &Path) -> BTreeSet<String> {
         if let Some(only) = line.strip_prefix("Only in ") {
             let (directory, name) = only.split_once(": ").unwrap();
             let is_new = format!("{directory}/").starts_with(&format!("{new}/"));
-            let (letter, root) = if is_new {
-                ('A', &new)
-            } else {
-                ('D', &old)
-            };
+            let (letter, root) = if is_new { ('A', &new) } else { ('D', &old) };
             let directory = below(directory, root);
             return format!("{letter} {}/{name}", directory.trim_end_matches('/'));
         }
@@ -142,13 +144,19 @@ fn differences_are_those_that_diff_finds_on_kernel_mounts() {
     let mount = LoopMount::new(&pair.new, Access::ReadWrite, &[]).unwrap();
     let root = mount.path();
     // The size and the time of modification stay.
-    let file = File::options().write(true).open(root.join("dir/large")).unwrap();
+    let file = File::options()
+        .write(true)
+        .open(root.join("dir/large"))
+        .unwrap();
     let time = file.metadata().unwrap().modified().unwrap();
     file.write_all_at(b"!", 2_000_000).unwrap();
     file.set_modified(time).unwrap();
     drop(file);
     fs::write(root.join("dir/empty"), "no longer").unwrap();
-    let sparse = File::options().write(true).open(root.join("sparse")).unwrap();
+    let sparse = File::options()
+        .write(true)
+        .open(root.join("sparse"))
+        .unwrap();
     sparse.write_all_at(b"more", 50 << 20).unwrap();
     drop(sparse);
     fs::create_dir_all(root.join("dir.new/below")).unwrap();
@@ -216,8 +224,11 @@ fn device_numbers_and_targets_are_compared() {
         return;
     }
     let pair = Pair::new();
-    debugfs_write(&pair.old(), &["mknod node b 8 1", "mknod same c 1 3", "symlink to there"])
-        .unwrap();
+    debugfs_write(
+        &pair.old(),
+        &["mknod node b 8 1", "mknod same c 1 3", "symlink to there"],
+    )
+    .unwrap();
     pair.change(&["mknod node b 8 2", "mknod same c 1 3", "symlink to where"]);
     pair.assert_differ(&[], "device /node\ntarget /to\n");
 }
@@ -325,8 +336,16 @@ fn failures_have_the_code_two() {
     let missing = pair.fixture.path("missing");
     let output = larder(["diff".as_ref(), missing.as_os_str(), pair.new.as_os_str()]);
     assert_fails(&output, 2, &["missing", "does not exist"]);
-    assert_fails(&pair.diff_paths(&[], "/", "/none"), 2, &["new: /none: no such file"]);
-    assert_fails(&larder(["diff".as_ref(), pair.new.as_os_str()]), 2, &["NEW"]);
+    assert_fails(
+        &pair.diff_paths(&[], "/", "/none"),
+        2,
+        &["new: /none: no such file"],
+    );
+    assert_fails(
+        &larder(["diff".as_ref(), pair.new.as_os_str()]),
+        2,
+        &["NEW"],
+    );
     let overlay = pair.diff(&["--overlay", "changes.qcow2"]);
     assert_fails(&overlay, 2, &["larder overlay diff"]);
     // A file that cannot be compared does not end the comparison.

@@ -13,8 +13,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{
-    Fixture, User, assert_clean, assert_fails, block_bytes, can_make_images, command, field, larder,
-    larder_ok, text,
+    Fixture, User, assert_clean, assert_fails, block_bytes, can_make_images, command, field,
+    larder, larder_ok, text,
 };
 
 fn can_shrink() -> bool {
@@ -66,7 +66,12 @@ fn shrunk_image_has_the_same_files() {
         assert!(metadata.len() < 24 << 20, "{}", metadata.len());
         assert_eq!(metadata.mode() & 0o7777, 0o640);
         assert_eq!(copies(&fixture), [] as [PathBuf; 0]);
-        larder_ok(["diff", "--times"].map(Path::new).into_iter().chain([&*before, &*image]));
+        larder_ok(
+            ["diff", "--times"]
+                .map(Path::new)
+                .into_iter()
+                .chain([&*before, &*image]),
+        );
         if !skip(&[Requirement::LoopMount, Requirement::Tool("diff")]) {
             let mounts = [&before, &image]
                 .map(|image| LoopMount::new(image, Access::ReadOnly, &[]).unwrap());
@@ -154,7 +159,10 @@ fn images_that_cannot_be_shrunk_are_refused_with_what_helps() {
     };
     refused(&fixture.path("missing"), &["does not exist"]);
     refused(&fixture.path("tree"), &["is a directory"]);
-    refused(Path::new("/dev/null"), &["not a file", "resize2fs -M /dev/null"]);
+    refused(
+        Path::new("/dev/null"),
+        &["not a file", "resize2fs -M /dev/null"],
+    );
     let reader = FileDevice::open(&image, FileRange::default()).unwrap();
     refused(&image, &["in use", "unmount it"]);
     drop(reader);
@@ -169,7 +177,8 @@ fn images_that_cannot_be_shrunk_are_refused_with_what_helps() {
         let disk = File::create(&other).unwrap();
         disk.set_len(50 << 20).unwrap();
         write_table(&other, "label: gpt\nstart=1MiB, size=32MiB, type=linux\n").unwrap();
-        disk.write_all_at(&fs::read(&image).unwrap(), 1 << 20).unwrap();
+        disk.write_all_at(&fs::read(&image).unwrap(), 1 << 20)
+            .unwrap();
         refused(&other, &["has partitions", "larder info"]);
     }
     // e2fsck finds the first error. The state in the superblock shows the second one.
@@ -205,17 +214,27 @@ fn interrupted_shrink_leaves_the_image_as_it_was() {
     let image = fixture.image();
     let before = fs::read(&image).unwrap();
     // The last argument is the copy. It is damaged, and then larder is killed.
-    let output = shrink_with(&fixture, "head -c 100000 /dev/urandom > \"$2\"\nkill -9 $PPID");
+    let output = shrink_with(
+        &fixture,
+        "head -c 100000 /dev/urandom > \"$2\"\nkill -9 $PPID",
+    );
     assert_eq!(output.status.code(), None);
     assert!(fs::read(&image).unwrap() == before);
     assert_eq!(copies(&fixture).len(), 1);
     for (script, message) in [
         ("echo broken >&2; exit 1", "broken"),
-        ("head -c 5000000 \"$2\" > x.$$; cat x.$$ > \"$2\"; rm x.$$", "has errors"),
+        (
+            "head -c 5000000 \"$2\" > x.$$; cat x.$$ > \"$2\"; rm x.$$",
+            "has errors",
+        ),
     ] {
         let output = shrink_with(&fixture, &script.replace("x.", "/tmp/larder-test-x."));
         assert_eq!(output.status.code(), Some(1), "{script}");
-        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains(message),
+            "{}",
+            text(&output.stderr)
+        );
         assert!(fs::read(&image).unwrap() == before);
         assert_eq!(copies(&fixture).len(), 1);
     }

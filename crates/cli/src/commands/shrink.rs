@@ -62,9 +62,8 @@ pub(super) fn run(args: &ShrinkArgs) -> Result<ExitCode> {
         writeln!(io::stdout(), "{shown} is as small as possible: {size}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    replace(&image, &old, copy).map_err(|error| {
-        Failure::new(format!("cannot replace {shown} by its copy: {error}"))
-    })?;
+    replace(&image, &old, copy)
+        .map_err(|error| Failure::new(format!("cannot replace {shown} by its copy: {error}")))?;
     let (old, new) = (size::human(old.len()), size::human(new_bytes));
     writeln!(io::stdout(), "shrank {shown} from {old} to {new}")?;
     Ok(ExitCode::SUCCESS)
@@ -157,7 +156,9 @@ fn file_system_bytes(copy: &NamedTempFile) -> Result<u64> {
 fn copied(image: &Path) -> Result<NamedTempFile> {
     let directory = image.parent().unwrap_or(Path::new("/"));
     let copy = || {
-        let copy = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
+        let copy = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempfile_in(directory)?;
         let source = File::open(image)?;
         if ioctl_ficlone(copy.as_file(), &source).is_err() {
             copy_content(&source, copy.as_file())?;

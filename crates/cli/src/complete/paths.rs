@@ -41,7 +41,10 @@ pub(super) fn complete(cursor: &Cursor<'_>) -> Completion {
     {
         return inside(cursor, target.image, target.path);
     }
-    let inside = match image.map(Path::new).filter(|_| command != "put" && command != "diff") {
+    let inside = match image
+        .map(Path::new)
+        .filter(|_| command != "put" && command != "diff")
+    {
         Some(image) => inside(cursor, image, text),
         None => Completion::files(Kind::Files),
     };

@@ -209,8 +209,14 @@ impl Files {
         let device = |file: &Metadata| (file.rdev_major, file.rdev_minor);
         let owner = |file: &Metadata| (file.uid, file.gid, file.project_id);
         let differ = [
-            (Change::Size, old.is_file() && old.size_bytes != new.size_bytes),
-            (Change::Device, mode::is_device(old.kind) && device(old) != device(new)),
+            (
+                Change::Size,
+                old.is_file() && old.size_bytes != new.size_bytes,
+            ),
+            (
+                Change::Device,
+                mode::is_device(old.kind) && device(old) != device(new),
+            ),
             (Change::Permissions, old.permissions != new.permissions),
             (Change::Owner, owner(old) != owner(new)),
             (Change::Flags, (old.flags ^ new.flags) & USER_FLAGS != 0),

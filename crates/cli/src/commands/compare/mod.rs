@@ -90,7 +90,9 @@ impl Side {
     /// Begins the walk. Also returns the root.
     fn new(tree: Tree) -> Result<(Self, Ino)> {
         let volume = tree.fs.volume();
-        let root = volume.resolve(&tree.root).and_then(|ino| volume.metadata(ino));
+        let root = volume
+            .resolve(&tree.root)
+            .and_then(|ino| volume.metadata(ino));
         let root = root.map_err(|error| tree.failed(&tree.root, &error))?;
         let walk = if root.is_dir() {
             let walk = tree.fs.walk(OsStr::from_bytes(&tree.root));
@@ -266,8 +268,8 @@ impl Comparison {
         let trees = [&self.old.tree, &self.new.tree];
         let volumes = trees.map(|tree| (&**tree.fs.volume(), tree.is_remote));
         let changes = self.files.changes(volumes, [&old, &new]);
-        let changes = changes
-            .map_err(|(which, error)| trees[which as usize].failed(&path(which), &error))?;
+        let changes =
+            changes.map_err(|(which, error)| trees[which as usize].failed(&path(which), &error))?;
         Ok((!changes.is_empty()).then(|| Difference {
             path: path(Which::New),
             changes,
