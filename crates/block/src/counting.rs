@@ -109,6 +109,10 @@ impl BlockDevice for CountingDevice {
         self.inner.read_vectored_at(bufs, offset_bytes)
     }
 
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        self.inner.unchanged_bytes(offset_bytes, len_bytes)
+    }
+
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
     }

@@ -170,6 +170,16 @@ pub trait BlockDevice: Debug + Send + Sync {
             .is_some_and(|inner| inner.is_stored_in(device, ino))
     }
 
+    /// Returns how many of the `len_bytes` from `offset_bytes` on were never changed: they are those of the disk on which
+    /// this device is an overlay. Returns 0 if the first of them can have changed, or if there is no such disk.
+    ///
+    /// The default implementation returns 0, and does not forward the call. A device that is opened on an overlay forwards
+    /// it if the bytes are the same.
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        let _ = (offset_bytes, len_bytes);
+        0
+    }
+
     /// Returns true if the device can be written to. If not, every write fails.
     fn is_writable(&self) -> bool {
         false

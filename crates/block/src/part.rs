@@ -95,6 +95,15 @@ impl BlockDevice for PartDevice {
         Some(self.inner.pieces()?.of_part(self.start_bytes))
     }
 
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        match check_range(self.size_bytes, offset_bytes, len_bytes) {
+            Ok(()) => self
+                .inner
+                .unchanged_bytes(self.start_bytes + offset_bytes, len_bytes),
+            Err(_) => 0,
+        }
+    }
+
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
     }

@@ -2,12 +2,14 @@
 
 mod cache;
 mod change;
+mod diff;
 mod find;
 mod fuse2fs;
 mod image;
 mod overlay;
 mod profile;
 mod run;
+mod shrink;
 mod top;
 mod usage;
 
@@ -24,6 +26,7 @@ use std::path::PathBuf;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use diff::DiffArgs;
 pub(crate) use find::FindArgs;
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
@@ -32,6 +35,7 @@ pub(crate) use overlay::{
 };
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use run::RunArgs;
+pub(crate) use shrink::ShrinkArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use usage::{DfArgs, DuArgs, TreeArgs};
 
@@ -71,11 +75,13 @@ pub(crate) enum Command {
     Stat(StatArgs),
     Cat(CatArgs),
     Cp(CpArgs),
+    Diff(DiffArgs),
     Put(PutArgs),
     Mkdir(MkdirArgs),
     Rm(RmArgs),
     Mv(MvArgs),
     Info(InfoArgs),
+    Shrink(ShrinkArgs),
     Stats(StatsArgs),
     Top(TopArgs),
     Overlay(OverlayArgs),

@@ -3,8 +3,8 @@
 //! The command is a library, so that the manual pages and the shell completions are generated from
 //! [`command`], the same definition that parses the arguments.
 //!
-//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. `larder run` has the exit code of
-//! its command, or 125 for its own failures. If the program is called as `mount.larder` or as `fuse2fs`, it uses
+//! The exit code is 0 for success, 1 for failure, and 2 for invalid arguments. `larder diff` has the exit codes of
+//! diff(1). `larder run` has the exit code of its command, or 125 for its own failures. If the program is called as `mount.larder` or as `fuse2fs`, it uses
 //! the exit codes of mount(8): 1 for invalid arguments, and 32 for a failed mount. A failure prints a line that begins with `error:` to standard error. If the user can do
 //! something about the failure, a line that begins with `hint:` follows. If the reader of the output closes
 //! the pipe early, the command succeeds.
@@ -86,25 +86,37 @@ fn run_prepared(
         return complete::run(request);
     }
     let stage = Stage::of(&args);
+    let failed = failed_code(&args, stage);
     let done = match stage {
         Some(Stage::Launcher) => run_command::launch(&args),
         Some(Stage::Init(link)) => run_command::init(&args, link),
         Some(Stage::Server(_)) | None => match remote::prepare(args, images) {
-            Ok(Prepared::Args(args)) => return run_local(args, stage),
+            Ok(Prepared::Args(args)) => return run_local(args, stage, failed),
             Ok(Prepared::Ended(ended)) => ended,
             Err(failure) => Err(failure),
         },
     };
-    done.unwrap_or_else(|failure| print(&failure, stage))
+    done.unwrap_or_else(|failure| print(&failure, stage, failed))
 }
 
-/// Prints the failure, and returns the exit code. `stage` is that of this process, if it belongs to `larder run`.
-fn print(failure: &Failure, stage: Option<Stage>) -> ExitCode {
-    let code = failure.print(1);
-    stage.map_or(code, |_| ExitCode::from(stage::FAILED))
+/// Returns the exit code of failures other than invalid arguments. `stage` is that of this process, if it belongs to
+/// `larder run`.
+fn failed_code(args: &[OsString], stage: Option<Stage>) -> u8 {
+    match (stage, holder::subcommand(args)) {
+        (Some(_), _) => stage::FAILED,
+        (None, Some(subcommand)) if subcommand == "diff" => commands::diff::TROUBLE,
+        (None, _) => 1,
+    }
 }
 
-fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
+/// Prints the failure, and returns the exit code: `failed`, unless the arguments are invalid. In `larder run`, to which
+/// `stage` belongs, the code is `failed` for those, too.
+fn print(failure: &Failure, stage: Option<Stage>, failed: u8) -> ExitCode {
+    let code = failure.print(failed);
+    stage.map_or(code, |_| ExitCode::from(failed))
+}
+
+fn run_local(mut args: Vec<OsString>, stage: Option<Stage>, failed: u8) -> ExitCode {
     let program = args.first().map(Path::new).and_then(Path::file_name);
     if program == Some(OsStr::new(holder::MOUNT_HELPER)) {
         return mount_helper::run(args);
@@ -132,5 +144,5 @@ fn run_local(mut args: Vec<OsString>, stage: Option<Stage>) -> ExitCode {
             Err(error) => return print_usage(&error, stage.map_or(2, |_| stage::FAILED)),
         }
     };
-    done.unwrap_or_else(|failure| print(&failure, stage))
+    done.unwrap_or_else(|failure| print(&failure, stage, failed))
 }

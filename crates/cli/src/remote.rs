@@ -31,11 +31,11 @@ const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
 /// The subcommands that accept a path inside an image after its URL, as in `s3://bucket/disk.img:/etc`.
-const ACCEPT_PATHS: [&str; 11] = [
-    "ls", "find", "tree", "du", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
+const ACCEPT_PATHS: [&str; 12] = [
+    "ls", "find", "tree", "du", "diff", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
 ];
-/// The subcommands whose first argument is not the image.
-const IMAGE_IS_NOT_FIRST: [&str; 2] = ["overlay", "profile"];
+/// The subcommands whose first argument is not, or not always, the image at a URL.
+const IMAGE_IS_NOT_FIRST: [&str; 3] = ["diff", "overlay", "profile"];
 /// The option whose value is the URL of a server, not of an image.
 const ENDPOINT: &str = "--endpoint";
 /// The option whose value can be the URL of a profile.

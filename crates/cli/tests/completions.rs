@@ -229,6 +229,10 @@ fn commands_options_values_and_paths_are_completed_in_each_shell() {
                 "put f disk.img:/dir/large",
             ),
             (
+                "larder diff dis\tdisk.img:/di\tdee\t",
+                "diff disk.img disk.img:/dir/deep",
+            ),
+            (
                 "larder cp disk.img /hel\tmou\t",
                 "cp disk.img /hello mountpoint",
             ),

@@ -4,6 +4,7 @@ mod support;
 
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_image::Overlay;
+use larder_testkit::e2fsprogs::debugfs;
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
@@ -20,8 +21,8 @@ use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 use support::{
-    Fixture, Mountpoint, Server, User, assert_clean, assert_fails, can_make_images, can_mount,
-    command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
+    Fixture, Mountpoint, Server, User, assert_clean, assert_fails, block_bytes, can_make_images,
+    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -472,6 +473,36 @@ fn diff_lists_what_has_changed_by_path() {
     assert_eq!(changes.len(), 7);
     assert_eq!(changes[2]["change"], "modified");
     assert_eq!(changes[2]["name"], "/hello");
+}
+
+/// A program can set the times of a file, and a write in place changes neither its size nor its blocks.
+#[test]
+fn diff_finds_content_that_was_changed_without_a_change_of_metadata() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    overlaid.ok("mkdir", &["/new"]);
+    let block = debugfs(&image, "bmap /dir/large 700").unwrap();
+    let block: u64 = block.trim().parse().unwrap();
+    let block_bytes = block_bytes(&image);
+    let base: Arc<dyn BlockDevice> =
+        Arc::new(FileDevice::open(&image, FileRange::default()).unwrap());
+    let write = |bytes: &[u8]| {
+        let max_bytes = Overlay::max_file_bytes(base.size_bytes()).unwrap();
+        let file = FileDevice::open_growing(&overlaid.overlay, max_bytes).unwrap();
+        let disk = Overlay::open(Arc::new(file), Arc::clone(&base)).unwrap();
+        disk.write_at(bytes, block * block_bytes + 5).unwrap();
+        disk.flush().unwrap();
+    };
+    write(b"changed");
+    let expected = "M /dir/large\nA /new/\n";
+    assert_eq!(overlaid.overlay_ok("diff", &[&image]), expected);
+    // The overlay has the original content.
+    let at = usize::try_from(700 * block_bytes + 5).unwrap();
+    write(&content(3 << 20)[at..at + 7]);
+    assert_eq!(overlaid.overlay_ok("diff", &[&image]), "A /new/\n");
 }
 
 #[test]

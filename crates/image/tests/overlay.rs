@@ -1,7 +1,8 @@
 //! Overlays: compared with a model, after power cuts, and with qemu.
 
 use larder_block::{
-    BlockDevice, CancelToken, Error, FileDevice, FileRange, MemoryDevice, Priority, Request,
+    BlockDevice, CancelToken, Error, FileDevice, FileRange, MemoryDevice, PartDevice, Priority,
+    Request,
 };
 use larder_image::{Overlay, OverlayError};
 use larder_instruments::{
@@ -483,6 +484,41 @@ fn requests_for_the_base_and_for_the_file_are_expedited_and_cancelled() {
         assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
     }
     assert_eq!((base.waiting(), file.waiting()), (0, 0));
+}
+
+#[test]
+fn bytes_that_were_never_written_are_unchanged() {
+    const START: u64 = 8 * 512;
+    let content = vec![1; DISK_LEN];
+    let base = base(&content);
+    let disk: Arc<dyn BlockDevice> =
+        Arc::new(Overlay::open(Arc::new(created(&*base)), base).unwrap());
+    let size_bytes = disk.size_bytes();
+    assert_eq!(disk.unchanged_bytes(0, size_bytes), size_bytes);
+    // The same content counts as a change.
+    disk.write_at(&[1; 512], 10 * 4096).unwrap();
+    let range = FileRange {
+        offset_bytes: START,
+        size_bytes: None,
+    };
+    let part = PartDevice::new(Arc::clone(&disk), range).unwrap();
+    for (offset_bytes, unchanged_bytes) in [
+        (0, 10 * 4096),
+        (10 * 4096 - 1, 1),
+        (10 * 4096, 0),
+        (11 * 4096 - 1, 0),
+        (11 * 4096, size_bytes - 11 * 4096),
+    ] {
+        let len_bytes = size_bytes - offset_bytes;
+        let found = disk.unchanged_bytes(offset_bytes, len_bytes);
+        assert_eq!(found, unchanged_bytes, "{offset_bytes}");
+        if let Some(in_part) = offset_bytes.checked_sub(START) {
+            assert_eq!(part.unchanged_bytes(in_part, len_bytes), found);
+        }
+    }
+    assert_eq!(disk.unchanged_bytes(0, 100), 100);
+    assert_eq!(disk.unchanged_bytes(0, size_bytes + 1), 0);
+    assert_eq!(part.unchanged_bytes(0, size_bytes), 0);
 }
 
 #[test]

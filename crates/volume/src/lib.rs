@@ -107,6 +107,7 @@ pub use larder_readahead::{Advice, PolicyName, UnknownPolicy};
 pub use metadata::{DirEntry, FsKind, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use rustix::io::Errno;
+pub use seek::{FileRun, RunPlace};
 pub use stats::{
     AttributeStats, DeviceStats, MountTransport, ReadaheadStats, Stats, TreeReadaheadStats,
     WritingStats,

@@ -58,6 +58,8 @@ pub(crate) struct Opened {
 pub(crate) struct Origin {
     /// The device with the image. Its reads do not return the blocks that were replayed in memory.
     pub(crate) image: Arc<CountingDevice>,
+    /// The offset of the file system on its disk, as the options give it.
+    pub(crate) offset_bytes: u64,
     /// The state of the journal when the image was opened.
     pub(crate) journal: JournalState,
     /// If the primary superblock was damaged: the damage, and the backup that was used instead.
@@ -132,6 +134,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         inodes,
         origin: Origin {
             image: counting,
+            offset_bytes: options.offset_bytes,
             journal,
             superblock_repair: replayed.repair.map(|repair| repair.to_string()),
             cache_size_bytes: options.cache_size_bytes,

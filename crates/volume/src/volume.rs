@@ -15,7 +15,8 @@ use crate::write::Writer;
 use crate::write_back::flusher::Flusher;
 use crate::{
     Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
-    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats, access_list,
+    Info, JournalState, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
+    access_list,
 };
 use larder_block::BlockDevice;
 use larder_ext4::{Filesystem, Ino, Inode, XattrOffer, check_xattr_name_length};
@@ -120,6 +121,18 @@ impl Volume {
     /// Returns whether the image is stored in the file of the host with this device and inode number.
     pub(crate) fn is_stored_in(&self, device: u64, ino: u64) -> bool {
         self.origin.image.is_stored_in(device, ino)
+    }
+
+    /// Returns the offset on the disk of the byte at `offset_bytes` of the file system, and how many of the `len_bytes` from
+    /// there on an overlay has never changed.
+    pub(crate) fn origin_of(&self, offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
+        let unchanged_bytes = match self.origin.journal {
+            // What was replayed in memory is not on the device.
+            JournalState::Recovered { .. } => 0,
+            _ => self.origin.image.unchanged_bytes(offset_bytes, len_bytes),
+        };
+        let disk_bytes = self.origin.offset_bytes.saturating_add(offset_bytes);
+        (disk_bytes, unchanged_bytes)
     }
 
     pub(crate) fn fs(&self) -> &Filesystem {

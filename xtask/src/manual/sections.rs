@@ -26,7 +26,7 @@ const MOUNT_FAILED: Entry = (
 pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
-        "larder-cp" | "larder-ls" | "larder-run" => vec![],
+        "larder-cp" | "larder-diff" | "larder-ls" | "larder-run" => vec![],
         "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir"
         | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
@@ -121,6 +121,9 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
         }
         "larder-umount" => {
             "Users other than root unmount with fusermount3, which is searched for in PATH."
+        }
+        "larder-shrink" => {
+            "e2fsck and resize2fs are searched for in PATH and in the directories of the administrator."
         }
         _ if mounts(name) => {
             "Users other than root mount with fusermount3, which is searched for in PATH. If the image is at a URL, \
@@ -378,17 +381,25 @@ fn related(name: &str) -> &'static [&'static str] {
         "larder-stat" => &["larder-ls(1)", "larder-info(1)", "stat(1)"],
         "larder-cat" => &["larder-cp(1)", "larder-ls(1)", "cat(1)"],
         "larder-cp" => &["larder-cat(1)", "larder-put(1)", "cp(1)"],
+        "larder-diff" => &[
+            "larder-overlay-diff(1)",
+            "larder-stat(1)",
+            "diff(1)",
+            "rsync(1)",
+        ],
         "larder-put" => &["larder-cp(1)", "larder-mkdir(1)"],
         "larder-mkdir" => &["larder-put(1)", "larder-rm(1)", "mkdir(1)"],
         "larder-rm" => &["larder-mv(1)", "larder-mkdir(1)", "rm(1)"],
         "larder-mv" => &["larder-cp(1)", "larder-rm(1)", "mv(1)"],
         "larder-info" => &["larder-ls(1)", "dumpe2fs(8)", "fdisk(8)"],
+        "larder-shrink" => &["larder-df(1)", "resize2fs(8)", "e2fsck(8)"],
         "larder-stats" => &["larder-top(1)", "larder-mount(1)"],
         "larder-top" => &["larder-stats(1)", "larder-mount(1)"],
         "larder-overlay" => &[
             "larder-overlay-diff(1)",
             "larder-overlay-commit(1)",
             "larder-overlay-discard(1)",
+            "larder-diff(1)",
             "larder-mount(1)",
         ],
         "larder-cache" => &[

@@ -2,8 +2,10 @@
 
 mod cache;
 mod cat;
+mod compare;
 mod copy;
 mod df;
+pub(crate) mod diff;
 mod du;
 mod expand;
 mod find;
@@ -21,6 +23,7 @@ mod put;
 mod reading;
 mod rm;
 pub(crate) mod run;
+mod shrink;
 mod stat;
 mod stats;
 mod top;
@@ -53,6 +56,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Tree(args) => tree::run(&args),
         Command::Du(args) => du::run(&args),
         Command::Df(args) => df::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Overlay(args) => overlay::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Profile(args) => profile::run(&args),
@@ -64,6 +68,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Rm(args) => rm::run(&args),
         Command::Mv(args) => mv::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Shrink(args) => shrink::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
     }?;

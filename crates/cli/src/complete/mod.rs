@@ -46,7 +46,7 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
 fn value(cursor: &Cursor<'_>) -> Option<Completion> {
     match cursor.arg.get_id().as_str() {
         "options" => Some(mount_options::complete(cursor.text)),
-        "path" | "paths" | "destination" => Some(paths::complete(cursor)),
+        "path" | "paths" | "destination" | "old" | "new" => Some(paths::complete(cursor)),
         "image" if paths::follow_image(cursor.command) => Some(paths::complete(cursor)),
         _ => None,
     }

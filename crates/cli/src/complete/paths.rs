@@ -27,25 +27,28 @@ pub(super) fn follow_image(command: &Command) -> bool {
 
 /// Returns the completion of a path that can be inside an image.
 ///
-/// This is a path of the form `IMAGE:/path`, or a path inside the image that the first operand names. For `cp` and `put`,
-/// it can also be a file of the machine.
+/// This is a path of the form `IMAGE:/path`, or a path inside the image that the first operand names. For `cp`, `put`
+/// and `diff`, it can also be a file of the machine.
 pub(super) fn complete(cursor: &Cursor<'_>) -> Completion {
     let command = cursor.command.get_name();
-    let is_copy = command == "cp" || command == "put";
+    let is_any = ["cp", "put", "diff"].contains(&command);
     let text = cursor.text;
     let first = cursor.operands.first();
     let image = first.filter(|first| ImagePath::parse(first).is_none());
-    // After a file of the machine, only cp and put accept the form IMAGE:/path.
-    if (image.is_none() || is_copy)
+    // After a file of the machine, only these commands accept the form IMAGE:/path.
+    if (image.is_none() || is_any)
         && let Some(target) = ImagePath::parse(OsStr::from_bytes(text))
     {
         return inside(cursor, target.image, target.path);
     }
-    let inside = match image.map(Path::new).filter(|_| command != "put") {
+    let inside = match image
+        .map(Path::new)
+        .filter(|_| command != "put" && command != "diff")
+    {
         Some(image) => inside(cursor, image, text),
         None => Completion::files(Kind::Files),
     };
-    if is_copy && inside.candidates.is_empty() {
+    if is_any && inside.candidates.is_empty() {
         return Completion::files(Kind::Files);
     }
     inside

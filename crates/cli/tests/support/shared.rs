@@ -1,7 +1,7 @@
 //! Functions that the tests of the commands share: an image, a user, and mounts that are always
 //! unmounted.
 
-use larder_testkit::e2fsprogs::{check, make_image_of};
+use larder_testkit::e2fsprogs::{check, make_image_of, superblock};
 use larder_testkit::requirement::is_root;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -181,6 +181,18 @@ pub fn signal(server: &Server, signal: Signal) {
 #[track_caller]
 pub fn assert_clean(image: &Path) {
     check(image).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Returns the size of a block of the file system in `image`, as dumpe2fs prints it.
+pub fn block_bytes(image: &Path) -> u64 {
+    field(image, "Block size:")
+}
+
+/// Returns a number in the superblock of `image`, as dumpe2fs prints it.
+pub fn field(image: &Path, name: &str) -> u64 {
+    let text = superblock(image).unwrap();
+    let number = text.lines().find_map(|line| line.strip_prefix(name));
+    number.unwrap().trim().parse().unwrap()
 }
 
 /// A mount point. When it is dropped, everything mounted there is unmounted.

@@ -116,6 +116,11 @@ impl Walk {
         self.next = None;
     }
 
+    /// Returns whether the directory that was returned last cannot be entered. The next step is then the error.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self.next, Some(Err(_)))
+    }
+
     /// Returns entries of the present directory that the next steps return. In a [sorted](Walk::sorted) walk, these are
     /// all entries that are not returned yet.
     pub fn rest(&self) -> impl Iterator<Item = &DirEntry> {

@@ -279,6 +279,13 @@ impl BlockDevice for Overlay {
         }
     }
 
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        match self.runs(offset_bytes, len_bytes).next() {
+            Some((Place::Base, run)) => run.end - run.start,
+            _ => 0,
+        }
+    }
+
     fn is_writable(&self) -> bool {
         self.layers.is_writable()
     }
