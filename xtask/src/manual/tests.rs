@@ -173,7 +173,11 @@ fn add_wordy(command: &clap::Command, wordy: &mut Vec<String>) {
         // The default follows the phrase.
         let phrase = help.split(" [default").next().unwrap_or_default();
         if phrase.split_whitespace().count() > 10 {
-            wordy.push(format!("{} {}: {phrase}", command.get_name(), argument.get_id()));
+            wordy.push(format!(
+                "{} {}: {phrase}",
+                command.get_name(),
+                argument.get_id()
+            ));
         }
     }
     for subcommand in command.get_subcommands() {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// Show what differs between two images, by path
 ///
-/// OLD and NEW are images, or paths inside images in the form IMAGE:/PATH. If they are directories, all files below them
-/// are compared. Symbolic links are not followed, except at the end of PATH.
+/// OLD and NEW are images, or the name of an image, a colon and a path in it. If they are directories, all files below
+/// them are compared. Symbolic links are not followed, except at the end of the path.
 ///
 /// Each line has the changes of a file, separated by commas, and its path in NEW or, for a removed file, in OLD. The
 /// path of a directory ends in a slash. Characters that are not printable are escaped, as in ls -b.

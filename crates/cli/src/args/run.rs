@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// other processes do not have it in their mount namespace. Root and fusermount3 are not needed, but the
 /// kernel must permit user namespaces.
 ///
-/// COMMAND starts in the root directory of the image. The environment variable LARDER_ROOT contains the
+/// COMMAND starts in the root directory of the image. The environment variable `LARDER_ROOT` contains the
 /// path of this directory. With --mountpoint DIR, the image is mounted on DIR instead, and COMMAND starts
 /// in the current directory. With --chroot, the image is the root directory of COMMAND.
 ///

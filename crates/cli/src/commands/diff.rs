@@ -41,9 +41,9 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode> {
     };
     let options = Options {
         times: if args.times {
-            Times::OfAll
+            Times::All
         } else {
-            Times::OfNone
+            Times::Ignored
         },
         is_brief: false,
     };

@@ -117,6 +117,7 @@ impl Walk {
     }
 
     /// Returns whether the directory that was returned last cannot be entered. The next step is then the error.
+    #[must_use]
     pub fn is_blocked(&self) -> bool {
         matches!(self.next, Some(Err(_)))
     }

@@ -65,10 +65,10 @@ impl Change {
 /// The files whose times of modification are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Times {
-    OfNone,
+    Ignored,
     /// Those of all files except directories, whose times change with their entries.
-    OfFiles,
-    OfAll,
+    WithoutDirectories,
+    All,
 }
 
 /// What is compared.
@@ -202,9 +202,9 @@ impl Files {
     /// Returns which attributes of two files of the same type differ.
     fn changed_attributes(&self, old: &Metadata, new: &Metadata) -> Vec<Change> {
         let has_times = match self.options.times {
-            Times::OfNone => false,
-            Times::OfFiles => !old.is_dir(),
-            Times::OfAll => true,
+            Times::Ignored => false,
+            Times::WithoutDirectories => !old.is_dir(),
+            Times::All => true,
         };
         let device = |file: &Metadata| (file.rdev_major, file.rdev_minor);
         let owner = |file: &Metadata| (file.uid, file.gid, file.project_id);

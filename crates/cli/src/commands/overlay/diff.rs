@@ -65,7 +65,7 @@ pub(super) fn run(args: &OverlayDiffArgs) -> Result<()> {
         _ => Shared::Base,
     };
     let options = Options {
-        times: Times::OfFiles,
+        times: Times::WithoutDirectories,
         is_brief: true,
     };
     let tree = |volume: Volume, image: &Path| Tree {
