@@ -1,7 +1,9 @@
 //! The hash functions by name.
 
 use super::word::{Word, Word32, Word64};
-use super::{HashKey, buffer, crc, dentry, golden, inode, mixer, number, page, random_table};
+use super::{
+    AddressedPage, HashKey, buffer, crc, dentry, golden, inode, mixer, number, page, random_table,
+};
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
@@ -215,6 +217,19 @@ impl Function {
     #[must_use]
     pub fn caches(self) -> &'static [CacheKind] {
         self.description().caches
+    }
+
+    /// Returns the bucket of a page whose inode is at a given address. Returns `None` unless the function is a published
+    /// function of the page cache, in words of 32 bits.
+    #[must_use]
+    pub fn page_bucket(self, page: AddressedPage, bits: u32) -> Option<u32> {
+        let input = page::Input::<Word32>::from(page);
+        match self {
+            Self::PageReference => Some(input.reference(bits)),
+            Self::PageOffset => Some(input.with_offset(bits)),
+            Self::PageMult => Some(input.multiplicative(bits)),
+            _ => None,
+        }
     }
 
     /// Returns the name of the function, without the name of the cache for which it was published.

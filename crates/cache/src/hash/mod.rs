@@ -36,5 +36,6 @@ mod word;
 
 pub use function::{Function, FunctionVisitor, multiplicand};
 pub use key::HashKey;
+pub use page::AddressedPage;
 pub use unknown::UnknownFunction;
 pub use word::MULTIPLIER;

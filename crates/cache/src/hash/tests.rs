@@ -61,6 +61,41 @@ fn function_of_known_key_gives_golden_bucket() {
     }
 }
 
+/// Larder places inode `n` at the address 336 * `n`.
+#[test]
+fn page_at_the_address_of_its_inode_has_the_bucket_of_its_key() {
+    for function in Function::ALL {
+        let page = AddressedPage {
+            inode: 5000 * 336,
+            inode_bytes: 336,
+            page: 77,
+        };
+        let key = HashKey {
+            object: 5000,
+            index: 77,
+        };
+        let is_published =
+            ["page-reference", "page-offset", "page-mult"].contains(&function.as_str());
+        let expected = is_published.then(|| function.bucket(key, 13));
+        assert_eq!(function.page_bucket(page, 13), expected, "{function}");
+    }
+}
+
+/// The address is divided by the lowest bit of the size: 4 with 268 bytes, 16 with 272.
+#[test]
+fn page_function_depends_on_the_size_of_an_inode() {
+    let bucket = |inode_bytes| {
+        let page = AddressedPage {
+            inode: 4096,
+            inode_bytes,
+            page: 1,
+        };
+        Function::PageReference.page_bucket(page, 13)
+    };
+    assert_eq!(bucket(268), Some(4096 / 4 + 1));
+    assert_eq!(bucket(272), Some(4096 / 16 + 1));
+}
+
 #[test]
 fn every_function_has_golden_values_of_two_sizes() {
     for function in Function::ALL {

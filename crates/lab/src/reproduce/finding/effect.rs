@@ -91,7 +91,10 @@ pub struct Observed {
     pub figures: String,
     /// All conditions of the finding.
     pub effects: Vec<Effect>,
-    /// Whether all effects are within their bounds.
+    /// Whether the verdict differs with other assumptions, so that the effects cannot decide it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub depends_on_assumption: bool,
+    /// Whether the finding holds.
     pub holds: bool,
 }
 
@@ -102,19 +105,33 @@ impl Observed {
         Self {
             figures: "-".to_owned(),
             effects: Vec::new(),
+            depends_on_assumption: false,
             holds: false,
         }
     }
 
-    /// Returns the verdict: whether all effects are within their bounds.
+    /// Returns the verdict: whether all effects are within their bounds. A decision does not count if it
+    /// depends on an assumption.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        Verdict::all(self.effects.iter().map(Effect::verdict))
+        let verdict = Verdict::all(self.effects.iter().map(Effect::verdict));
+        if self.depends_on_assumption && verdict.is_decided() {
+            return Verdict::DependsOnAssumption;
+        }
+        verdict
     }
 
     /// Returns the verdict of a finding from `observed`, or [`Verdict::NotMeasured`] if there is none.
     pub(in crate::reproduce) fn verdict_of(observed: Option<&Self>) -> Verdict {
         observed.map_or(Verdict::NotMeasured, Self::verdict)
+    }
+
+    /// Sets whether the verdict differs with other assumptions.
+    #[must_use]
+    pub fn depending_on_assumption(mut self, depends: bool) -> Self {
+        self.depends_on_assumption = depends;
+        self.holds = self.verdict() == Verdict::Holds;
+        self
     }
 
     /// Adds figures to the text that do not decide the verdict.
@@ -134,6 +151,7 @@ impl From<Vec<Effect>> for Observed {
         Self {
             figures: figures.collect::<Vec<_>>().join("; "),
             holds: Verdict::all(effects.iter().map(Effect::verdict)) == Verdict::Holds,
+            depends_on_assumption: false,
             effects,
         }
     }
@@ -171,6 +189,18 @@ mod tests {
             assert_eq!(bound.verdict(undefined), Verdict::DoesNotHold);
             assert_eq!(bound.verdict(Interval::unknown(9.0)), Verdict::TooFewRuns);
         }
+    }
+
+    #[test]
+    fn decision_that_depends_on_an_assumption_is_undecided() {
+        let of = |low, high, depends| {
+            let effect = Effect::ratio("links", interval(low, high), Bound::Above(1.0));
+            Observed::from(vec![effect]).depending_on_assumption(depends)
+        };
+        assert_eq!(of(1.5, 2.5, true).verdict(), Verdict::DependsOnAssumption);
+        assert_eq!(of(0.5, 0.9, true).verdict(), Verdict::DependsOnAssumption);
+        assert_eq!(of(0.5, 1.5, true).verdict(), Verdict::WithinNoise);
+        assert!(of(1.5, 2.5, false).holds && !of(1.5, 2.5, true).holds);
     }
 
     #[test]

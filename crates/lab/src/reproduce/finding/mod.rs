@@ -3,7 +3,8 @@
 //! # Model
 //! A [`Finding`] is a claim with a criterion. The criterion computes [`Effect`]s from results, such as the
 //! ratio of two throughputs, and each effect has a [`Bound`]. The claim holds if the 95% interval of each effect
-//! is within its bound. It does not hold if an interval is outside of its bound. Otherwise it is undecided.
+//! is within its bound. It does not hold if an interval is outside of its bound. Otherwise it is undecided. It is also
+//! undecided if the opposite is true with other assumptions that are as plausible.
 //!
 //! A criterion that passes on any results proves nothing. Therefore each finding is also judged on results that
 //! are changed by a [`Mutation`], above all on results in which nothing differs. Each report prints the verdict

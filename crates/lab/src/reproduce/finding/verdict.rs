@@ -16,6 +16,8 @@ pub enum Verdict {
     TooFewRuns,
     /// Undecided: the machine has too few processors.
     CannotBeShown,
+    /// Undecided: the verdict differs if an assumption is replaced by others that are as plausible.
+    DependsOnAssumption,
     /// Undecided: this is a quick run.
     QuickRun,
     /// The necessary figures were not measured.
@@ -32,6 +34,7 @@ impl Verdict {
             Self::WithinNoise => "within the noise",
             Self::TooFewRuns => "not judged: too few runs",
             Self::CannotBeShown => "cannot be shown here",
+            Self::DependsOnAssumption => "depends on an assumption",
             Self::QuickRun => "not judged: quick run",
             Self::NotMeasured => "not measured",
         }
@@ -51,6 +54,7 @@ impl Verdict {
             Self::NotMeasured,
             Self::QuickRun,
             Self::CannotBeShown,
+            Self::DependsOnAssumption,
             Self::TooFewRuns,
             Self::WithinNoise,
             Self::Holds,

@@ -7,6 +7,7 @@
 //! The counts of links are the same in each run, except for the effects of concurrency. Times depend on the
 //! machine.
 
+mod addresses;
 mod costs;
 mod disk;
 mod document;
@@ -39,6 +40,7 @@ use image::Image;
 use kernels::TABLES;
 use misses::Misses;
 pub use results::Lever2000;
+use results::PROVENANCE;
 pub use size::Size;
 pub use state::State;
 use swap::SwapKeys;
@@ -78,6 +80,8 @@ pub fn reproduce(
         constants: constants()?,
         swap: SwapKeys::measure(),
         empty_turn: EmptyTurn::measure(size.users(SCRIPTS)),
+        layouts: addresses::compute(image.programs.inodes(), &size),
+        provenance: PROVENANCE,
         findings: Vec::new(),
         size,
     };

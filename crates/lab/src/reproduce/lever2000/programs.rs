@@ -52,6 +52,11 @@ impl Programs {
         Ok(Self(programs))
     }
 
+    /// Returns the inode numbers of the programs, in the order of their creation.
+    pub(super) fn inodes(&self) -> &[Ino] {
+        &self.0
+    }
+
     /// Executes a part of the commands of `user`. Each command reads one of the first `count` programs.
     pub(super) fn run(&self, volume: &Volume, user: u32, count: u32, part: Part) -> Result<()> {
         let programs = self.0.get(..count as usize).unwrap_or(&self.0);

@@ -1,5 +1,6 @@
 //! The results of a reproduction.
 
+use super::addresses::Layout;
 use super::costs::FunctionCost;
 use super::disk::DiskMisses;
 use super::measure::{Load, Row};
@@ -12,6 +13,11 @@ use crate::hash::constant::Constants;
 use crate::reproduce::finding::Judged;
 use larder_cache::hash::Function;
 use serde::Serialize;
+
+/// Where the published figures are described. Only this page can state which programs measured them, because a report does
+/// not know the history of its state.
+pub(super) const PROVENANCE: &str = "The published report may combine rounds of several programs. \
+                                     docs/reproduce/README.md states which program measured which part.";
 
 /// The measurements, and the result of each finding.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +45,10 @@ pub struct Lever2000 {
     pub swap: SwapKeys,
     /// The cost of a turn itself.
     pub empty_turn: EmptyTurn,
+    /// The chains of pages with other addresses of inodes.
+    pub layouts: Vec<Layout>,
+    /// Where the published figures are described.
+    pub provenance: &'static str,
     /// The result of each finding.
     pub findings: Vec<Judged<Self>>,
 }

@@ -9,6 +9,7 @@
 //! its length and that of the chain with xor of the same rank: the k-th longest of both histograms.
 
 use crate::reproduce::finding::{Mutable, Mutation};
+use crate::reproduce::lever2000::addresses::Layout;
 use crate::reproduce::lever2000::costs::FunctionCost;
 use crate::reproduce::lever2000::disk::{DiskCosts, DiskMisses};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
@@ -41,6 +42,9 @@ impl Mutable for Lever2000 {
             disk_misses: disk_misses(&self.disk_misses, &mut change),
             recorded_keys: (self.recorded_keys.iter())
                 .map(|keys| recorded_keys(keys, &mut change))
+                .collect(),
+            layouts: (self.layouts.iter())
+                .map(|layout| changed_layout(layout, &mut change))
                 .collect(),
             findings: Vec::new(),
             ..self.clone()
@@ -199,6 +203,18 @@ fn counted(change: Change, reference: u64, figure: u64) -> u64 {
 )]
 fn whole(count: f64) -> u64 {
     count.round() as u64
+}
+
+/// Changes the links of each kernel, relative to those of the first kernel of its table.
+fn changed_layout(layout: &Layout, change: Change) -> Layout {
+    let mut changed = layout.clone();
+    for chains in &mut changed.chains {
+        let mut of_table = layout.chains.iter();
+        if let Some(reference) = of_table.find(|other| other.table == chains.table) {
+            chains.links = change(reference.links, chains.links);
+        }
+    }
+    changed
 }
 
 /// Changes the times of the dentry cache, relative to those of the page cache.

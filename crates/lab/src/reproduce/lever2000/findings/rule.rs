@@ -21,9 +21,6 @@ pub(super) const SHORT_TURNS: &str = "The rule did not change; kernels take shor
 pub(super) const LONGER_RUNS: &str = "The rule did not change; kernels take shorter turns, and a run consists of \
                                       several rounds with new volumes";
 
-/// What changed since the last version for a finding about counts with the same rule.
-pub(super) const NEW_VOLUMES: &str = "The rule did not change; each round has new volumes";
-
 /// What changed since the last version for a finding with the same rule and the same measurement.
 pub(super) const UNCHANGED: &str = "Neither the rule nor the measurement changed";
 

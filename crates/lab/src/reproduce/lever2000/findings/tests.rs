@@ -8,16 +8,19 @@ use crate::hash::constant::Constants;
 use crate::output::Report as _;
 use crate::output::picture::expect_texts_inside;
 use crate::published::lever2000::{self as published, SCRIPTS, Throughput, throughputs};
-use crate::reproduce::finding::Verdict::{self, DoesNotHold, Holds, WithinNoise};
+use crate::reproduce::finding::Verdict::{
+    self, DependsOnAssumption, DoesNotHold, Holds, WithinNoise,
+};
 use crate::reproduce::finding::{Effect, Finding, expect};
 use crate::reproduce::front_page;
+use crate::reproduce::lever2000::addresses::{Allocation, Layout, PageChains};
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
 use crate::reproduce::lever2000::disk::{DiskCosts, DiskMisses, Placement};
 use crate::reproduce::lever2000::kernels::{Kernel, PublishedTable, TABLES};
 use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use crate::reproduce::lever2000::misses::Misses;
 use crate::reproduce::lever2000::recorded;
-use crate::reproduce::lever2000::results::Lever2000;
+use crate::reproduce::lever2000::results::{Lever2000, PROVENANCE};
 use crate::reproduce::lever2000::runs::{RoundTimes, Runs};
 use crate::reproduce::lever2000::size::Size;
 use crate::reproduce::lever2000::swap::SwapKeys;
@@ -100,7 +103,35 @@ fn as_published() -> Lever2000 {
             )],
         },
         recorded_keys: recorded::measure().unwrap(),
+        layouts: vec![layout(&[])],
+        provenance: PROVENANCE,
         findings: Vec::new(),
+    }
+}
+
+/// Returns a layout in which pages have the links that are assumed for Table 1. Kernels A to D are alike, except for
+/// `others`.
+fn layout(others: &[(&'static str, f64)]) -> Layout {
+    let of = |table, kernel, links| PageChains {
+        table,
+        kernel,
+        links,
+    };
+    let alike = ["A", "C", "D"].map(|kernel| {
+        let other = others.iter().find(|(name, _)| *name == kernel);
+        of(6, kernel, other.map_or(8.0, |(_, links)| *links))
+    });
+    let table_1 = [
+        of(1, "reference", 3.0),
+        of(1, "14-bit", 1.25),
+        of(1, "offset", 1.2),
+        of(1, "mult", 1.2),
+        of(6, "reference", 30.0),
+    ];
+    Layout {
+        inode_bytes: 336,
+        allocation: Allocation::Numbers,
+        chains: table_1.into_iter().chain(alike).collect(),
     }
 }
 
@@ -260,9 +291,17 @@ fn findings_are_judged_on_changed_results() {
             ("shift-add or multiply", [Holds, Holds, Holds, Holds]),
             ("inlined or stand-alone", clear),
             ("swap-like keys", clear),
-            ("process table", clear),
+            // Half of the effect is within the range of chance.
+            (
+                "process table",
+                [Holds, DoesNotHold, DoesNotHold, WithinNoise],
+            ),
             ("process table, 4000 slots", clear),
-            ("user table", less_than_twice),
+            // The recorded keys are too few.
+            (
+                "user table",
+                [WithinNoise, WithinNoise, DoesNotHold, WithinNoise],
+            ),
             ("memory areas", clear),
         ],
     );
@@ -321,6 +360,76 @@ fn one_entry_of_a_longest_chain_does_not_refute_a_finding() {
     assert_eq!(verdict(1, 1), DoesNotHold);
 }
 
+/// Returns the verdict on the finding with this name.
+fn verdict(name: &str, results: &Lever2000) -> Verdict {
+    let mut findings = findings().into_iter();
+    findings
+        .find(|finding| finding.name == name)
+        .unwrap()
+        .verdict(results)
+}
+
+/// Returns results with the published figures, in which the throughput of D is multiplied by `factor` and hardly varies.
+fn with_d(factor: f64) -> Lever2000 {
+    let mut results = as_published();
+    let rows = results.tables[5].iter_mut();
+    for load in rows
+        .filter(|row| row.kernel == "D")
+        .flat_map(|row| &mut row.loads)
+    {
+        let rounds: Vec<RoundTimes> = load.runs.rounds().collect();
+        let times = rounds.iter().map(|round| round.elapsed_s);
+        let mean_s = times.sum::<f64>() / f64::from(RUNS);
+        let steady = (0_u32..).zip(rounds).map(|(at, round)| RoundTimes {
+            elapsed_s: mean_s / factor * (1.0 + 1e-6 * f64::from(at)),
+            ..round
+        });
+        load.runs = load.runs.with_rounds(&steady.collect::<Vec<_>>());
+    }
+    results
+}
+
+#[test]
+fn kernel_d_is_undecided_if_addresses_change_the_order_of_the_kernels() {
+    for (factor, decided) in [(0.9, DoesNotHold), (1.02, Holds)] {
+        let mut results = with_d(factor);
+        assert_eq!(verdict("kernel D", &results), decided);
+        results.layouts.push(layout(&[("D", 28.0)]));
+        assert_eq!(verdict("kernel D", &results), DependsOnAssumption);
+        // D is the worst everywhere, then the best everywhere.
+        results.layouts.remove(0);
+        assert_eq!(verdict("kernel D", &results), decided);
+        results.layouts = vec![layout(&[("A", 30.0), ("C", 20.0)]), layout(&[])];
+        assert_eq!(verdict("kernel D", &results), decided);
+    }
+}
+
+#[test]
+fn size_of_the_page_table_is_undecided_if_another_function_saves_as_much_with_other_addresses() {
+    let mut results = as_published();
+    assert_eq!(verdict("page cache, size", &results), Holds);
+    let mut random = layout(&[]);
+    for chains in &mut random.chains {
+        match (chains.table, chains.kernel) {
+            (1, "reference") => chains.links = 8.9,
+            (1, "14-bit") => chains.links = 3.3,
+            (1, _) => chains.links = 1.9,
+            _ => (),
+        }
+    }
+    results.layouts.push(random);
+    assert_eq!(verdict("page cache, size", &results), DependsOnAssumption);
+}
+
+/// With 2,700 objects in 16,384 buckets, 1.4% of random distributions have a chain of more than 4.
+#[test]
+fn longest_chain_by_chance_is_rarely_exceeded() {
+    let sparse = histograms(3, "mult shift 11, 16384", CacheKind::Buffer)[1].clone();
+    assert_eq!(sparse.objects(), 2717);
+    assert_eq!(buffer::longest_by_chance(&sparse), 4);
+    assert_eq!(buffer::longest_by_chance(&Histogram::default()), 0);
+}
+
 #[test]
 fn effects_are_on_the_first_page_beside_the_verdicts() {
     let mut results = as_published();
@@ -333,6 +442,45 @@ fn effects_are_on_the_first_page_beside_the_verdicts() {
     assert!(row.is_some_and(|row| row.contains(effect)), "{row:?}");
     assert!(text.contains("The aim was 0.7%"), "{text}");
     assert!(text.contains("The shortest run of a kernel took"), "{text}");
+}
+
+/// Histogram 4 of the document is of 3,530,977 lookups, and its longest chain has 6 buffers.
+#[test]
+fn histogram_after_the_run_has_no_measured_lookups() {
+    let text = as_published().body();
+    let after = text.split("### Histogram 4").nth(1).unwrap();
+    let measured = |figure: &str| {
+        let row = after.lines().find(|line| line.contains(figure));
+        row.unwrap().rsplit('|').nth(1).unwrap().trim().to_owned()
+    };
+    for figure in ["| lookups", "| hit rate", "| links per 1000"] {
+        assert_eq!(measured(figure), "-", "{figure}");
+    }
+    assert_eq!(measured("| objects in the largest"), "6");
+    let full = text.split("### Histogram 3").nth(1).unwrap();
+    assert!(full.lines().any(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        cells.nth(1) == Some("lookups") && cells.nth(1) == Some("100000")
+    }));
+}
+
+#[test]
+fn addresses_and_moved_effects_are_listed() {
+    let mut results = as_published();
+    results.findings = judge(&results);
+    let text = results.body();
+    let row = |start: &str| {
+        let row = text.lines().find(|line| {
+            line.trim_start_matches("| ")
+                .trim_start()
+                .starts_with(start)
+        });
+        row.map(str::to_owned).unwrap_or_default()
+    };
+    assert!(row("336 | by number ").ends_with("8.00 |"), "{text}");
+    let moved = row("scripts per hour, A / reference");
+    assert!(moved.contains("2.151 (2.083 to 2.216)"), "{moved}");
+    assert!(text.contains(PROVENANCE));
 }
 
 #[test]
