@@ -183,7 +183,6 @@ fn images_that_cannot_be_shrunk_are_refused_with_what_helps() {
     }
     // e2fsck finds the first error. The state in the superblock shows the second one.
     debugfs_write(&image, &["freeb 5000"]).unwrap();
-    debugfs_write(&image, &["setb 20000"]).unwrap();
     refused(&image, &["has errors", "e2fsck -f"]);
     debugfs_write(&image, &["set_super_value state 2"]).unwrap();
     refused(&image, &["was not unmounted", "e2fsck -f"]);
