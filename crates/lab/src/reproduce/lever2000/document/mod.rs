@@ -136,14 +136,14 @@ impl Lever2000 {
         let mut shortest = (f64::INFINITY, String::new());
         let planned_s = f64::from(self.size.run_s);
         let loads = self.tables.iter().flatten().flat_map(|row| &row.loads);
-        let times = |time_s: fn(&Runs) -> &Vec<f64>| {
-            let times = loads.clone().flat_map(move |load| time_s(&load.runs));
-            times.filter(|time_s| **time_s < planned_s).count()
+        let count = |durations: fn(&Runs) -> &Vec<f64>| {
+            let durations = loads.clone().flat_map(move |load| durations(&load.runs));
+            durations.filter(|of_run| **of_run < planned_s).count()
         };
         let runs: usize = loads.clone().map(|load| load.runs.elapsed_s.len()).sum();
         let [shorter, shorter_by_wall] = [
-            times(|runs| &runs.processor_s),
-            times(|runs| &runs.elapsed_s),
+            count(|runs| &runs.processor_s),
+            count(|runs| &runs.elapsed_s),
         ];
         for (number, rows) in (1..).zip(&self.tables) {
             for (row, load) in rows
