@@ -64,7 +64,9 @@ fn bytes_at_the_place_of_a_run_are_those_of_the_file() {
                 };
             }
         }
-        assert!(counts[0] > 0 && counts[1] > 0, "{name}: {counts:?}");
+        // The holes are smaller than a block of 64 KiB.
+        assert_eq!(counts[0] > 0, name != "ext4-64k", "{counts:?}");
+        assert!(counts[1] > 0, "{name}: {counts:?}");
         assert_eq!(counts[2] > 0, name == "inline-data", "{counts:?}");
     }
 }

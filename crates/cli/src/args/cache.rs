@@ -68,7 +68,7 @@ pub(crate) struct CacheLsArgs {
 /// use are kept, even if they take more than SIZE.
 #[derive(Debug, Args)]
 pub(crate) struct CachePruneArgs {
-    /// Maximum size of the remaining parts (suffixes K, M, G, T)
+    /// Maximum size of the rest (suffixes K, M, G, T)
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
     #[command(flatten)]
