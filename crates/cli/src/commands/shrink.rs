@@ -21,15 +21,15 @@ use crate::args::{ImageArgs, ShrinkArgs, VolumeArgs};
 use crate::failure::{self, Access};
 use crate::opening::{self, Content};
 use crate::{contents, programs, remote};
+use larder::fs::copy::data_run;
 use larder::{Info, JournalState, OpenOptions, Volume};
 use larder_block::{FileDevice, FileRange};
 use larder_console::{Failure, Result, name, size};
 use larder_image::quoted;
-use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
-use rustix::io::Errno;
+use rustix::fs::ioctl_ficlone;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
@@ -180,20 +180,16 @@ fn copy_content(mut source: &File, mut copy: &File) -> io::Result<()> {
     copy.set_len(len_bytes)?;
     let mut at_bytes = 0;
     while at_bytes < len_bytes {
-        let (start_bytes, end_bytes) = match seek(source, SeekFrom::Data(at_bytes)) {
-            Ok(start_bytes) => (start_bytes, seek(source, SeekFrom::Hole(start_bytes))?),
-            Err(Errno::NXIO) => break,
-            // The file system of the host does not report holes.
-            Err(Errno::INVAL) => (at_bytes, len_bytes),
-            Err(errno) => return Err(errno.into()),
+        let Some(run) = data_run(source, at_bytes, len_bytes)? else {
+            break;
         };
-        source.seek(io::SeekFrom::Start(start_bytes))?;
-        copy.seek(io::SeekFrom::Start(start_bytes))?;
-        let run_bytes = end_bytes - start_bytes;
+        source.seek(SeekFrom::Start(run.start))?;
+        copy.seek(SeekFrom::Start(run.start))?;
+        let run_bytes = run.end - run.start;
         if io::copy(&mut source.take(run_bytes), &mut copy)? < run_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        at_bytes = end_bytes;
+        at_bytes = run.end;
     }
     Ok(())
 }

@@ -100,9 +100,12 @@ pub(super) fn read_content(
     run(at_bytes..u64::MAX).map(drop)
 }
 
-/// Returns the next run of data at or after `at_bytes`, or `None` if there is no more data. If the
-/// host's file system does not report holes, the run is the rest of the file.
-fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<Range<u64>>, Errno> {
+/// Returns the next run of data of `file`, a file of the host with `size_bytes`, at or after `at_bytes`. Returns `None` if
+/// there is no more data. If the host's file system does not report holes, the run is the rest of the file.
+///
+/// # Errors
+/// An error of lseek(2).
+pub fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<Range<u64>>, Errno> {
     let start_bytes = match seek(file, SeekFrom::Data(at_bytes)) {
         Ok(start_bytes) => start_bytes,
         Err(Errno::NXIO) => return Ok(None),

@@ -21,7 +21,7 @@ mod source;
 mod trail;
 mod unfinished;
 
-pub use content::{BUFFER_BYTES, write_content};
+pub use content::{BUFFER_BYTES, data_run, write_content};
 pub use error::CopyError;
 pub use inward::CopyIn;
 pub use observer::Observer;
