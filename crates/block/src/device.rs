@@ -170,8 +170,8 @@ pub trait BlockDevice: Debug + Send + Sync {
             .is_some_and(|inner| inner.is_stored_in(device, ino))
     }
 
-    /// Returns how many of the `len_bytes` from `offset_bytes` on were never changed: they are those of the disk on which
-    /// this device is an overlay. Returns 0 if the first of them can have changed, or if there is no such disk.
+    /// Returns how many of the `len_bytes` from `offset_bytes` on this overlay has never changed, so that they equal those
+    /// of its base. Returns 0 if the first byte may have changed, or if this device is not an overlay.
     ///
     /// The default implementation returns 0, and does not forward the call. A device that is opened on an overlay forwards
     /// it if the bytes are the same.
