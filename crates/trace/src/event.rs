@@ -1,9 +1,69 @@
-//! An event of a trace: its time, cache, operation and key.
+//! The rows of a trace: events of caches, reads of files, and paths of files.
 
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
 
-/// An event, which is one row of a trace. Fields that the kind of cache does not use are 0.
+/// A row of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// An operation on an entry of a cache.
+    Cache(TraceEvent),
+    /// A read of a file.
+    Read(FileRead),
+    /// The path of a file.
+    Path(FilePath),
+}
+
+/// A read of a file, or a page fault in a mapping of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRead {
+    /// The time of the end of the read, in nanoseconds since the recording began.
+    pub time_ns: u64,
+    /// The number of the device, as in [`TraceEvent::device`].
+    pub device: u32,
+    /// The inode number of the file.
+    pub inode: u64,
+    /// The first byte.
+    pub offset_bytes: u64,
+    /// The number of bytes up to the end of the request or of the file.
+    pub len_bytes: u32,
+    /// The size of the file, or 0 if it is unknown.
+    pub file_bytes: u64,
+    /// The number of the open file, from 1, if the open file has a readahead state of its own. Otherwise 0: all
+    /// readers of the file share a state, or it is unknown.
+    pub stream: u64,
+    /// The ID of the thread that reads, or 0 if it is unknown.
+    pub thread: u32,
+    /// The time that the read took, in nanoseconds, or 0 if it is unknown.
+    pub duration_ns: u64,
+    /// True for a page fault.
+    pub is_fault: bool,
+}
+
+impl FileRead {
+    /// Returns the time of the start of the read.
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        self.time_ns.saturating_sub(self.duration_ns)
+    }
+}
+
+/// The path of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath {
+    /// The time at which the path was found, in nanoseconds since the recording began.
+    pub time_ns: u64,
+    /// The number of the device, as in [`TraceEvent::device`].
+    pub device: u32,
+    /// The inode number of the file.
+    pub inode: u64,
+    /// The size of the file, or 0 if it is unknown.
+    pub file_bytes: u64,
+    /// The path: in a recording of a mount, from the root of the mount. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub path: Box<str>,
+}
+
+/// An event of a cache. Fields that the kind of cache does not use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceEvent {
     /// The time in nanoseconds since the recording began. It never decreases within a thread.

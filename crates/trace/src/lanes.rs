@@ -13,7 +13,7 @@
 //! locked, and all processors have the same clock. Therefore the times of changes to one key have the order
 //! of the changes.
 //!
-//! The clock is read for each insertion and removal (a change), but not for each lookup: up to [`LOOKUPS`]
+//! The clock is read for each insertion and removal (a change) and for each read of a file, but not for each lookup: up to [`LOOKUPS`]
 //! lookups without a change between them have the time of the first. Lookups in one lane keep their order.
 //! The time of a lookup is never before that of a change that was reported earlier.
 //!
@@ -29,11 +29,11 @@
 //! processor's cache. An unlock waits for the stores before it. Stores to cached memory complete quickly, so
 //! the unlock is fast.
 //!
-//! An event takes 32 bytes. If 16 threads fill their lanes, the lanes take 64 MiB, a collection takes as much,
+//! An event takes 32 bytes; a read or a name takes an allocation in addition. If 16 threads fill their lanes, the lanes take 64 MiB, a collection takes as much,
 //! and sorting the collection takes half as much. The total of about 160 MiB is not part of the caches' budget.
 
 use larder_cache::sync::thread_number;
-use larder_cache::tape::{Event, Operation};
+use larder_cache::tape::{Event, Operation, ReadEvent};
 use std::mem;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -63,10 +63,26 @@ pub enum Overflow {
 }
 
 /// An event and its time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) time_ns: u64,
-    pub(crate) event: Event,
+    pub(crate) what: What,
+}
+
+/// An event. Reads and names are far rarer than operations on caches, and do not make these larger.
+#[derive(Debug)]
+pub(crate) enum What {
+    Cache(Event),
+    Read(Box<ReadEvent>),
+    Name(Box<Name>),
+}
+
+/// The name of a file.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) directory: u64,
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) ino: u64,
 }
 
 /// All lanes.
@@ -143,9 +159,27 @@ impl Lanes {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Adds `event` to the lane of the calling thread. Calls `request_collection` if the lanes should be
-    /// collected soon. If the lanes are closed, counts the event as lost.
-    pub(crate) fn put(&self, event: Event, request_collection: impl Fn()) {
+    /// Adds an operation on a cache, as [`Self::put`] does.
+    pub(crate) fn put_event(&self, event: Event, request_collection: impl Fn()) {
+        let is_lookup = matches!(event.operation, Operation::Lookup { .. });
+        self.put(What::Cache(event), is_lookup, request_collection);
+    }
+
+    /// Adds the end of a read, as [`Self::put`] does. It has its own time, because its duration is relative to it.
+    pub(crate) fn put_read(&self, read: ReadEvent, request_collection: impl Fn()) {
+        self.put(What::Read(Box::new(read)), false, request_collection);
+    }
+
+    /// Adds a name, as [`Self::put`] does.
+    pub(crate) fn put_name(&self, name: Name, request_collection: impl Fn()) {
+        self.put(What::Name(Box::new(name)), true, request_collection);
+    }
+
+    /// Adds `what` to the lane of the calling thread. Calls `request_collection` if the lanes should be
+    /// collected soon. If the lanes are closed, counts the event as lost. The event may have the time of the last
+    /// lookups if `shares_time`.
+    #[inline]
+    fn put(&self, what: What, shares_time: bool, request_collection: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
         let mut state = lane.lock();
         if self.is_closed() {
@@ -158,19 +192,19 @@ impl Lanes {
                 None => return,
             }
         }
-        let is_lookup = matches!(event.operation, Operation::Lookup { .. });
-        let time_ns = self.time_ns(&mut state.stamp, is_lookup);
-        state.latest.push(Timed { time_ns, event });
-        if !is_lookup {
+        let time_ns = self.time_ns(&mut state.stamp, shares_time);
+        let is_change = !shares_time && matches!(what, What::Cache(_));
+        state.latest.push(Timed { time_ns, what });
+        if is_change {
             self.changes.0.fetch_add(1, Release);
         }
     }
 
-    /// Returns the time of a new event. The time of a lookup is not before that of any change that was
+    /// Returns the time of a new event, which the last lookups can have if `shares_time`. The time of a lookup is not before that of any change that was
     /// reported earlier.
-    fn time_ns(&self, stamp: &mut Stamp, is_lookup: bool) -> u64 {
+    fn time_ns(&self, stamp: &mut Stamp, shares_time: bool) -> u64 {
         let changes = self.changes.0.load(Acquire);
-        if !is_lookup || stamp.lookups == 0 || stamp.changes != changes {
+        if !shares_time || stamp.lookups == 0 || stamp.changes != changes {
             *stamp = Stamp {
                 time_ns: self.now_ns(),
                 changes,
@@ -280,12 +314,15 @@ mod tests {
     #[test]
     fn lookup_after_change_of_another_thread_is_ordered_after_it() {
         let lanes = Lanes::new(Overflow::Wait);
-        lanes.put(event(LOOKUP, 0), || {});
+        lanes.put_event(event(LOOKUP, 0), || {});
         thread::scope(|scope| {
-            scope.spawn(|| lanes.put(event(Operation::Insert, 1), || {}));
+            scope.spawn(|| lanes.put_event(event(Operation::Insert, 1), || {}));
         });
-        lanes.put(event(LOOKUP, 2), || {});
-        let order = collected(&lanes).into_iter().map(|one| one.event.key.index);
+        lanes.put_event(event(LOOKUP, 2), || {});
+        let order = collected(&lanes).into_iter().map(|one| match one.what {
+            What::Cache(event) => event.key.index,
+            other => panic!("{other:?}"),
+        });
         assert!(order.eq([0, 1, 2]));
     }
 
@@ -293,21 +330,26 @@ mod tests {
     fn lookups_share_a_time_until_limit_or_collection() {
         let lanes = Lanes::new(Overflow::Wait);
         let most = u64::from(LOOKUPS);
-        (0..=most).for_each(|index| lanes.put(event(LOOKUP, index), || {}));
+        (0..=most).for_each(|index| lanes.put_event(event(LOOKUP, index), || {}));
         let first = collected(&lanes);
         let time = |at: u64| first[usize::try_from(at).unwrap()].time_ns;
         assert_eq!(time(0), time(most - 1));
         assert!(time(most) > time(0));
-        lanes.put(event(LOOKUP, 0), || {});
+        lanes.put_event(event(LOOKUP, 0), || {});
         assert!(collected(&lanes)[0].time_ns > time(most));
+    }
+
+    #[test]
+    fn event_takes_32_bytes() {
+        assert_eq!(size_of::<Timed>(), 32);
     }
 
     #[test]
     fn event_after_lanes_are_closed_is_counted_as_lost() {
         let lanes = Lanes::new(Overflow::Wait);
-        lanes.put(event(LOOKUP, 0), || {});
+        lanes.put_event(event(LOOKUP, 0), || {});
         lanes.close();
-        lanes.put(event(LOOKUP, 1), || {});
+        lanes.put_event(event(LOOKUP, 1), || {});
         assert_eq!((collected(&lanes).len(), lanes.lost()), (1, 1));
     }
 }

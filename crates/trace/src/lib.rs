@@ -1,4 +1,5 @@
-//! Traces: Parquet files with the lookups, insertions and removals in caches, one event in each row.
+//! Traces: Parquet files with the lookups, insertions and removals in caches and the reads of files, one event in each
+//! row.
 //!
 //! # Model
 //! `perf record`, for the tables of caches. [`TraceRecorder`] records the caches of a mount. Any reader of
@@ -16,6 +17,9 @@
 //! checkpoint contain the CRC-32C of the row groups that they describe, and a CRC-32C of themselves. Damage
 //! is reported as an error, and damaged data is not decoded.
 //!
+//! While a trace is written, its writer holds an exclusive flock(2) on the file. A reader that finds the lock held knows
+//! that the missing footer is not a loss, and reads the complete row groups.
+//!
 //! # Cost
 //! The writer keeps one row group of 512 Ki rows in memory, as rows and as encoded pages. This takes about 50
 //! MB for a trace of any length, plus one kilobyte for each row group that was written.
@@ -29,9 +33,9 @@
 //! # let image = dir.path().join("disk.img");
 //! # let trace = dir.path().join("trace.parquet");
 //! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
-//! use larder_trace::{Overflow, TraceRecorder};
+//! use larder_trace::{Recording, TraceRecorder};
 //!
-//! let recorder = TraceRecorder::start(&trace, "disk.img", Overflow::Lose)?;
+//! let recorder = TraceRecorder::start(&trace, "disk.img", Recording::lossy())?;
 //! let fs = larder::OpenOptions::new()
 //!     .tape(Some(recorder.tape()))
 //!     .open(&image)?;
@@ -51,18 +55,20 @@
 mod batch;
 pub mod checkpoint;
 pub mod columns;
+mod encode;
 mod error;
 mod event;
 pub mod footer;
 pub mod info;
 mod lanes;
+mod paths;
 mod recorder;
 mod writer;
 
-pub use batch::Batch;
+pub use batch::{Batch, FileRow};
 pub use error::Error;
-pub use event::TraceEvent;
-pub use info::{TableInfo, TraceInfo};
+pub use event::{FilePath, FileRead, Row, TraceEvent};
+pub use info::{AttributeInfo, MountInfo, TableInfo, TraceInfo};
 pub use lanes::Overflow;
-pub use recorder::{Recorded, TraceRecorder};
-pub use writer::{ROW_GROUP_ROWS, TraceWriter};
+pub use recorder::{Recorded, Recording, TraceRecorder};
+pub use writer::{ROW_GROUP_AGE, ROW_GROUP_ROWS, TraceWriter};

@@ -9,22 +9,54 @@
 //!
 //! # Cost
 //! [`lanes`](crate::lanes) describes the cost for the threads that use the caches. The writer thread encodes
-//! the events. An event is in the file after about [`ROW_GROUP_AGE`], and is then not lost if the process is
+//! the events. An event is in the file after about [`ROW_GROUP_AGE`](crate::ROW_GROUP_AGE), and is then not lost if the process is
 //! killed.
 
-use crate::lanes::{Lanes, Overflow};
-use crate::{Error, TableInfo, TraceEvent, TraceInfo, TraceWriter};
-use larder_cache::tape::{CacheKind, Event, RecordingStats, Tape};
+use crate::lanes::{Lanes, Name, Overflow, Timed, What};
+use crate::paths::Paths;
+use crate::{
+    AttributeInfo, Error, FilePath, FileRead, MountInfo, TableInfo, TraceEvent, TraceInfo,
+    TraceWriter,
+};
+use larder_cache::tape::{CacheKind, Event, NameEvent, ReadEvent, RecordingStats, Tape};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// The longest interval between two collections of events from the lanes.
 const COLLECT_INTERVAL: Duration = Duration::from_millis(100);
-/// The time after which a row group is written even if it is not full.
-const ROW_GROUP_AGE: Duration = Duration::from_secs(5);
+
+/// The parameters of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// The action when events arrive faster than they can be written.
+    pub overflow: Overflow,
+    /// Whether the paths of files are recorded. The trace then contains names, so it must not be given to others
+    /// carelessly.
+    pub with_paths: bool,
+}
+
+impl Recording {
+    /// Returns a recording without paths, which loses events that cannot be written in time.
+    #[must_use]
+    pub const fn lossy() -> Self {
+        Self {
+            overflow: Overflow::Lose,
+            with_paths: false,
+        }
+    }
+
+    /// Returns a recording without paths, which loses no events: threads wait until their events can be written.
+    #[must_use]
+    pub const fn lossless() -> Self {
+        Self {
+            overflow: Overflow::Wait,
+            with_paths: false,
+        }
+    }
+}
 
 /// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,9 +85,18 @@ struct Failed {
 struct RecorderTape {
     file: String,
     lanes: Lanes,
-    tables: Mutex<BTreeMap<CacheKind, TableInfo>>,
+    with_paths: bool,
+    described: Mutex<Described>,
     progress: Mutex<Progress>,
     writer: OnceLock<Thread>,
+}
+
+/// The description of what is recorded, as far as it is known.
+#[derive(Clone, Debug, Default)]
+struct Described {
+    tables: BTreeMap<CacheKind, TableInfo>,
+    mount: Option<MountInfo>,
+    attributes: Option<AttributeInfo>,
 }
 
 /// The progress of the writer.
@@ -69,8 +110,16 @@ struct Progress {
 }
 
 impl RecorderTape {
-    fn lock_tables(&self) -> MutexGuard<'_, BTreeMap<CacheKind, TableInfo>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_described(&self) -> MutexGuard<'_, Described> {
+        self.described
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request_collection(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
     }
 
     fn lock_progress(&self) -> MutexGuard<'_, Progress> {
@@ -90,11 +139,30 @@ impl RecorderTape {
 
 impl Tape for RecorderTape {
     fn record(&self, event: Event) {
-        self.lanes.put(event, || {
-            if let Some(writer) = self.writer.get() {
-                writer.unpark();
-            }
-        });
+        self.lanes.put_event(event, || self.request_collection());
+    }
+
+    fn records_reads(&self) -> bool {
+        true
+    }
+
+    fn record_read(&self, read: &ReadEvent) {
+        self.lanes.put_read(*read, || self.request_collection());
+    }
+
+    fn records_names(&self) -> bool {
+        self.with_paths
+    }
+
+    fn record_name(&self, name: &NameEvent<'_>) {
+        if self.with_paths {
+            let name = Name {
+                directory: name.directory,
+                bytes: name.name.into(),
+                ino: name.ino,
+            };
+            self.lanes.put_name(name, || self.request_collection());
+        }
     }
 
     fn stats(&self) -> Option<RecordingStats> {
@@ -113,20 +181,23 @@ impl TraceRecorder {
     ///
     /// # Errors
     /// If the file already exists, or if the file or the thread cannot be created.
-    pub fn start(path: &Path, source: &str, overflow: Overflow) -> Result<Self, Error> {
+    pub fn start(path: &Path, source: &str, recording: Recording) -> Result<Self, Error> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = now.ok().and_then(|now| i64::try_from(now.as_secs()).ok());
         let info = TraceInfo {
             source: source.to_owned(),
             began_unix_s: seconds,
             records_changes: true,
+            records_reads: true,
+            records_paths: recording.with_paths,
             ..TraceInfo::default()
         };
         let writer = TraceWriter::create(path, &info)?;
         let tape = Arc::new(RecorderTape {
             file: path.display().to_string(),
-            lanes: Lanes::new(overflow),
-            tables: Mutex::default(),
+            lanes: Lanes::new(recording.overflow),
+            with_paths: recording.with_paths,
+            described: Mutex::default(),
             progress: Mutex::default(),
             writer: OnceLock::new(),
         });
@@ -153,7 +224,17 @@ impl TraceRecorder {
 
     /// Sets the description of the recorded tables, which the trace stores.
     pub fn set_tables(&self, tables: BTreeMap<CacheKind, TableInfo>) {
-        *self.tape.lock_tables() = tables;
+        self.tape.lock_described().tables = tables;
+    }
+
+    /// Sets the settings of the recorded mount, which the trace stores.
+    pub fn set_mount(&self, mount: MountInfo) {
+        self.tape.lock_described().mount = Some(mount);
+    }
+
+    /// Sets the use of the caches of shared attributes, which the trace stores.
+    pub fn set_attributes(&self, attributes: AttributeInfo) {
+        self.tape.lock_described().attributes = Some(attributes);
     }
 
     /// Ends the recording: writes the remaining events and the footer. Later events are counted as lost.
@@ -213,7 +294,7 @@ fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Box<F
 /// Writes the events that `tape` collects, until the lanes are closed or an error occurs.
 fn write_until_closed(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Error> {
     let (mut late, mut spare) = (Vec::new(), Vec::new());
-    let mut row_group_began = Instant::now();
+    let mut paths = Paths::default();
     loop {
         let is_last = tape.lanes.is_closed();
         let before = late.len();
@@ -222,20 +303,60 @@ fn write_until_closed(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(
         if is_last {
             ready = late.len();
         }
+        let mut repeated = 0;
         for timed in late.drain(..ready) {
-            writer.push(&TraceEvent::new(timed.time_ns, 0, timed.event))?;
+            repeated += u64::from(!push(writer, &mut paths, timed)?);
         }
+        tape.lock_progress().taken -= repeated;
+        let described = tape.lock_described().clone();
         let info = writer.info_mut();
         info.lost = tape.lanes.lost();
-        info.tables.clone_from(&tape.lock_tables());
+        info.tables = described.tables;
+        info.mount = described.mount;
+        info.attributes = described.attributes;
         if is_last {
             return writer.write_end();
         }
-        if row_group_began.elapsed() >= ROW_GROUP_AGE {
-            writer.write_row_group()?;
-            row_group_began = Instant::now();
-        }
+        writer.write_aged_row_group()?;
         thread::park_timeout(COLLECT_INTERVAL);
+    }
+}
+
+/// Writes `timed` as a row. Returns false if it is a name that was written before, which is not written again.
+fn push(writer: &mut TraceWriter, paths: &mut Paths, timed: Timed) -> Result<bool, Error> {
+    let Timed { time_ns, what } = timed;
+    match what {
+        What::Cache(event) => writer.push(&TraceEvent::new(time_ns, 0, event))?,
+        What::Read(read) => writer.push_read(&row_of(time_ns, &read))?,
+        What::Name(named) => {
+            let Some(path) = paths.add(named.directory, &named.bytes, named.ino) else {
+                return Ok(false);
+            };
+            writer.push_path(&FilePath {
+                time_ns,
+                device: 0,
+                inode: named.ino,
+                file_bytes: 0,
+                path,
+            })?;
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the row of a read that ended at `time_ns`.
+fn row_of(time_ns: u64, read: &ReadEvent) -> FileRead {
+    FileRead {
+        time_ns,
+        device: 0,
+        inode: read.ino,
+        offset_bytes: read.offset_bytes,
+        len_bytes: u32::try_from(read.len_bytes).unwrap_or(u32::MAX),
+        file_bytes: read.file_bytes,
+        stream: read.stream.into(),
+        thread: read.thread,
+        duration_ns: u64::try_from(read.duration.as_nanos()).unwrap_or(u64::MAX),
+        is_fault: false,
     }
 }
 

@@ -1,18 +1,21 @@
 //! The writer of a trace, which writes one row group at a time.
 
-use crate::columns::{code_of_cache, code_of_operation, properties, schema};
-use crate::{Batch, Error, TraceEvent, TraceInfo, checkpoint, footer};
-use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use crate::columns::{properties, schema};
+use crate::encode::write_columns;
+use crate::{Batch, Error, FilePath, FileRead, TraceEvent, TraceInfo, checkpoint, footer};
+use parquet::file::writer::SerializedFileWriter;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The number of rows in a full row group.
 pub const ROW_GROUP_ROWS: usize = 1 << 19;
+
+/// The time after which [`TraceWriter::write_aged_row_group`] writes a row group that is not full.
+pub const ROW_GROUP_AGE: Duration = Duration::from_secs(5);
 
 /// A trace that is being written. Until [`TraceWriter::finish`] returns, the file has no footer.
 #[derive(Debug)]
@@ -24,8 +27,12 @@ pub struct TraceWriter {
     sums: Vec<u32>,
     /// The number of events in the complete row groups.
     kept: u64,
+    /// The number of rows of files in the complete row groups.
+    kept_files: u64,
     /// The offset of the end of the complete row groups and their checkpoints.
     kept_bytes: u64,
+    /// The time at which the pending row group began.
+    began: Instant,
 }
 
 impl TraceWriter {
@@ -47,6 +54,8 @@ impl TraceWriter {
     }
 
     fn new(file: File, info: &TraceInfo) -> Result<Self, Error> {
+        // Without the lock, which some file systems do not support, readers take the trace for one that was cut short.
+        let _ = file.try_lock();
         let sink = Summed {
             file,
             sum: 0,
@@ -63,7 +72,9 @@ impl TraceWriter {
             rows: Batch::default(),
             sums: Vec::new(),
             kept: 0,
+            kept_files: 0,
             kept_bytes,
+            began: Instant::now(),
         })
     }
 
@@ -74,6 +85,29 @@ impl TraceWriter {
     #[inline]
     pub fn push(&mut self, event: &TraceEvent) -> Result<(), Error> {
         self.rows.push(event);
+        self.write_full_row_group()
+    }
+
+    /// Appends a read of a file.
+    ///
+    /// # Errors
+    /// If a row group is full and cannot be written.
+    pub fn push_read(&mut self, read: &FileRead) -> Result<(), Error> {
+        self.rows.push_read(read);
+        self.write_full_row_group()
+    }
+
+    /// Appends the path of a file.
+    ///
+    /// # Errors
+    /// If a row group is full and cannot be written.
+    pub fn push_path(&mut self, path: &FilePath) -> Result<(), Error> {
+        self.rows.push_path(path);
+        self.write_full_row_group()
+    }
+
+    #[inline]
+    fn write_full_row_group(&mut self) -> Result<(), Error> {
         if self.rows.len() == ROW_GROUP_ROWS {
             self.write_row_group()?;
         }
@@ -85,23 +119,40 @@ impl TraceWriter {
         &mut self.info
     }
 
+    /// Writes the pending events as a row group if [`ROW_GROUP_AGE`] has passed since the last row group. Recorders call
+    /// this regularly, so that events are readable soon also if there are few.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::write_row_group`].
+    pub fn write_aged_row_group(&mut self) -> Result<(), Error> {
+        if self.began.elapsed() >= ROW_GROUP_AGE {
+            self.write_row_group()?;
+        }
+        Ok(())
+    }
+
     /// Writes the pending events as a row group, followed by its checkpoint. After this, the events are not
     /// lost if the process is killed.
     ///
     /// # Errors
     /// Returns the system's error, most likely because there is no space.
     pub fn write_row_group(&mut self) -> Result<(), Error> {
+        self.began = Instant::now();
         if self.rows.is_empty() {
             return Ok(());
         }
         self.file.flush()?;
         self.file.inner_mut().sum = 0;
         let start = self.file.bytes_written() as u64;
+        let columns = self.file.schema_descr().columns().to_vec();
+        let properties = Arc::clone(self.file.properties());
         let mut row_group = self.file.next_row_group()?;
-        write_columns(&mut row_group, &self.rows)?;
+        write_columns(&mut row_group, &columns, &properties, &self.rows)?;
         row_group.close()?;
         self.file.flush()?;
         let sum = self.file.inner().sum;
+        let files = self.kept_files + self.rows.files.len() as u64;
+        self.info.file_rows = files;
         if let Some(row_group) = self.file.flushed_row_groups().last().cloned() {
             let checkpoint = checkpoint::encode(row_group, start, sum, &self.info)?;
             self.file.write_all(&checkpoint)?;
@@ -109,6 +160,7 @@ impl TraceWriter {
         }
         self.sums.push(sum);
         self.kept += self.rows.len() as u64;
+        self.kept_files = files;
         self.kept_bytes = self.file.bytes_written() as u64;
         self.rows.clear();
         Ok(())
@@ -129,6 +181,9 @@ impl TraceWriter {
     pub(crate) fn cut_short(&mut self, lost: u64) -> Result<(), Error> {
         self.info.lost = lost;
         self.info.is_cut_short = true;
+        self.info.file_rows = self.kept_files;
+        // Readers must not wait for further row groups.
+        let _ = self.file.inner().file.unlock();
         let whole = self.file.flushed_row_groups().iter().take(self.sums.len());
         let end = footer::encode_end(whole.cloned().collect(), &self.sums, &self.info)?;
         // Parquet's writer must not write its pending data later, when there may be space again.
@@ -150,45 +205,13 @@ impl TraceWriter {
     /// Writes the pending events and the footer, as [`Self::finish`] does, but does not consume the writer.
     pub(crate) fn write_end(&mut self) -> Result<(), Error> {
         self.write_row_group()?;
+        self.info.file_rows = self.kept_files;
         let row_groups = self.file.flushed_row_groups().to_vec();
         let end = footer::encode_end(row_groups, &self.sums, &self.info)?;
         self.file.write_all(&end)?;
         self.file.flush()?;
         Ok(())
     }
-}
-
-/// Writes `rows` in the column order of the schema.
-fn write_columns(
-    row_group: &mut SerializedRowGroupWriter<'_, Summed>,
-    rows: &Batch,
-) -> Result<(), Error> {
-    let caches: Vec<i32> = rows.cache.iter().copied().map(code_of_cache).collect();
-    let (operations, hits): (Vec<i32>, Vec<bool>) = rows
-        .operation
-        .iter()
-        .copied()
-        .map(code_of_operation)
-        .unzip();
-    write_column::<Int64Type>(row_group, &rows.time)?;
-    write_column::<Int32Type>(row_group, &caches)?;
-    write_column::<Int32Type>(row_group, &operations)?;
-    write_column::<Int32Type>(row_group, &rows.device)?;
-    write_column::<Int64Type>(row_group, &rows.inode)?;
-    write_column::<Int64Type>(row_group, &rows.index)?;
-    write_column::<Int64Type>(row_group, &rows.name_hash)?;
-    write_column::<BoolType>(row_group, &hits)
-}
-
-fn write_column<T: DataType>(
-    row_group: &mut SerializedRowGroupWriter<'_, Summed>,
-    values: &[T::T],
-) -> Result<(), Error> {
-    let Some(mut column) = row_group.next_column()? else {
-        return Err(ParquetError::General("the schema has too few columns".to_owned()).into());
-    };
-    column.typed::<T>().write_batch(values, None, None)?;
-    Ok(column.close()?)
 }
 
 /// A file, and the CRC-32C of all bytes written since the checksum was last set to 0.
