@@ -175,6 +175,18 @@ pub fn scatter(mut bytes: &[u8], bufs: &mut [IoSliceMut<'_>], mut skip: usize) {
     }
 }
 
+/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
+pub(crate) fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
+    for buf in bufs {
+        let skipped = skip.min(buf.len());
+        skip -= skipped;
+        let len = bytes.len().min(buf.len() - skipped);
+        let (part, rest) = bytes.split_at_mut(len);
+        part.copy_from_slice(&buf[skipped..skipped + len]);
+        bytes = rest;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

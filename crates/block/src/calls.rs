@@ -3,7 +3,7 @@
 use crate::buffers::{gathered_bytes, total_bytes};
 use crate::engine::Calls;
 use crate::error::truncated;
-use crate::lock::LockableFile;
+use crate::lock::{LockableFile, SECTOR_BYTES};
 use crate::request::Request;
 use crate::retry::retry;
 use crate::{Error, Result};
@@ -13,9 +13,6 @@ use std::sync::Arc;
 
 /// The largest number of buffers in one vectored read or write.
 pub(crate) const MAX_BUFFERS: usize = 1024;
-
-/// The smallest block size of any device.
-const SECTOR_BYTES: usize = 512;
 
 /// An open file, and where the device starts in it.
 #[derive(Debug)]
@@ -99,7 +96,7 @@ impl FileCalls {
             let at_bytes = self.position_bytes(offset_bytes);
             let read = retry(|| rustix::io::pread(&self.fd, &mut *buf, at_bytes))
                 .map_err(|errno| io_error(offset_bytes, len_bytes, errno.into()))?;
-            if read == 0 {
+            if read == 0 || (read < buf.len() && self.fd.ends_after(read)) {
                 return Err(io_error(offset_bytes, len_bytes, truncated()));
             }
             buf = &mut buf[read..];
@@ -111,9 +108,13 @@ impl FileCalls {
     /// Reads into at most [`MAX_BUFFERS`] buffers. After a short read, the rest is read one buffer
     /// at a time.
     pub(crate) fn read_batch(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
-        let at_bytes = self.position_bytes(offset_bytes);
+        let (at_bytes, len_bytes) = (self.position_bytes(offset_bytes), total_bytes(bufs));
+        let failed = |source| io_error(offset_bytes, len_bytes, source);
         let mut done = retry(|| rustix::io::preadv(&self.fd, bufs, at_bytes))
-            .map_err(|errno| io_error(offset_bytes, total_bytes(bufs), errno.into()))?;
+            .map_err(|errno| failed(errno.into()))?;
+        if (done as u64) < len_bytes && self.fd.ends_after(done) {
+            return Err(failed(truncated()));
+        }
         let mut buf_offset_bytes = offset_bytes;
         for buf in bufs {
             let filled = done.min(buf.len());

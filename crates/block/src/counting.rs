@@ -1,10 +1,19 @@
-//! A device that counts its reads and writes.
+//! A device that counts its reads and writes, and measures their durations.
 
-use crate::{BlockDevice, Request, Result, gathered_bytes, total_bytes};
+use crate::request::Latencies;
+use crate::timing::Sampler;
+use crate::{
+    BlockDevice, LatencyHistogram, LatencyStats, Request, Result, gathered_bytes, total_bytes,
+    waiting,
+};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+thread_local! {
+    static SAMPLER: Sampler = const { Sampler::new() };
+}
 
 /// A device that counts the requests that reach an inner device.
 ///
@@ -19,6 +28,20 @@ pub struct CountingDevice {
     written_bytes: AtomicU64,
     flushes: AtomicU64,
     requests: AtomicU64,
+    latencies: Arc<Latencies>,
+    flush_latencies: LatencyHistogram,
+}
+
+/// The durations of the requests to a [`CountingDevice`], each from its submission to its completion. Cancelled
+/// requests are not included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IoLatencies {
+    /// Reads.
+    pub reads: LatencyStats,
+    /// Writes.
+    pub writes: LatencyStats,
+    /// Flushes.
+    pub flushes: LatencyStats,
 }
 
 /// Counts of a [`CountingDevice`]. Failed requests count as well.
@@ -50,6 +73,18 @@ impl CountingDevice {
             written_bytes: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            latencies: Arc::default(),
+            flush_latencies: LatencyHistogram::default(),
+        }
+    }
+
+    /// Returns the durations of the requests so far.
+    #[must_use]
+    pub fn latencies(&self) -> IoLatencies {
+        IoLatencies {
+            reads: self.latencies.reads.stats(),
+            writes: self.latencies.writes.stats(),
+            flushes: self.flush_latencies.stats(),
         }
     }
 
@@ -71,10 +106,11 @@ impl CountingDevice {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn count_requests(&self, requests: &[Request]) {
+    fn count_requests(&self, requests: &mut [Request]) {
         self.requests
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         for request in requests {
+            request.measure(&self.latencies, SAMPLER.with(Sampler::begin));
             let len_bytes = request.len_bytes();
             if request.is_write() {
                 self.count_write(len_bytes);
@@ -100,13 +136,19 @@ impl BlockDevice for CountingDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.count(buf.len() as u64);
-        self.inner.read_at(buf, offset_bytes)
+        measured(&self.latencies.reads, || {
+            self.inner.read_at(buf, offset_bytes)
+        })
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.count(total_bytes(bufs));
-        self.inner.read_vectored_at(bufs, offset_bytes)
+        measured(&self.latencies.reads, || {
+            self.inner.read_vectored_at(bufs, offset_bytes)
+        })
     }
 
     fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
@@ -118,39 +160,58 @@ impl BlockDevice for CountingDevice {
     }
 
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.count_write(buf.len() as u64);
-        self.inner.write_at(buf, offset_bytes)
+        measured(&self.latencies.writes, || {
+            self.inner.write_at(buf, offset_bytes)
+        })
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        waiting::check();
         self.count_write(gathered_bytes(bufs));
-        self.inner.write_vectored_at(bufs, offset_bytes)
+        measured(&self.latencies.writes, || {
+            self.inner.write_vectored_at(bufs, offset_bytes)
+        })
     }
 
-    fn submit(&self, requests: Vec<Request>) {
-        self.count_requests(&requests);
+    fn submit(&self, mut requests: Vec<Request>) {
+        self.count_requests(&mut requests);
         self.inner.submit(requests);
     }
 
-    fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        self.count_requests(&requests);
+    fn perform(&self, mut requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
+        waiting::check();
+        self.count_requests(&mut requests);
         self.inner.perform(requests, timeout)
     }
 
     fn flush(&self) -> Result<()> {
+        waiting::check();
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.inner.flush()
+        measured(&self.flush_latencies, || self.inner.flush())
     }
 
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        waiting::check();
         self.inner.discard(offset_bytes, len_bytes)
     }
+}
+
+/// Performs `call`, and records its duration if it is measured.
+fn measured<T>(latencies: &LatencyHistogram, call: impl FnOnce() -> T) -> T {
+    let timing = SAMPLER.with(Sampler::begin);
+    let result = call();
+    if let Some(measured) = timing.end() {
+        latencies.record_measured(measured);
+    }
+    result
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use crate::{CancelToken, MemoryDevice};
 
     #[test]
     fn vectored_read_is_counted_once() {
@@ -167,5 +228,52 @@ mod tests {
             ..IoCounts::default()
         };
         assert_eq!(device.counts(), expected);
+    }
+
+    #[test]
+    fn each_completed_request_has_one_duration() {
+        let device = CountingDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])));
+        device.read_at(&mut [0; 10], 0).unwrap();
+        device.write_at(&[1; 10], 0).unwrap();
+        device.flush().unwrap();
+        device.read_at(&mut [0; 10], 200).unwrap_err();
+        let read =
+            |token: &CancelToken| Request::read(vec![0; 10], 0, |_, _| ()).with_cancel(token);
+        let token = CancelToken::default();
+        let write = Request::write(vec![0; 10], 0, |_, _| ());
+        device.perform(vec![read(&token), write], None).unwrap();
+        token.cancel();
+        // A request that is dropped or cancelled does not complete.
+        device.submit(vec![read(&token)]);
+        let latencies = device.latencies();
+        assert_eq!(latencies.reads.count, 3);
+        assert_eq!(latencies.writes.count, 2);
+        assert_eq!(latencies.flushes.count, 1);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn each_call_that_waits_panics_in_a_part_that_forbids_it() {
+        use crate::Waiting;
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        let device = CountingDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])));
+        let calls: [fn(&CountingDevice); 7] = [
+            |device| drop(device.read_at(&mut [0], 0)),
+            |device| drop(device.read_vectored_at(&mut [], 0)),
+            |device| drop(device.write_at(&[1], 0)),
+            |device| drop(device.write_vectored_at(&[], 0)),
+            |device| drop(device.perform(Vec::new(), None)),
+            |device| drop(device.flush()),
+            |device| drop(device.discard(0, 1)),
+        ];
+        for call in calls {
+            call(&device);
+        }
+        let _forbidden = Waiting::forbid();
+        device.submit(Vec::new());
+        for call in calls {
+            catch_unwind(AssertUnwindSafe(|| call(&device))).unwrap_err();
+        }
     }
 }

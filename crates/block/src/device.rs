@@ -163,6 +163,17 @@ pub trait BlockDevice: Debug + Send + Sync {
         self.inner()?.content_version()
     }
 
+    /// Returns whether blocking writes only copy to the page cache of the host. Such a call takes less time than a
+    /// request, but has no time limit.
+    fn caches_writes(&self) -> bool {
+        self.inner().is_some_and(BlockDevice::caches_writes)
+    }
+
+    /// Returns whether a write that timed out can still be in flight, so that the device may perform it later.
+    fn has_late_writes(&self) -> bool {
+        self.inner().is_some_and(BlockDevice::has_late_writes)
+    }
+
     /// Returns whether the file of this host with the device number `device` and the inode number `ino` stores bytes of
     /// the device.
     fn is_stored_in(&self, device: u64, ino: u64) -> bool {

@@ -1,43 +1,50 @@
-//! A regular file or block device as a device. Reads and writes bypass the kernel's page cache.
+//! A block device that reads and writes a regular file or block device without the kernel's page cache.
 //!
 //! # Model
-//! `O_DIRECT`. Content is cached by the layers above, and nowhere else. The kernel does no readahead, so only
-//! the blocks of the requested ranges are read from the storage. Each small read waits for the storage, even
-//! where the page cache would have had the content.
+//! `O_DIRECT`. Content is cached only by the layers above. The kernel does no readahead, so only the blocks of
+//! the requested ranges are read from the storage. Each small read waits for the storage, even if the page cache
+//! would have contained the content.
 //!
 //! # Alignment
 //! Direct I/O requires that the position in the file, the length and the address of the memory are multiples
-//! of [`ALIGN_BYTES`]. In this module, a *block* has this length and starts at such a position. If a file
-//! system has blocks of this size or more, and starts at such a position, reads into the frames of its caches
-//! meet these requirements. Requests that do not meet them are copied through aligned memory, the bounce
-//! memory:
-//! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it writes a
-//!   block in part, or touches a block that is only partly on the device. `perform` first waits for those other
-//!   requests, and then once for each batch of pieces. The pieces of a batch have at most [`BATCH_BYTES`], so little
-//!   memory is allocated even for a large checkpoint. Each of these waits has the full timeout. `submit` does not wait.
-//!   The memory for a piece of a submitted read is allocated when the engine starts the piece. The engine has at most 128
-//!   submitted requests in flight, so they take about 16 MiB at most. A submitted write is copied at once; no layer above
-//!   submits writes.
-//! - All other such requests, for example those of [`BlockDevice::read_at`], are copied as a whole. Their
-//!   bounce memory is as large as all blocks that they touch.
+//! of [`ALIGN_BYTES`]. In this module, a *block* is [`ALIGN_BYTES`] long, and starts at a multiple of this length
+//! in the file. A *partial request* writes only a part of a block, or touches a block that is only partly on the
+//! device.
 //!
-//! If a request writes a block in part, its blocks are read first. Threads of the device make the blocking calls for
-//! such requests, and for those that touch a block that is only partly on the device.
+//! If the blocks of a file system have at least this length, and the file system starts at a multiple of it, reads
+//! into the frames of the file system's caches meet these requirements. Requests that do not meet them are copied
+//! through aligned memory, the bounce memory:
+//! - [`BlockDevice::perform`] and [`BlockDevice::submit`] divide a request into pieces, unless it is partial.
+//!   - `perform` first waits for the partial requests, and then once for each batch of pieces. The pieces of a batch
+//!     have at most [`BATCH_BYTES`] in total, so little memory is allocated even for a large checkpoint. Each of these
+//!     waits has the full timeout.
+//!   - `submit` does not wait. The memory for a piece of a submitted read is allocated when the engine starts the
+//!     piece. The engine has at most 128 submitted requests in flight, so their pieces take at most about 16 MiB. A
+//!     submitted write is copied immediately; no layer above submits writes.
+//! - All other requests are copied as a whole: the blocking calls, such as [`BlockDevice::read_at`], and partial
+//!   requests. The bounce memory of such a request is as large as all blocks that it touches. A write also needs a
+//!   second copy of its own length.
 //!
-//! If the device begins or ends inside a block, for example because it is a partition, direct I/O would also write the
-//! bytes of this block that do not belong to the device: another program can have changed them in between, and the file
-//! could be extended. Therefore writes to the part of such a block that is on the device use the page cache, and change
-//! no other byte.
+//! A write of only a part of a block first reads all blocks that it touches, except those that are only partly on the
+//! device. Threads of the device perform partial requests by blocking calls.
 //!
-//! If the device does not begin at a multiple of [`ALIGN_BYTES`], no block of the file system is a block in this sense:
-//! all content is copied, and each write reads first. A partition is then faster without direct I/O.
+//! If the device begins or ends inside a block, for example because it is a partition, a direct write of this block
+//! would also write bytes outside the device. This could undo a change that another program made after the block was
+//! read, or extend the file. Therefore, the part of such a block that is on the device is written through the page
+//! cache. This changes no other byte.
+//!
+//! If the device does not begin at a multiple of [`ALIGN_BYTES`], the blocks of the file system are not aligned to the
+//! blocks of this module. All content is then copied, and each write first reads the blocks that it touches. Such a
+//! partition is faster without direct I/O.
 //!
 //! # Locking
-//! `edges` is locked while partial blocks are read and written back, so that two writers of different parts
-//! of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block and a
-//! write of a part of it change the same bytes, so the callers must serialize them.
+//! Each block belongs to one of the locks `edges`. A write of partial blocks locks those of its first and its last
+//! block while it reads the blocks and writes them back, so that two writers of different parts of one block do not
+//! undo each other's writes. A writer locks `edges` in ascending order. Nothing else takes these locks. If the device
+//! does not answer such a write, only writes of partial blocks with the same locks wait for it. A write of a whole
+//! block and a write of a part of it change the same bytes, so the callers must serialize them.
 
-use crate::buffers::{AlignedBytes, LateBytes, scatter};
+use crate::buffers::{AlignedBytes, LateBytes, gather, scatter};
 use crate::calls::FileCalls;
 use crate::engine::{Calls, Engine};
 use crate::lock::Access;
@@ -45,7 +52,7 @@ use crate::{
     BackEnd, BlockDevice, Error, FileDevice, FileRange, Request, Result, accepted, check_range,
     gathered_bytes, total_bytes, waiting,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::path::Path;
@@ -56,20 +63,23 @@ use std::time::Duration;
 pub(crate) const ALIGN_BYTES: usize = 4096;
 
 /// The maximum size of a piece of a request in bounce memory, in bytes.
-const PIECE_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
-/// The same for a request that is passed to [`BlockDevice::submit`].
+/// The maximum size of a piece of a request that is passed to [`BlockDevice::submit`], in bytes.
 const SUBMITTED_PIECE_BYTES: usize = 128 << 10;
 
-/// The maximum size of the pieces that [`BlockDevice::perform`] has in bounce memory at a time, in bytes.
+/// The maximum total size of the pieces that [`BlockDevice::perform`] keeps in bounce memory at a time, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// The number of locks for partial blocks.
+const EDGE_LOCKS: usize = 64;
 
 /// A regular file or block device, or a part of one, with `O_DIRECT`.
 #[derive(Debug)]
 pub struct DirectDevice {
     file: FileDevice,
     unaligned: Arc<UnalignedCalls>,
-    /// Performs requests by the calls of `unaligned`.
+    /// Performs partial requests by the calls of `unaligned`.
     engine: Engine<UnalignedCalls>,
 }
 
@@ -77,8 +87,9 @@ pub struct DirectDevice {
 #[derive(Debug)]
 struct UnalignedCalls {
     direct: Arc<FileCalls>,
-    /// Locked while partial blocks are read and written back.
-    edges: Mutex<()>,
+    /// Locked while partial blocks are read and written back. The number of a block in the file, modulo
+    /// [`EDGE_LOCKS`], is the index of its lock.
+    edges: [Mutex<()>; EDGE_LOCKS],
     /// The blocks that are completely on the device, as a range of the device.
     whole: Range<u64>,
     /// The calls without direct I/O, if the device is writable, and has bytes outside of `whole`.
@@ -98,8 +109,7 @@ impl DirectDevice {
     /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; also [`Error::Open`] if the file system does not support
-    /// direct I/O.
+    /// The errors of [`FileDevice::open`], and [`Error::Open`] if the file system does not support direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Self::new(FileDevice::open_direct(path, range, Access::Read)?)
     }
@@ -118,7 +128,7 @@ impl DirectDevice {
         let has_buffered = file.is_writable() && whole != (0..size_bytes);
         let unaligned = Arc::new(UnalignedCalls {
             direct: Arc::clone(file.calls()),
-            edges: Mutex::new(()),
+            edges: [const { Mutex::new(()) }; EDGE_LOCKS],
             whole,
             buffered: has_buffered.then(|| file.reopen_buffered()).transpose()?,
         });
@@ -138,26 +148,26 @@ impl DirectDevice {
 }
 
 impl UnalignedCalls {
-    /// Returns the number of bytes in the block of the byte at `offset_bytes` that precede this byte.
-    fn ahead(&self, offset_bytes: u64) -> usize {
+    /// Returns the offset in its block of the byte at `offset_bytes` of the device.
+    fn offset_in_block(&self, offset_bytes: u64) -> usize {
         let position_bytes = self.direct.position_bytes(offset_bytes);
         usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)
     }
 
-    /// Fills `bufs` through aligned memory.
+    /// Reads into `bufs` through aligned memory.
     fn read(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         waiting::check();
         let len = usize::try_from(total_bytes(bufs)).unwrap_or(usize::MAX);
-        let ahead = self.ahead(offset_bytes);
-        let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
+        let offset_in_block = self.offset_in_block(offset_bytes);
+        let aligned_len = (offset_in_block + len).next_multiple_of(ALIGN_BYTES);
         let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
-        self.direct.read_direct(aligned, ahead, len, offset_bytes)?;
-        scatter(&aligned[ahead..ahead + len], bufs, 0);
+        self.direct
+            .read_direct(aligned, offset_in_block, len, offset_bytes)?;
+        scatter(&aligned[offset_in_block..offset_in_block + len], bufs, 0);
         Ok(())
     }
 
-    /// Writes `bufs`: the part in blocks that are completely on the device through aligned memory, and the rest through
-    /// the page cache.
+    /// Writes `bufs`. Uses aligned memory for blocks that are completely on the device, and the page cache for the rest.
     fn write(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         waiting::check();
         let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
@@ -168,7 +178,7 @@ impl UnalignedCalls {
         let whole = index_of(self.whole.start)..index_of(self.whole.end);
         if !whole.is_empty() {
             let at_bytes = offset_bytes + whole.start as u64;
-            self.write_around(&bytes[whole.clone()], at_bytes)?;
+            self.write_through_bounce(&bytes[whole.clone()], at_bytes)?;
         }
         if let Some(buffered) = &self.buffered {
             for part in [0..whole.start, whole.end..bytes.len()] {
@@ -178,20 +188,39 @@ impl UnalignedCalls {
         Ok(())
     }
 
-    /// Writes `bytes`, whose blocks must be completely on the device, through aligned memory. If the first or the
-    /// last block is written in part, all blocks are read first.
-    fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
-        let ahead = self.ahead(offset_bytes);
-        let aligned_len = (ahead + bytes.len()).next_multiple_of(ALIGN_BYTES);
+    /// Locks the `edges` of the first and the last block of the `len_bytes` at `offset_bytes`.
+    fn lock_edges(
+        &self,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        let index_of = |at_bytes: u64| {
+            let block = self.direct.position_bytes(at_bytes) / ALIGN_BYTES as u64;
+            usize::try_from(block % EDGE_LOCKS as u64).unwrap_or(0)
+        };
+        let first = index_of(offset_bytes);
+        let last = index_of(offset_bytes + len_bytes.saturating_sub(1));
+        let lower = self.edges[first.min(last)].lock();
+        let upper = (first != last).then(|| self.edges[first.max(last)].lock());
+        (lower, upper)
+    }
+
+    /// Writes `bytes` through aligned memory. All blocks that the write touches must be completely on the device. If
+    /// the first or the last block is written only in part, all of these blocks are read first.
+    fn write_through_bounce(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        let offset_in_block = self.offset_in_block(offset_bytes);
+        let aligned_len = (offset_in_block + bytes.len()).next_multiple_of(ALIGN_BYTES);
         let aligned = &mut *AlignedBytes::zeroed(aligned_len, ALIGN_BYTES);
-        let is_whole = ahead == 0 && aligned_len == bytes.len();
-        let _edges = (!is_whole).then(|| self.edges.lock());
+        let is_whole = offset_in_block == 0 && aligned_len == bytes.len();
+        let _edges = (!is_whole).then(|| self.lock_edges(offset_bytes, bytes.len() as u64));
         if !is_whole {
-            let len = aligned_len - ahead;
-            self.direct.read_direct(aligned, ahead, len, offset_bytes)?;
+            let len = aligned_len - offset_in_block;
+            self.direct
+                .read_direct(aligned, offset_in_block, len, offset_bytes)?;
         }
-        aligned[ahead..ahead + bytes.len()].copy_from_slice(bytes);
-        self.direct.write_direct(aligned, ahead, offset_bytes)
+        aligned[offset_in_block..offset_in_block + bytes.len()].copy_from_slice(bytes);
+        self.direct
+            .write_direct(aligned, offset_in_block, offset_bytes)
     }
 }
 
@@ -208,67 +237,68 @@ impl Calls for UnalignedCalls {
     }
 }
 
-/// Requests, divided by how they are performed.
-struct Divided {
+/// Requests, grouped by how they are performed.
+struct GroupedRequests {
     /// Aligned requests, which direct I/O performs without a copy.
     direct: Vec<Request>,
     /// Requests that direct I/O can perform in aligned memory, in pieces.
     bounced: Vec<Request>,
-    /// Writes of partial blocks, and requests for a block that is only partly on the device. They are
-    /// performed by the calls of [`UnalignedCalls`].
-    others: Vec<Request>,
+    /// Partial requests, as defined in the module documentation. The calls of [`UnalignedCalls`] perform them.
+    partial: Vec<Request>,
 }
 
 impl DirectDevice {
-    /// Divides `requests`. Those that are outside the device, or that write to a device that is open for
-    /// reading, are completed with an error instead.
-    fn divide(&self, requests: Vec<Request>) -> Divided {
+    /// Groups `requests` by how they are performed. Completes a request with an error if it is outside the device, or
+    /// if it writes to a device that is open for reading.
+    fn group(&self, requests: Vec<Request>) -> GroupedRequests {
         let requests = accepted(requests, |at, len, write| {
             self.file.check_request(at, len, write)
         });
-        let mut divided = Divided {
+        let mut groups = GroupedRequests {
             direct: Vec::new(),
             bounced: Vec::new(),
-            others: Vec::new(),
+            partial: Vec::new(),
         };
         for mut request in requests {
             let requests = if !self.can_bounce(&request) {
-                &mut divided.others
+                &mut groups.partial
             } else if request.with_slices(
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
                 |bufs| bufs.iter().all(|buf| is_aligned(buf)),
-            ) && self.ahead(&request) == 0
+            ) && self.offset_in_block(&request) == 0
             {
-                &mut divided.direct
+                &mut groups.direct
             } else {
-                &mut divided.bounced
+                &mut groups.bounced
             };
             requests.push(request);
         }
-        divided
+        groups
     }
 
-    /// Returns the number of bytes in the first block of `request` that precede `request`.
-    fn ahead(&self, request: &Request) -> usize {
-        self.unaligned.ahead(request.offset_bytes())
+    /// Returns the offset of the first byte of `request` in its block.
+    fn offset_in_block(&self, request: &Request) -> usize {
+        self.unaligned.offset_in_block(request.offset_bytes())
     }
 
-    /// Returns whether all blocks that `request` touches are completely on the device. If it is a write, it must
-    /// also cover each of them completely.
+    /// Returns whether `request` is not partial: all blocks that it touches are completely on the device, and if it
+    /// is a write, it covers each of them completely.
     fn can_bounce(&self, request: &Request) -> bool {
-        let ahead_bytes = self.ahead(request) as u64;
+        let offset_in_block_bytes = self.offset_in_block(request) as u64;
         let (offset_bytes, len_bytes) = (request.offset_bytes(), request.len_bytes());
-        let aligned_bytes = (ahead_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
+        let aligned_bytes =
+            (offset_in_block_bytes + len_bytes).next_multiple_of(ALIGN_BYTES as u64);
         let is_inside = offset_bytes
-            .checked_sub(ahead_bytes)
+            .checked_sub(offset_in_block_bytes)
             .is_some_and(|start_bytes| start_bytes + aligned_bytes <= self.unaligned.whole.end);
         is_inside && (!request.is_write() || aligned_bytes == len_bytes)
     }
 
-    /// Returns the pieces of the requests `bounced`, each of at most `piece_bytes`. The memory of a write is
+    /// Divides the requests `bounced` into pieces of at most `piece_bytes`. The memory of a write is
     /// allocated and filled when the iterator returns the piece. The memory of a read is allocated later.
     fn pieces(&self, bounced: Vec<Request>, piece_bytes: usize) -> impl Iterator<Item = Request> {
-        let pieces = move |request: Request| pieces(self.ahead(&request), request, piece_bytes);
+        let pieces =
+            move |request: Request| pieces(self.offset_in_block(&request), request, piece_bytes);
         bounced.into_iter().flat_map(pieces)
     }
 }
@@ -295,13 +325,17 @@ impl Drop for Bounced {
     }
 }
 
-/// Returns requests in aligned memory that together perform `request`, each of at most `piece_bytes`. The first byte
-/// of `request` has the index `ahead` in its block. For a write, `ahead` is 0, and the length is a multiple of
-/// [`ALIGN_BYTES`].
-fn pieces(ahead: usize, request: Request, piece_bytes: usize) -> impl Iterator<Item = Request> {
+/// Returns requests in aligned memory that together perform `request`. Each has at most `piece_bytes`. `offset_in_block` is
+/// the offset of the first byte of `request` in its block. A write must have the offset 0, and a multiple of [`ALIGN_BYTES`]
+/// as its length.
+fn pieces(
+    offset_in_block: usize,
+    request: Request,
+    piece_bytes: usize,
+) -> impl Iterator<Item = Request> {
     let len = usize::try_from(request.len_bytes()).unwrap_or(usize::MAX);
-    let aligned_len = (ahead + len).next_multiple_of(ALIGN_BYTES);
-    let start_bytes = request.offset_bytes() - ahead as u64;
+    let aligned_len = (offset_in_block + len).next_multiple_of(ALIGN_BYTES);
+    let start_bytes = request.offset_bytes() - offset_in_block as u64;
     let (priority, cancel) = (request.priority(), request.cancel_token().cloned());
     let is_write = request.is_write();
     let starts = (0..aligned_len).step_by(piece_bytes);
@@ -323,10 +357,11 @@ fn pieces(ahead: usize, request: Request, piece_bytes: usize) -> impl Iterator<I
                 of_piece.lock().end_piece(result, |_| ());
             })
         } else {
-            // The first piece contains the bytes ahead, and the last may contain bytes after the request.
-            let from = ahead.saturating_sub(start);
-            let to = piece_len.min(ahead + len - start);
-            let skip = start.saturating_sub(ahead);
+            // The first piece begins with the bytes of its block that precede the request. The last piece may end with
+            // bytes that follow the request.
+            let from = offset_in_block.saturating_sub(start);
+            let to = piece_len.min(offset_in_block + len - start);
+            let skip = start.saturating_sub(offset_in_block);
             let bytes = LateBytes::new(piece_len, ALIGN_BYTES);
             Request::read(bytes, offset_bytes, move |bytes, result| {
                 of_piece.lock().end_piece(result, |request| {
@@ -381,18 +416,6 @@ fn perform_in_batches(
     }
 }
 
-/// Fills `bytes` from `bufs`, in order. Skips the first `skip` bytes of `bufs`.
-fn gather(bufs: &[IoSlice<'_>], mut skip: usize, mut bytes: &mut [u8]) {
-    for buf in bufs {
-        let skipped = skip.min(buf.len());
-        skip -= skipped;
-        let len = bytes.len().min(buf.len() - skipped);
-        let (part, rest) = bytes.split_at_mut(len);
-        part.copy_from_slice(&buf[skipped..skipped + len]);
-        bytes = rest;
-    }
-}
-
 impl BlockDevice for DirectDevice {
     fn size_bytes(&self) -> u64 {
         self.file.size_bytes()
@@ -412,7 +435,9 @@ impl BlockDevice for DirectDevice {
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes(), offset_bytes, total_bytes(bufs))?;
-        if self.unaligned.ahead(offset_bytes) == 0 && bufs.iter().all(|buf| is_aligned(buf)) {
+        if self.unaligned.offset_in_block(offset_bytes) == 0
+            && bufs.iter().all(|buf| is_aligned(buf))
+        {
             self.file.read_vectored_at(bufs, offset_bytes)
         } else {
             self.unaligned.read(bufs, offset_bytes)
@@ -430,7 +455,9 @@ impl BlockDevice for DirectDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let len_bytes = gathered_bytes(bufs);
         self.file.check_write(offset_bytes, len_bytes)?;
-        if self.unaligned.ahead(offset_bytes) == 0 && bufs.iter().all(|buf| is_aligned(buf)) {
+        if self.unaligned.offset_in_block(offset_bytes) == 0
+            && bufs.iter().all(|buf| is_aligned(buf))
+        {
             self.file.write_vectored_at(bufs, offset_bytes)
         } else {
             self.unaligned.write(bufs, offset_bytes)
@@ -438,24 +465,24 @@ impl BlockDevice for DirectDevice {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        let Divided {
+        let GroupedRequests {
             mut direct,
             bounced,
-            others,
-        } = self.divide(requests);
+            partial,
+        } = self.group(requests);
         direct.extend(self.pieces(bounced, SUBMITTED_PIECE_BYTES));
         self.file.engine().submit(direct);
-        self.engine.submit(others);
+        self.engine.submit(partial);
     }
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
         waiting::check();
-        let Divided {
+        let GroupedRequests {
             direct,
             bounced,
-            others,
-        } = self.divide(requests);
-        self.engine.perform(others, timeout)?;
+            partial,
+        } = self.group(requests);
+        self.engine.perform(partial, timeout)?;
         perform_in_batches(direct, self.pieces(bounced, PIECE_BYTES), |batch| {
             self.file.engine().perform(batch, timeout)
         })
@@ -493,7 +520,7 @@ mod tests {
     use super::*;
     use larder_testkit::report_skipped;
     use std::fs::File;
-    use std::io::Write;
+    use std::io::{ErrorKind, Write};
     use std::os::unix::fs::FileExt;
     use std::sync::mpsc::channel;
     use std::thread;
@@ -649,7 +676,7 @@ mod tests {
 
     #[test]
     fn write_of_a_partial_block_to_a_silent_device_can_time_out() {
-        let Some((file, device)) = device(ALIGN_BYTES, 0) else {
+        let Some((file, device)) = device(2 * ALIGN_BYTES, 0) else {
             return;
         };
         drop(device);
@@ -661,14 +688,16 @@ mod tests {
                 done.send((at, result)).unwrap();
             })
         };
-        // A thread that needs this lock waits, as for a device that does not answer.
-        let silent = device.unaligned.edges.lock();
+        // A thread that writes a part of the first block waits, as for a device that does not answer.
+        let silent = device.unaligned.edges[0].lock();
         device.submit(vec![write(1)]);
         let performed = device.perform(vec![write(2)], Some(Duration::from_millis(1)));
         assert!(
             matches!(performed, Err(Error::Deadline(_))),
             "{performed:?}"
         );
+        // Other blocks are not affected.
+        device.write_at(&[7], ALIGN_BYTES as u64).unwrap();
         drop(silent);
         for (at, result) in receiver.iter().take(2) {
             match result {
@@ -716,6 +745,39 @@ mod tests {
         let mut buf = [0; 100];
         device.read_at(&mut buf, 0).unwrap();
         assert!(matches!(device.read_at(&mut buf, 1), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn read_that_ends_inside_a_block_is_not_continued_at_an_unaligned_position() {
+        const LEN: usize = 3 * ALIGN_BYTES;
+        for back_end in [BackEnd::IoUring, BackEnd::Threads] {
+            let Some((file, device)) = device(LEN, 0) else {
+                return;
+            };
+            let device = device.with_back_end(back_end);
+            if device.back_end() != back_end {
+                report_skipped(format!("{back_end} is not available"));
+                continue;
+            }
+            file.as_file().set_len(ALIGN_BYTES as u64 + 100).unwrap();
+            let (sender, receiver) = channel();
+            // The memory is aligned, so the request is not performed in bounce memory.
+            let read = || {
+                let (bytes, done) = (AlignedBytes::zeroed(LEN, ALIGN_BYTES), sender.clone());
+                Request::read(bytes, 0, move |_, result| done.send(result).unwrap())
+            };
+            // A single request without a timeout is a blocking call.
+            device.perform(vec![read()], None).unwrap();
+            device.perform(vec![read(), read()], None).unwrap();
+            device.submit(vec![read()]);
+            for result in receiver.iter().take(4) {
+                let Err(Error::Io { source, .. }) = &result else {
+                    panic!("{result:?}");
+                };
+                // An unaligned read fails with another error.
+                assert_eq!(source.kind(), ErrorKind::UnexpectedEof, "{source}");
+            }
+        }
     }
 
     #[test]

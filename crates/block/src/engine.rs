@@ -415,7 +415,7 @@ fn abandon(mut ring: Ring) {
     };
     // If no thread can be created, the ring is dropped here, which waits for the requests for a limited time.
     let _ = std::thread::Builder::new()
-        .name("device-late".to_owned())
+        .name("larder-late".to_owned())
         .spawn(finish);
 }
 

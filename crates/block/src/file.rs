@@ -266,6 +266,10 @@ impl BlockDevice for FileDevice {
         })
     }
 
+    fn caches_writes(&self) -> bool {
+        self.engine.has_page_cache()
+    }
+
     fn is_stored_in(&self, device: u64, ino: u64) -> bool {
         rustix::fs::fstat(&self.calls.fd)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (device, ino))

@@ -12,7 +12,7 @@
 //! | [`RemapDevice`] | another device, some of whose blocks are read from other places | journal recovery without writing |
 //! | [`PartDevice`] | a part of another device | partitions of images at URLs, of disk images and of overlays |
 //! | [`ThreadedDevice`] | another device, whose blocking calls are made by threads | devices with only blocking calls |
-//! | [`DeadlineDevice`] | another device, with a timeout for reads | volumes with `device_timeout` |
+//! | [`DeadlineDevice`] | another device, with a timeout for reads and writes | volumes with `device_timeout` |
 //! | [`CountingDevice`] | another device, whose requests are counted | statistics of every volume |
 //!
 //! Threads: a device for local images starts threads when requests need them: one with `io_uring`, otherwise at most 8.
@@ -20,7 +20,8 @@
 //! calls can perform. These numbers do not depend on the number of processors. With `io_uring`, the kernel also starts
 //! threads, which perform requests that would block: for each thread that uses a ring, at most 4 for each processor.
 //!
-//! [`mounts`] lists the mounts of the process's mount namespace.
+//! [`mounts`] lists the mounts of the process's mount namespace. [`programs`] finds programs of the system, which
+//! make and change images.
 //!
 //! ```
 //! use larder_block::{BlockDevice, FileRange, MemoryDevice, PartDevice};
@@ -49,23 +50,26 @@ mod direct;
 mod engine;
 mod error;
 mod file;
+mod latency;
 mod lock;
 mod loops;
 mod memory;
 pub mod mounts;
 mod part;
 mod processors;
+pub mod programs;
 mod remap;
 mod request;
 mod retry;
 mod ring;
 mod server;
 mod threaded;
+pub mod timing;
 mod waiting;
 
 pub use back_end::{BackEnd, UnknownBackEnd};
 pub use buffers::{AlignedBytes, ReadBuffers, WriteBuffers, gathered_bytes, scatter, total_bytes};
-pub use counting::{CountingDevice, IoCounts};
+pub use counting::{CountingDevice, IoCounts, IoLatencies};
 pub use deadline::DeadlineDevice;
 pub use device::{
     BlockDevice, Pieces, accepted, check_range, divided, perform_blocking, read_owned, write_all,
@@ -73,6 +77,7 @@ pub use device::{
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use file::{FileDevice, FileRange};
+pub use latency::{LatencyHistogram, LatencyStats};
 pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
 pub use part::PartDevice;

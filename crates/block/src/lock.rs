@@ -6,13 +6,16 @@
 
 use crate::retry::retry;
 use crate::{Error, Result};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The smallest block size of any device.
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// The kind of access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,15 @@ impl LockHolder {
 pub(crate) struct LockableFile(OwnedFd);
 
 impl LockableFile {
+    /// Returns whether a read that returned `len` bytes, which are fewer than requested, has reached the end of the
+    /// file. Then the read must not be continued: direct I/O requires an aligned position. Without direct I/O, the next
+    /// read finds the end, so this returns false.
+    pub(crate) fn ends_after(&self, len: usize) -> bool {
+        // Before the end of the file, direct I/O returns only whole sectors.
+        !len.is_multiple_of(SECTOR_BYTES)
+            && rustix::fs::fcntl_getfl(self).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+    }
+
     /// Locks the file, which was opened at `path`.
     pub(crate) fn lock(&self, path: &Path, access: Access) -> Result<()> {
         let operation = match access {

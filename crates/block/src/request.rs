@@ -12,7 +12,8 @@
 //! ```
 
 use crate::buffers::{ReadBuffers, WriteBuffers, gathered_bytes};
-use crate::{Error, Result};
+use crate::timing::Timing;
+use crate::{Error, LatencyHistogram, Result, waiting};
 use parking_lot::{Condvar, Mutex};
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -101,7 +102,18 @@ pub struct Request {
     priority: Priority,
     cancel: Option<CancelToken>,
     countdown: Option<Arc<Countdown>>,
+    /// Tokens that exist until the request is complete.
+    held: Vec<Arc<()>>,
     map_error: Option<fn(Error) -> Error>,
+    /// Where the duration is recorded, and the time of the submission.
+    measured: Option<(Arc<Latencies>, Timing)>,
+}
+
+/// The durations of completed requests.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) reads: LatencyHistogram,
+    pub(crate) writes: LatencyHistogram,
 }
 
 impl Request {
@@ -137,7 +149,9 @@ impl Request {
             priority: Priority::Demand,
             cancel: None,
             countdown: None,
+            held: Vec::new(),
             map_error: None,
+            measured: None,
         }
     }
 
@@ -270,6 +284,18 @@ impl Request {
         self.finish(Err(error));
     }
 
+    /// Records in `latencies` how long after the start of `timing` the request completes, unless it is cancelled. If several
+    /// devices measure a request, only the first one records it.
+    pub(crate) fn measure(&mut self, latencies: &Arc<Latencies>, timing: Timing) {
+        self.measured
+            .get_or_insert_with(|| (Arc::clone(latencies), timing));
+    }
+
+    /// Keeps `token` until the request is complete.
+    pub(crate) fn hold(&mut self, token: &Arc<()>) {
+        self.held.push(Arc::clone(token));
+    }
+
     /// Returns whether `countdown` counts the completion of the request.
     pub(crate) fn is_counted_by(&self, countdown: &Arc<Countdown>) -> bool {
         let is_same = |own| Arc::ptr_eq(own, countdown);
@@ -280,6 +306,16 @@ impl Request {
     /// `done`, not a failure of the device.
     fn finish(&mut self, result: Result<()>) {
         let operation = self.operation.take();
+        if let Some((latencies, timing)) = self.measured.take() {
+            let histogram = match (&operation, &result) {
+                (_, Err(Error::Cancelled)) | (None, _) => None,
+                (Some(Operation::Read(_)), _) => Some(&latencies.reads),
+                (Some(Operation::Write(_)), _) => Some(&latencies.writes),
+            };
+            if let (Some(histogram), Some(measured)) = (histogram, timing.end()) {
+                histogram.record_measured(measured);
+            }
+        }
         let result = match self.map_error {
             Some(map) => result.map_err(map),
             None => result,
@@ -293,6 +329,7 @@ impl Request {
             let offset_bytes = self.offset_bytes;
             tracing::error!(offset_bytes, "the completion of a device request panicked");
         }
+        self.held.clear();
         if let Some(countdown) = self.countdown.take() {
             countdown.count();
         }
@@ -350,6 +387,7 @@ impl Countdown {
     /// # Errors
     /// [`Error::Deadline`] if none of them completes within `timeout`.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        waiting::check();
         let mut left = self.left.lock();
         while *left > 0 {
             let Some(timeout) = timeout else {
@@ -363,5 +401,41 @@ impl Countdown {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn held_token_is_dropped_after_every_end_of_a_request() {
+        let ends: [fn(Request); 4] = [
+            |request| request.complete(Ok(())),
+            |request| request.fail(io::ErrorKind::Other.into()),
+            // The request is cancelled.
+            |request| request.perform(|_, _| unreachable!(), |_, _| unreachable!()),
+            drop,
+        ];
+        for (end, panics) in ends.iter().flat_map(|end| [(end, false), (end, true)]) {
+            let token = Arc::new(());
+            let held = Arc::downgrade(&token);
+            let at_end = held.clone();
+            let (sender, receiver) = channel();
+            let write = Request::write(vec![0; 1], 0, move |_, _| {
+                sender.send(at_end.strong_count()).unwrap();
+                assert!(!panics, "at the end of a request");
+            });
+            let cancel = CancelToken::default();
+            cancel.cancel();
+            let mut write = write.with_cancel(&cancel);
+            write.hold(&token);
+            drop(token);
+            assert_eq!(held.strong_count(), 1);
+            end(write);
+            assert_eq!(receiver.try_recv(), Ok(1), "the token exists until the end");
+            assert_eq!(held.strong_count(), 0);
+        }
     }
 }

@@ -279,7 +279,7 @@ impl Ring {
             }
             let index = usize::try_from(key).expect("a key is an index");
             let flight = self.in_flight[index].as_mut().expect("it is in flight");
-            match flight.advance(result) {
+            match flight.advance(result, &self.file) {
                 None if self.has_failed => {
                     finished.push(self.finish(key, Err(Errno::IO.into())));
                 }
@@ -291,9 +291,9 @@ impl Ring {
 }
 
 impl InFlight {
-    /// Accounts for a completion. Returns the result of the request, or `None` if the request must be
-    /// submitted again.
-    fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
+    /// Accounts for a completion of a submission to `file`. Returns the result of the request, or `None` if the request
+    /// must be submitted again.
+    fn advance(&mut self, result: i32, file: &LockableFile) -> Option<io::Result<()>> {
         let Ok(mut done) = usize::try_from(result) else {
             let errno = Errno::from_raw_os_error(-result);
             // A file system that cannot read without blocking returns EAGAIN. The second submission may
@@ -309,6 +309,7 @@ impl InFlight {
                 crate::error::truncated()
             }));
         }
+        let len = done;
         self.position_bytes += done as u64;
         while let Some(part) = self.parts.get_mut(self.next) {
             if done < part.iov_len {
@@ -319,7 +320,11 @@ impl InFlight {
             done -= part.iov_len;
             self.next += 1;
         }
-        self.is_complete().then_some(Ok(()))
+        if self.is_complete() {
+            return Some(Ok(()));
+        }
+        let is_at_end = !self.request.is_write() && file.ends_after(len);
+        is_at_end.then(|| Err(crate::error::truncated()))
     }
 
     fn is_complete(&self) -> bool {

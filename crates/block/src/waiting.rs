@@ -1,14 +1,25 @@
 //! A debug check that a thread does not wait for a device while this is forbidden.
 //!
 //! While a thread holds a lock that many others need, it forbids itself to wait for a device. A
-//! journal handle of `larder-ext4` is such a lock. The devices at the bottom of a stack
-//! ([`FileDevice`], [`MemoryDevice`]) check this in debug builds, so every test of the layers above
-//! checks it too.
+//! journal handle of `larder-ext4` is such a lock. These calls check this in debug builds:
+//!
+//! - all blocking calls of a [`CountingDevice`], including [`perform`], flushes and discards. The caches and the journal
+//!   of a volume use such a device, so every test of the layers above checks it too.
+//! - most blocking calls of [`FileDevice`], [`DirectDevice`], [`MemoryDevice`] and [`DeadlineDevice`].
+//! - each wait for the requests of a batch.
+//!
+//! [`submit`] does not check this, because it does not wait. Waits for other threads, for example for a page that another
+//! thread reads, are not checked either.
 //!
 //! Cost: none in release builds.
 //!
+//! [`CountingDevice`]: crate::CountingDevice
+//! [`DeadlineDevice`]: crate::DeadlineDevice
+//! [`DirectDevice`]: crate::DirectDevice
 //! [`FileDevice`]: crate::FileDevice
 //! [`MemoryDevice`]: crate::MemoryDevice
+//! [`perform`]: crate::BlockDevice::perform
+//! [`submit`]: crate::BlockDevice::submit
 
 use std::cell::Cell;
 use std::marker::PhantomData;

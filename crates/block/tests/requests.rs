@@ -1,17 +1,18 @@
 //! Requests that complete later, with each back end of a file device.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{IoSlice, Write};
 use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_block::{
-    BackEnd, BlockDevice, CancelToken, DeadlineDevice, DirectDevice, Error, FileDevice, FileRange,
-    MemoryDevice, Priority, Redirect, RemapDevice, Request, Result, ThreadedDevice, write_all,
+    BackEnd, BlockDevice, CancelToken, CountingDevice, DeadlineDevice, DirectDevice, Error,
+    FileDevice, FileRange, MemoryDevice, Priority, Redirect, RemapDevice, Request, Result,
+    ThreadedDevice, write_all,
 };
 use larder_instruments::{FaultyDevice, ReorderingDevice};
 use larder_testkit::report_skipped;
@@ -34,6 +35,15 @@ fn file(len: usize) -> NamedTempFile {
     file.write_all(&bytes).unwrap();
     file.as_file().sync_all().unwrap();
     file
+}
+
+/// Waits until `holds` returns true.
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_mins(1);
+    while !holds() {
+        assert!(Instant::now() < end, "the device does not answer");
+        std::thread::yield_now();
+    }
 }
 
 /// Calls `test` with a writable device for each back end.
@@ -561,4 +571,129 @@ fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
     drop(device);
     drop(silent);
     assert!(memory.to_bytes() == vec![7; 3 * PAGE]);
+}
+
+#[test]
+fn blocking_write_fails_at_the_deadline_and_does_not_replace_a_later_write() {
+    let memory = Arc::new(MemoryDevice::new(vec![0; 3 * PAGE]));
+    let silent = PAGE as u64..2 * PAGE as u64;
+    let silent = ReorderingDevice::new(Arc::clone(&memory) as _, 1).with_silence(silent);
+    let silent = Arc::new(silent);
+    let device = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_millis(1));
+    let write = |byte| device.write_at(&[byte; PAGE], PAGE as u64);
+    let written = write(7);
+    assert!(matches!(written, Err(Error::Deadline(_))), "{written:?}");
+    // The device could perform the first of two overlapping writes last.
+    let overlapping = device.write_at(&[8; PAGE], PAGE as u64 + 100);
+    assert!(
+        matches!(overlapping, Err(Error::Deadline(_))),
+        "{overlapping:?}"
+    );
+    let batch = write_all(&device, [(0, vec![8; 2 * PAGE])]);
+    assert!(matches!(batch, Err(Error::Deadline(_))), "{batch:?}");
+    assert_eq!(silent.waiting(), 1, "only the first write is in flight");
+    assert!(memory.to_bytes() == vec![0; 3 * PAGE]);
+    assert!(device.has_late_writes());
+
+    silent.answer();
+    wait_until(|| write(9).is_ok());
+    assert!(!device.has_late_writes());
+    // The last drop performs the requests that wait.
+    drop(device);
+    drop(silent);
+    let expected = [vec![0; PAGE], vec![9; PAGE], vec![0; PAGE]];
+    assert!(memory.to_bytes() == expected.concat());
+}
+
+#[test]
+fn long_blocking_write_through_a_deadline_device_writes_every_byte() {
+    const LEN: usize = (2 << 20) + 700;
+    let memory = Arc::new(MemoryDevice::new(vec![0; LEN + 100]));
+    let device = ReorderingDevice::new(Arc::clone(&memory) as _, 1);
+    let device = DeadlineDevice::new(Arc::new(device), Duration::from_hours(1));
+    let bytes: Vec<u8> = (0..=250).cycle().take(LEN).collect();
+    let (first, second) = bytes.split_at(1000);
+    let bufs = [IoSlice::new(first), IoSlice::new(second)];
+    device.write_vectored_at(&bufs, 100).unwrap();
+    assert!(memory.to_bytes()[100..] == bytes);
+    let outside = device.write_at(&[1; 101], LEN as u64);
+    assert!(
+        matches!(outside, Err(Error::OutOfRange { .. })),
+        "{outside:?}"
+    );
+}
+
+#[test]
+fn submitted_write_is_late_until_it_is_complete() {
+    let memory = Arc::new(MemoryDevice::new(vec![0; 2 * PAGE]));
+    let silent = ReorderingDevice::new(Arc::clone(&memory) as _, 1).with_silence(0..u64::MAX);
+    let silent = Arc::new(silent);
+    let device = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_hours(1));
+    let device = CountingDevice::new(Arc::new(device));
+    assert!(!device.has_late_writes());
+    device.submit(vec![Request::write(vec![7; PAGE], 0, |_, _| ())]);
+    assert!(device.has_late_writes());
+    let overlapping = device.write_at(&[8; PAGE], 100);
+    assert!(
+        matches!(overlapping, Err(Error::Deadline(_))),
+        "{overlapping:?}"
+    );
+
+    silent.answer();
+    wait_until(|| !device.has_late_writes());
+    device.write_at(&[8; PAGE], 100).unwrap();
+    let expected = [vec![7; 100], vec![8; PAGE], vec![0; PAGE - 100]];
+    assert!(memory.to_bytes() == expected.concat());
+}
+
+/// A device with a page cache, which panics if it receives a request.
+#[derive(Debug)]
+struct CachingDevice(MemoryDevice);
+
+impl BlockDevice for CachingDevice {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn caches_writes(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.0.read_at(buf, offset_bytes)
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        panic!("{requests:?}");
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.0.write_at(buf, offset_bytes)
+    }
+}
+
+#[test]
+fn blocking_write_to_a_page_cache_is_not_a_request() {
+    let caching = Arc::new(CachingDevice(MemoryDevice::new(vec![0; 2 * PAGE])));
+    let device = DeadlineDevice::new(Arc::clone(&caching) as _, Duration::ZERO);
+    assert!(device.caches_writes());
+    device.write_at(&[7; PAGE], PAGE as u64).unwrap();
+    assert!(caching.0.to_bytes() == [[0; PAGE], [7; PAGE]].concat());
+}
+
+#[test]
+fn only_a_device_with_a_page_cache_caches_writes() {
+    let file = file(PAGE);
+    let cached = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+    assert!(cached.caches_writes());
+    drop(cached);
+    assert!(!MemoryDevice::new(vec![0; PAGE]).caches_writes());
+    match DirectDevice::open_writable(file.path(), FileRange::default()) {
+        Ok(direct) => assert!(!direct.caches_writes()),
+        Err(error) => report_skipped(error),
+    }
 }

@@ -3,6 +3,8 @@
 //! The tools are started directly, without a shell. Their clock, time zone and language are fixed, so that the
 //! host's settings do not affect the result.
 
+pub use larder_block::programs::find;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,19 +12,6 @@ use std::process::{Command, Stdio};
 
 /// The time that e2fsprogs use: 2020-09-13 12:26:40 UTC.
 const FAKE_TIME: &str = "1600000000";
-
-/// The directories of system tools, which the `PATH` of users may not contain.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-
-/// Finds a tool in `PATH` or in the system directories.
-#[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|candidate| candidate.is_file())
-}
 
 /// The error of a tool that could not be started, or failed.
 #[derive(Debug, thiserror::Error)]

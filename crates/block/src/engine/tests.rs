@@ -1,11 +1,17 @@
-//! Engines whose file is a pipe, so that a read completes when a test writes to the pipe.
+//! Engines for an end of a pipe. A request completes when a test uses the other end.
 
 use super::queue::DEMAND_RUN;
 use super::*;
+use crate::calls::FileCalls;
 use crate::{CancelToken, Priority};
 use larder_testkit::report_skipped;
-use std::io::IoSliceMut;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+mod full_pipe;
 
 /// A timeout that passes because the device does not answer.
 const SHORT: Duration = Duration::from_millis(1);
@@ -32,6 +38,15 @@ impl PipeCalls {
         }
     }
 
+    fn write(&self, slices: &[IoSlice<'_>]) {
+        for slice in slices {
+            let mut done = 0;
+            while done < slice.len() {
+                done += rustix::io::write(&self.file, &slice[done..]).unwrap();
+            }
+        }
+    }
+
     /// Waits until all bytes that were written have been read.
     fn wait_until_empty(&self) {
         while rustix::io::ioctl_fionread(&self.file).unwrap() > 0 {
@@ -54,7 +69,12 @@ impl Calls for PipeCalls {
             self.fill(slices);
             Ok(())
         };
-        request.perform(fill, |_, _| unreachable!());
+        let write = |slices: &[IoSlice<'_>], offset_bytes| {
+            self.started.lock().push(offset_bytes);
+            self.write(slices);
+            Ok(())
+        };
+        request.perform(fill, write);
     }
 
     /// Called when a request is added to a ring.
@@ -80,26 +100,41 @@ fn read_bytes(done: &Sender<Outcome>, len: usize) -> Request {
 /// Returns an engine whose rings are created by `set_up`, and the other end of its pipe.
 fn engine(back_end: Option<BackEnd>, set_up: SetUp) -> (Engine<PipeCalls>, OwnedFd) {
     let (reader, writer) = std::io::pipe().unwrap();
+    (engine_of(reader.into(), back_end, set_up), writer.into())
+}
+
+/// Returns an engine for `end`, which is an end of a pipe. Its rings are created by `set_up`.
+fn engine_of(end: OwnedFd, back_end: Option<BackEnd>, set_up: SetUp) -> Engine<PipeCalls> {
     // Only the engine keeps the file.
-    let file = Arc::new(LockableFile::from(OwnedFd::from(reader)));
+    let file = Arc::new(LockableFile::from(end));
     let calls = Arc::new(PipeCalls {
         file: Arc::clone(&file),
         started: Mutex::default(),
     });
-    let engine = Engine::with_set_up(calls, &file, false, back_end, set_up);
-    (engine, writer.into())
+    Engine::with_set_up(calls, &file, false, back_end, set_up)
 }
 
-/// Calls `test` with an engine of each kind, and the other end of its pipe.
-fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
+/// Calls `test` with what `create` returns for each kind of engine. `kind` returns the kind of what was created, which
+/// differs if the requested kind is not available.
+fn each<T>(create: impl Fn(BackEnd) -> T, kind: impl Fn(&T) -> BackEnd, test: impl Fn(T)) {
     for back_end in [BackEnd::IoUring, BackEnd::Threads] {
-        let (engine, writer) = engine(Some(back_end), Ring::new);
-        if engine.back_end() == back_end {
-            test(engine, writer);
+        let created = create(back_end);
+        if kind(&created) == back_end {
+            test(created);
         } else {
             report_skipped(format!("{back_end} is not available"));
         }
     }
+}
+
+/// Calls `test` with an engine of each kind, and the other end of its pipe.
+fn each_kind(test: impl Fn(Engine<PipeCalls>, OwnedFd)) {
+    let create = |back_end| engine(Some(back_end), Ring::new);
+    each(
+        create,
+        |(engine, _)| engine.back_end(),
+        |(engine, writer)| test(engine, writer),
+    );
 }
 
 /// Returns the number of submitted requests that `engine` has in flight.
@@ -325,6 +360,53 @@ fn short_reads_are_continued_until_the_buffer_is_full() {
         result.unwrap();
         assert_eq!(bytes, b"abcdefgh");
     });
+}
+
+#[test]
+fn read_that_fails_in_the_kernel_does_not_affect_the_rest_of_its_batch() {
+    const LEN: usize = 100;
+    let content = [7_u8; LEN];
+    // The bytes of the content are at this position of the file. The memory at position 0 is not mapped.
+    let at_bytes = content.as_ptr().addr() as u64;
+    let memory = match File::open("/proc/self/mem") {
+        Ok(memory) => memory,
+        Err(error) => return report_skipped(error),
+    };
+    if let Err(error) = memory.read_exact_at(&mut [0; LEN], at_bytes) {
+        return report_skipped(error);
+    }
+    let file = Arc::new(LockableFile::from(OwnedFd::from(memory)));
+    let create = |back_end| {
+        let calls = Arc::new(FileCalls {
+            fd: Arc::clone(&file),
+            start_bytes: 0,
+        });
+        Engine::new(calls, &file, false, Some(back_end))
+    };
+    let test = |engine: Engine<FileCalls>| {
+        let (sender, receiver) = channel();
+        let batch = || {
+            let reads = [at_bytes, 0, at_bytes].map(|offset_bytes| {
+                let done = sender.clone();
+                Request::read(vec![0; LEN], offset_bytes, move |bytes, result| {
+                    done.send((offset_bytes, bytes, result)).unwrap();
+                })
+            });
+            Vec::from(reads)
+        };
+        engine.perform(batch(), None).unwrap();
+        engine.submit(batch());
+        for (offset_bytes, bytes, result) in receiver.iter().take(6) {
+            match &result {
+                Err(Error::Io { source, .. }) if offset_bytes == 0 => {
+                    assert_eq!(Errno::from_io_error(source), Some(Errno::IO));
+                }
+                Ok(()) if offset_bytes != 0 => assert_eq!(bytes, content),
+                _ => panic!("at {offset_bytes}: {result:?}"),
+            }
+        }
+    };
+    each(create, Engine::back_end, test);
 }
 
 #[test]
