@@ -267,14 +267,14 @@ fn frames_of(
         buffer_bits: bits(buffer.size, CacheKind::Buffer, own_buffer_bits),
         page_function,
         buffer_function: buffer.function,
-        retirable: chunks.saturating_add(frames / IN_USE_PART).min(frames / 2),
+        max_retired: chunks.saturating_add(frames / IN_USE_PART).min(frames / 2),
     }
 }
 
 /// Converts `count` to the type of slot numbers. The result is at most half of
-/// [`NUMBERS`](crate::table::NUMBERS), the limit of slot numbers.
+/// [`NUMBER_LIMIT`](crate::table::NUMBER_LIMIT), the limit of slot numbers.
 fn to_number(count: u64) -> u32 {
     u32::try_from(count)
         .unwrap_or(u32::MAX)
-        .min(crate::table::NUMBERS / 2)
+        .min(crate::table::NUMBER_LIMIT / 2)
 }

@@ -34,21 +34,21 @@ pub const RAW_INODE_WORDS: usize = 20;
 
 /// The input of the hash function: the inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hashed(u32);
+struct HashInput(u32);
 
-impl From<Hashed> for u64 {
+impl From<HashInput> for u64 {
     #[inline]
-    fn from(hashed: Hashed) -> Self {
-        hashed.0.into()
+    fn from(input: HashInput) -> Self {
+        input.0.into()
     }
 }
 
-impl From<Hashed> for HashKey {
-    fn from(hashed: Hashed) -> Self {
+impl From<HashInput> for HashKey {
+    fn from(input: HashInput) -> Self {
         Self {
             // The number of the volume is always 0, because a cache belongs to one volume.
             object: 0,
-            index: hashed.0.into(),
+            index: input.0.into(),
         }
     }
 }
@@ -60,15 +60,15 @@ struct InodeLayout;
 
 impl<const W: usize> Layout<W> for InodeLayout {
     type Key<'k> = u32;
-    type Hashed = Hashed;
+    type HashInput = HashInput;
 
     #[inline]
-    fn hashed(key: &u32) -> Hashed {
-        Hashed(*key)
+    fn hash_input(key: &u32) -> HashInput {
+        HashInput(*key)
     }
 
-    fn hashed_in(slot: &Slot<W>) -> Hashed {
-        Hashed(slot.aux())
+    fn hash_input_in(slot: &Slot<W>) -> HashInput {
+        HashInput(slot.aux())
     }
 
     #[inline]

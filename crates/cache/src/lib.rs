@@ -61,3 +61,4 @@ mod wait;
 
 pub use caches::{Caches, Error};
 pub use stats::CacheStats;
+pub use thread_number::Uncounted;

@@ -32,7 +32,7 @@ impl Tape for CheckingTape {
         match event.operation {
             Operation::Lookup { .. } => {}
             Operation::Insert => assert!(present.insert(event.key), "{event:?}: inserted twice"),
-            Operation::Remove => {
+            Operation::Remove | Operation::Evict => {
                 assert!(present.remove(&event.key), "{event:?}: not inserted before")
             }
         }

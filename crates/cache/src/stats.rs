@@ -45,7 +45,7 @@ impl CacheStats {
         object_bytes: u64,
     ) -> Self
     where
-        TableHash<D>: HashFunction<L::Hashed>,
+        TableHash<D>: HashFunction<L::HashInput>,
     {
         let objects = table.objects();
         let buckets = u64::from(table.bucket_count());

@@ -1,4 +1,5 @@
-//! The tape: the interface through which the tables of the caches report their events.
+//! The tape: the interface through which the tables of the caches report their events, and a volume reports reads of
+//! files.
 //!
 //! # Model
 //! The kernel's tracepoints `mm_filemap_*` and `block:*`. In addition, lookups are reported, for which the
@@ -19,9 +20,14 @@
 //! Without a tape, each operation costs a load and a predictable branch.
 
 use crate::hash::HashKey;
+use crate::sync::thread_number;
+use crate::thread_number::Uncounted;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// One of the four caches that report events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,8 +69,11 @@ pub enum Operation {
     },
     /// An insertion of an entry.
     Insert,
-    /// A removal or eviction of an entry.
+    /// A removal of an entry, whatever the size of the cache: its object no longer exists or has changed, or is
+    /// unlikely to be used again. In traces of other sources, the reason of a removal may be unknown.
     Remove,
+    /// An eviction of an entry, because memory was needed. A larger cache would still have it.
+    Evict,
 }
 
 /// One operation on an entry of a cache.
@@ -80,10 +89,56 @@ pub struct Event {
     pub key: HashKey,
 }
 
-/// A receiver of events of caches.
+/// A read of a file, which has just ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadEvent {
+    /// The inode number of the file.
+    pub ino: u64,
+    /// The first byte.
+    pub offset_bytes: u64,
+    /// The number of bytes up to the end of the request or of the file.
+    pub len_bytes: usize,
+    /// The size of the file in bytes.
+    pub file_bytes: u64,
+    /// The number of the open file, from 1, if the open file has a readahead state of its own; otherwise 0.
+    pub stream: u32,
+    /// The thread that reads: see [`CallerScope`].
+    pub thread: u32,
+    /// The time that the read took.
+    pub duration: Duration,
+}
+
+/// The name of a file, which was looked up or created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameEvent<'a> {
+    /// The inode number of the directory.
+    pub directory: u64,
+    /// The name in the directory.
+    pub name: &'a [u8],
+    /// The inode number of the file.
+    pub ino: u64,
+}
+
+/// A receiver of events of caches, and of reads of files.
 pub trait Tape: Debug + Send + Sync {
     /// Records `event`. The call must be fast, because it delays the operation on the cache.
     fn record(&self, event: Event);
+
+    /// Returns whether [`Tape::record_read`] records reads. This must not change.
+    fn records_reads(&self) -> bool {
+        false
+    }
+
+    /// Records a read of a file.
+    fn record_read(&self, _read: &ReadEvent) {}
+
+    /// Returns whether [`Tape::record_name`] records names. This must not change.
+    fn records_names(&self) -> bool {
+        false
+    }
+
+    /// Records the name of a file. A name can be reported several times.
+    fn record_name(&self, _name: &NameEvent<'_>) {}
 
     /// Returns the progress of the recording, or `None` if the tape does not record to a file.
     fn stats(&self) -> Option<RecordingStats> {
@@ -124,6 +179,45 @@ impl RecordingStats {
     }
 }
 
+thread_local! {
+    static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// The time in which this thread works for another thread, such as a thread that uses a mount. While the scope exists,
+/// reads are reported as reads of that thread.
+#[derive(Debug)]
+#[must_use = "the scope ends when it is dropped"]
+pub struct CallerScope {
+    outer: Option<u32>,
+    /// The scope belongs to one thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl CallerScope {
+    /// Begins a scope for the thread with the ID `thread`; 0 is an unknown thread.
+    pub fn begin(thread: u32) -> Self {
+        Self {
+            outer: CALLER.replace(Some(thread)),
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Returns the ID of the thread for which this thread works. Outside of any scope, returns a number of this thread,
+    /// from 1.
+    #[must_use]
+    pub fn thread() -> u32 {
+        let own =
+            || u32::try_from(thread_number()).map_or(u32::MAX, |number| number.saturating_add(1));
+        CALLER.get().unwrap_or_else(own)
+    }
+}
+
+impl Drop for CallerScope {
+    fn drop(&mut self) {
+        CALLER.set(self.outer);
+    }
+}
+
 /// The point where a table reports its events. It has no effect until a tape is connected.
 #[derive(Debug)]
 pub(crate) struct Tracepoint(OnceLock<(Arc<dyn Tape>, CacheKind)>);
@@ -150,9 +244,30 @@ impl Tracepoint {
 
 #[cold]
 fn record(tape: &dyn Tape, cache: CacheKind, operation: Operation, key: HashKey) {
+    if matches!(operation, Operation::Lookup { .. }) && Uncounted::is_active() {
+        return;
+    }
     tape.record(Event {
         cache,
         operation,
         key,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_scope_restores_the_outer_caller() {
+        let own = CallerScope::thread();
+        assert!(own > 0);
+        let outer = CallerScope::begin(7);
+        let inner = CallerScope::begin(0);
+        assert_eq!(CallerScope::thread(), 0);
+        drop(inner);
+        assert_eq!(CallerScope::thread(), 7);
+        drop(outer);
+        assert_eq!(CallerScope::thread(), own);
+    }
 }

@@ -2,6 +2,7 @@
 //! ends, a later thread can get its number.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
 /// The maximum number of threads with numbers of their own. Each number is one bit in [`TAKEN`].
@@ -16,6 +17,8 @@ const UNKNOWN: usize = usize::MAX;
 thread_local! {
     /// The number of this thread. The variable has no destructor, so an access is one instruction.
     static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// Whether the lookups of this thread are not counted.
+    static IS_UNCOUNTED: Cell<bool> = const { Cell::new(false) };
     /// The guard that releases the number when the thread ends.
     static OWNER: Owner = Owner::new();
 }
@@ -67,6 +70,36 @@ pub(crate) fn assigned_number() -> usize {
 
 #[cold]
 fn assign_number() -> usize {
-    NUMBER.set(OWNER.try_with(|owner| owner.0).unwrap_or(NUMBERED));
-    NUMBER.get()
+    let number = OWNER.try_with(|owner| owner.0).unwrap_or(NUMBERED);
+    // Without an assigned number, each lookup takes the slow path, which finds out that it is not counted.
+    if !IS_UNCOUNTED.get() {
+        NUMBER.set(number);
+    }
+    number
+}
+
+/// A guard: until it is dropped, the lookups of the thread are neither counted in the statistics of the caches nor
+/// recorded on a tape. It is for lookups that no user of the caches causes.
+#[derive(Debug)]
+#[must_use = "lookups are counted again when this is dropped"]
+pub struct Uncounted(PhantomData<*const ()>);
+
+impl Uncounted {
+    /// Begins a part of this thread whose lookups are not counted. Such parts must not be nested.
+    pub fn begin() -> Self {
+        IS_UNCOUNTED.set(true);
+        NUMBER.set(UNKNOWN);
+        Self(PhantomData)
+    }
+
+    /// Returns whether the lookups of this thread are not counted.
+    pub(crate) fn is_active() -> bool {
+        IS_UNCOUNTED.get()
+    }
+}
+
+impl Drop for Uncounted {
+    fn drop(&mut self) {
+        IS_UNCOUNTED.set(false);
+    }
 }

@@ -139,7 +139,7 @@ fn follow(events: &[Event]) -> Followed {
                 continue;
             }
             Operation::Insert => assert!(followed.present.insert(key), "{event:?}: inserted twice"),
-            Operation::Remove => {
+            Operation::Remove | Operation::Evict => {
                 assert!(
                     followed.present.remove(&key),
                     "{event:?}: not inserted before"

@@ -134,6 +134,18 @@ impl<const N: usize, const W: usize> Names<N, W> {
         Arc::downgrade(&table)
     }
 
+    /// Calls `found` with the names of the files for which `is_wanted` returns true.
+    fn find_names(&self, is_wanted: &dyn Fn(u32) -> bool, found: &mut dyn FnMut(CachedName)) {
+        self.table.for_each(|slot| {
+            let (ino, _) = name::value_in(slot);
+            if ino != 0 && is_wanted(ino) {
+                let (parent, name) = name::key_in(slot);
+                let name = name.take_while(|byte| *byte != 0).collect();
+                found(CachedName { ino, parent, name });
+            }
+        });
+    }
+
     fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
         CacheStats::of(&self.table, capacity, 0)
@@ -142,6 +154,17 @@ impl<const N: usize, const W: usize> Names<N, W> {
     fn check_invariants(&self) {
         self.table.check_invariants(name::is_same::<N, W>);
     }
+}
+
+/// The name of a file in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedName {
+    /// The inode number of the file.
+    pub ino: u32,
+    /// The inode number of the directory.
+    pub parent: u32,
+    /// The name.
+    pub name: Box<[u8]>,
 }
 
 /// The dentry cache.
@@ -202,6 +225,13 @@ impl DentryCache {
             Some(KeyedName::Long(name)) => self.long.table.remove(&name),
             None => false,
         }
+    }
+
+    /// Calls `found` with the cached names of the files for which `is_wanted` returns true. Examines every bucket, and
+    /// briefly locks those in use. Does not count as a lookup. The functions must not use the cache.
+    pub fn find_names(&self, is_wanted: &dyn Fn(u32) -> bool, found: &mut dyn FnMut(CachedName)) {
+        self.short.find_names(is_wanted, found);
+        self.long.find_names(is_wanted, found);
     }
 
     /// Connects `tape`. From then on, both tables report their events to it.

@@ -71,23 +71,23 @@ impl<const N: usize> Name<N> {
 
 /// The input of the hash function: the directory, and the hash of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hashed {
+pub(super) struct HashInput {
     parent: u32,
     name: u32,
 }
 
-impl From<Hashed> for u64 {
+impl From<HashInput> for u64 {
     #[inline]
-    fn from(hashed: Hashed) -> Self {
-        u64::from(hashed.name) | u64::from(hashed.parent) << 32
+    fn from(input: HashInput) -> Self {
+        u64::from(input.name) | u64::from(input.parent) << 32
     }
 }
 
-impl From<Hashed> for HashKey {
-    fn from(hashed: Hashed) -> Self {
+impl From<HashInput> for HashKey {
+    fn from(input: HashInput) -> Self {
         Self {
-            object: hashed.parent.into(),
-            index: hashed.name.into(),
+            object: input.parent.into(),
+            index: input.name.into(),
         }
     }
 }
@@ -100,18 +100,18 @@ pub(super) struct NameLayout<const N: usize>;
 
 impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
     type Key<'k> = Name<N>;
-    type Hashed = Hashed;
+    type HashInput = HashInput;
 
     #[inline]
-    fn hashed(key: &Name<N>) -> Hashed {
-        Hashed {
+    fn hash_input(key: &Name<N>) -> HashInput {
+        HashInput {
             parent: key.parent,
             name: key.hash,
         }
     }
 
-    fn hashed_in(slot: &Slot<W>) -> Hashed {
-        Hashed {
+    fn hash_input_in(slot: &Slot<W>) -> HashInput {
+        HashInput {
             parent: upper(slot.word(0)),
             name: slot.aux(),
         }
@@ -149,7 +149,7 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
 /// Returns the key that is reported to a tape for the name in `words` in the directory `parent`.
 #[cold]
 fn tape_key(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
-    Hashed {
+    HashInput {
         parent,
         name: name_hash::of_words(words),
     }
@@ -179,6 +179,13 @@ pub(super) fn set_value<const N: usize, const W: usize>(
 pub(super) fn value_in<const W: usize>(slot: &Slot<W>) -> (u32, u8) {
     let [.., file_type] = slot.word(W - 1).to_le_bytes();
     (lower(slot.word(0)), file_type)
+}
+
+/// Returns the inode number of the directory in `slot`, and the name, which is padded with zeros.
+pub(super) fn key_in<const W: usize>(slot: &Slot<W>) -> (u32, impl Iterator<Item = u8>) {
+    let last = name_of_last(slot.word(W - 1));
+    let words = (1..W - 1).map(|i| slot.word(i)).chain([last]);
+    (upper(slot.word(0)), words.flat_map(u64::to_le_bytes))
 }
 
 /// Returns `word`, the last word of a slot, without the file type.

@@ -1,7 +1,6 @@
-//! Hash functions that can be selected by name at run time. There are two groups. *Published* functions are
-//! those that kernels used for a particular table, most of them from Lever 2000. The others are in common use
-//! today. The published functions for process numbers and user numbers take such a number in place of an inode
-//! number.
+//! The input of hash functions, and the functions that can be selected by name at run time. A mount does
+//! not use these functions by default, so they are in [`research`](crate::research). The default function of
+//! pages, buffers and inodes is [`Hash64`](crate::table::Hash64). Names have a function with a seed.
 //!
 //! # Input
 //! The input of a function is a [`HashKey`], which consists of two numbers:
@@ -18,24 +17,9 @@
 //! represents any of them, and costs one more branch for each hash. [`Function::visit`] calls generic code
 //! with the type of the function.
 
-mod buffer;
-mod crc;
-mod dentry;
-mod function;
-mod golden;
-mod inode;
 mod key;
-mod mixer;
-mod number;
-mod page;
-mod random_table;
-#[cfg(all(test, not(shuttle)))]
-mod tests;
-mod unknown;
-mod word;
 
-pub use function::{Function, FunctionVisitor, multiplicand};
+pub use crate::research::hash::{
+    AddressedPage, Function, FunctionVisitor, MULTIPLIER, UnknownFunction, multiplicand,
+};
 pub use key::HashKey;
-pub use page::AddressedPage;
-pub use unknown::UnknownFunction;
-pub use word::MULTIPLIER;

@@ -328,7 +328,7 @@ impl PageCache {
             return;
         }
         for frame in (0..frames).rev() {
-            let key = PageLayout::hashed_in(self.frames.arena.slot(frame));
+            let key = PageLayout::hash_input_in(self.frames.arena.slot(frame));
             if key.ino == ino && indexes.contains(&key.index) {
                 visit(key);
             }

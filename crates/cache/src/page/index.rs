@@ -142,7 +142,7 @@ impl FrameIndex {
     pub fn check_invariants(&self) {
         match self {
             Self::Table(table) => {
-                let key = PageLayout::hashed_in;
+                let key = PageLayout::hash_input_in;
                 table.check_invariants(|a, b| key(a) == key(b));
             }
             Self::Other(other) => other.check_invariants(),

@@ -35,14 +35,14 @@ pub struct PageLayout;
 
 impl Layout<PAGE_WORDS> for PageLayout {
     type Key<'k> = PageKey;
-    type Hashed = PageKey;
+    type HashInput = PageKey;
 
     #[inline]
-    fn hashed(key: &PageKey) -> PageKey {
+    fn hash_input(key: &PageKey) -> PageKey {
         *key
     }
 
-    fn hashed_in(slot: &Slot<PAGE_WORDS>) -> PageKey {
+    fn hash_input_in(slot: &Slot<PAGE_WORDS>) -> PageKey {
         PageKey {
             ino: slot.word(0),
             index: slot.word(1),

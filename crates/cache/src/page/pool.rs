@@ -3,11 +3,11 @@
 //! The frames are equal parts of one memory mapping. Slot `i` of one arena describes frame `i`, so a slot
 //! need not store a frame number. A frame contains a page of a file, or buffers. Pages and buffers have
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
-//! and one clock hand evicts pages and buffers in the same way.
+//! and a single clock hand evicts both pages and buffers.
 //!
-//! A frame can be *lent* to another cache, so that the other cache can grow within the common budget. The
-//! memory of the frame is then returned to the kernel, and the slot of the frame is *retired*. The other
-//! cache may then allocate the same amount of memory.
+//! A frame can be *lent*, so that another cache can grow within the common budget. The other cache does not get the frame
+//! itself: the memory of the frame is returned to the kernel, the slot of the frame is *retired*, and the other cache may
+//! allocate the same amount of memory.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:
@@ -41,6 +41,7 @@ pub(super) enum Holder {
 }
 
 impl Holder {
+    /// Returns the flags that mark a frame as owned by this cache.
     pub(super) fn flags(self) -> u64 {
         match self {
             Self::Page => 0,
@@ -49,7 +50,7 @@ impl Holder {
     }
 }
 
-/// The sizes of a pool of frames.
+/// The configuration of a pool of frames: its sizes, and the hash functions of its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramesConfig {
     /// The size of a frame in bytes: a power of two, at least 4096.
@@ -64,8 +65,8 @@ pub struct FramesConfig {
     pub page_function: Option<Function>,
     /// The hash function of the table of buffers; `None` for the default, [`Hash64`].
     pub buffer_function: Option<Function>,
-    /// The maximum number of frames that are lent to other caches at the same time.
-    pub retirable: u32,
+    /// The maximum number of frames that may be lent to other caches, and thus retired, at the same time.
+    pub max_retired: u32,
 }
 
 impl FramesConfig {
@@ -80,7 +81,7 @@ impl FramesConfig {
             buffer_bits: 0,
             page_function: None,
             buffer_function: None,
-            retirable: 0,
+            max_retired: 0,
         }
     }
 }
@@ -93,7 +94,7 @@ pub struct Frames {
     pages: FrameIndex,
     buffers: FrameIndex,
     pub(super) waits: WaitQueues,
-    /// The number of further frames that may be lent.
+    /// The number of further frames that may be lent: `max_retired` minus the number of lent frames.
     retirable: AtomicU32,
     /// The number of frames that are lent.
     retired: AtomicU32,
@@ -108,7 +109,7 @@ pub struct Frames {
 }
 
 /// Creates a table of 2^`bits` buckets over `arena`, with `function`, or with the default hash function
-/// if that is `None`. The buckets are numbered from `first_bucket`: tables over the same arena must not
+/// if `function` is `None`. The buckets are numbered from `first_bucket`: tables over the same arena must not
 /// share bucket numbers.
 fn table(
     arena: &Arc<Arena<PAGE_WORDS>>,
@@ -121,7 +122,7 @@ fn table(
 }
 
 impl Frames {
-    /// Creates a pool of frames. The kernel allocates the memory of each frame at its first use.
+    /// Creates a pool of frames. The kernel allocates memory when frames are used for the first time.
     ///
     /// # Errors
     /// Returns the kernel's error, most likely because there is not enough address space.
@@ -145,6 +146,7 @@ impl Frames {
         })
     }
 
+    /// Creates a pool of frames with the index of pages that `pages` creates.
     fn with_pages(
         config: &FramesConfig,
         pages: impl FnOnce(&Arc<Arena<PAGE_WORDS>>) -> io::Result<FrameIndex>,
@@ -168,7 +170,7 @@ impl Frames {
             pages,
             buffers,
             waits: WaitQueues::new(),
-            retirable: AtomicU32::new(config.retirable),
+            retirable: AtomicU32::new(config.max_retired),
             retired: AtomicU32::new(0),
             others: OnceLock::new(),
             pages_ahead: AtomicU64::new(0),
@@ -204,6 +206,7 @@ impl Frames {
         let _ = self.others.set(others);
     }
 
+    /// Returns the index of the frames that `holder` owns.
     #[inline]
     pub(super) fn index(&self, holder: Holder) -> &FrameIndex {
         match holder {
@@ -295,7 +298,8 @@ impl Frames {
 
 impl Shrinker for Frames {
     fn count_objects(&self) -> u64 {
-        // Here an object is a slot that the hand passes over, so a scan of all objects is a full turn.
+        // Each slot counts as one object, because the clock hand visits every slot. A scan of all objects is a
+        // full turn.
         u64::from(self.arena.touched())
     }
 

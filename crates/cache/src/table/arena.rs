@@ -19,7 +19,7 @@
 //! waits for it.
 
 use super::free_list::{FreeList, FreeLists};
-use super::link::{Link, NUMBERS};
+use super::link::{Link, NUMBER_LIMIT};
 use super::slot::{Slot, State};
 use crate::memory::{Array, Pages};
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Mutex, Relaxed};
@@ -126,9 +126,9 @@ impl<const W: usize> Arena<W> {
     /// Returns the kernel's error, most likely because there is not enough address space.
     ///
     /// # Panics
-    /// If `capacity` is more than [`NUMBERS`].
+    /// If `capacity` is more than [`NUMBER_LIMIT`].
     pub fn new(capacity: u32, growth: Growth) -> io::Result<Self> {
-        assert!(capacity <= NUMBERS, "too many slots: {capacity}");
+        assert!(capacity <= NUMBER_LIMIT, "too many slots: {capacity}");
         let (chunk, pages) = match growth {
             Growth::Prepaid => (capacity, Pages::Huge),
             Growth::Charged { chunk, .. } => (chunk, Pages::Small),
@@ -152,7 +152,7 @@ impl<const W: usize> Arena<W> {
     /// Returns the total number of slots.
     #[must_use]
     pub fn capacity(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(NUMBERS)
+        u32::try_from(self.slots.len()).unwrap_or(NUMBER_LIMIT)
     }
 
     /// Returns the number of slots in a chunk.

@@ -27,7 +27,7 @@ pub(crate) struct Buckets {
 impl Buckets {
     pub(crate) fn new(bits: u32, first: u32) -> io::Result<Self> {
         assert!(
-            bits < 30 && first <= super::NUMBERS - (1 << bits),
+            bits < 30 && first <= super::NUMBER_LIMIT - (1 << bits),
             "too many buckets: 2^{bits}"
         );
         Ok(Self {

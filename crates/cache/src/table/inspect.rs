@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::{HashFunction, Histogram, Layout, Slot, State, Table};
 
-impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
+impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W> {
     /// Returns the chain lengths of all buckets.
     #[must_use]
     pub fn histogram(&self) -> Histogram {
@@ -21,6 +21,20 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         histogram
     }
 
+    /// Calls `visit` with each entry. Briefly locks each bucket that is in use. `visit` must be quick, and must not use the
+    /// table.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Slot<W>)) {
+        for bucket in 0..self.buckets.count() {
+            if self.buckets.first(bucket) == self.buckets.end(bucket) {
+                continue;
+            }
+            let locked = self.buckets.lock(bucket);
+            for index in self.arena.chain(locked.first()) {
+                visit(self.arena.slot(index));
+            }
+        }
+    }
+
     /// Checks the invariants. No other thread may use the table meanwhile.
     ///
     /// # Panics
@@ -34,7 +48,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 let slot = self.arena.slot(index);
                 assert!(slot.state().has(State::LIVE), "slot {index} is not live");
                 assert_eq!(
-                    self.bucket(L::hashed_in(slot)),
+                    self.bucket(L::hash_input_in(slot)),
                     bucket,
                     "bucket of slot {index}"
                 );

@@ -18,7 +18,7 @@ pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
 /// The exclusive limit of slot and bucket numbers. A link contains a number plus 1 and a flag, and a
 /// bucket head contains a number plus 1 and a lock bit.
-pub const NUMBERS: u32 = 1 << 30;
+pub const NUMBER_LIMIT: u32 = 1 << 30;
 
 impl Link {
     #[inline]

@@ -1,18 +1,19 @@
-//! The hash table on which the page, buffer, dentry and inode caches are built. Each cache has tables of its
-//! own. Each bucket has a chain of entries, and each entry is stored in a slot of an [`Arena`].
+//! The hash table on which the page, buffer, dentry and inode caches are built.
+//!
+//! Each cache has tables of its own. Each bucket of a table has a chain of entries, and each entry is stored in a
+//! slot of an [`Arena`].
 //!
 //! # Model
 //! The kernel's hash tables whose readers use RCU (`inode_hashtable`, `dentry_hashtable`), with slot numbers
 //! instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot may be
-//! reused at once. A reader can still read the slot safely: the address of a slot stays mapped, and is never
-//! used for anything but a slot. After the memory of the slot is returned to the kernel, the slot reads as
-//! zero.
+//! reused immediately. A reader can still read the slot safely: the address of a slot stays mapped, and is used
+//! only for slots. After the memory of the slot is returned to the kernel, the slot reads as zero.
 //!
 //! # States of an entry
 //! An entry is *live* from its insertion until it is evicted or removed. It is *busy* while one thread
 //! fills or changes it, and *pinned* while threads read it in place. An entry is *evictable* if it is live,
-//! and not busy, pinned or dirty. To *claim* an evictable entry is to make it no longer live, and to gain the
-//! sole right to reuse its slot. The claiming thread unlinks the entry, unless an insertion of the same key
+//! and not busy, pinned or dirty. A thread *claims* an evictable entry: the entry is then no longer live, and
+//! only this thread may reuse its slot. The thread then unlinks the entry, unless an insertion of the same key
 //! has already done so.
 //!
 //! # Correctness of readers without a lock
@@ -24,24 +25,24 @@
 //! - *the slot in another list*: the slot was inserted into another chain or a free list. This list does
 //!   not end with the number of the reader's bucket, so the reader starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
-//!   again. Slots are inserted at the front only, so all entries that were in the chain when the reader
-//!   started follow the slot. Without a further check, such a reader could miss only a key that
-//!   [`Table::replace`] stores in a new slot: the new entry is in front of the slot that the reader has reached,
-//!   and the old entry is already unlinked. To prevent this, a reader that finds nothing examines the front of
-//!   the chain again. It starts again if another slot is at the front, or if the generation of the front slot
-//!   changed, or if its entry became live or is no longer live.
+//!   again. Slots are inserted at the front only, so the slot now precedes all entries that were in the chain
+//!   when the reader started, and the reader still finds them. The exception is a key that [`Table::replace`]
+//!   stores in a new slot: the new entry precedes the reader's position, and the old entry is already unlinked.
+//!   Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
+//!   another slot is at the front, if the generation of the front slot changed, or if the entry in this slot
+//!   has become live, or has ceased to be live.
 //!
 //! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
-//! reader may miss an entry that is just being moved to another slot so that the memory of its old slot can be
-//! given back ([`give_back`]). A move, unlike `replace`, claims the old entry before it links the new one.
-//! [`same_hash`] describes how entries are found by their hash alone.
+//! reader can miss an entry while a thread moves the entry to another slot, so that the memory of the old slot
+//! can be given back ([`give_back`]): a move, unlike `replace`, claims the old entry before it links the new
+//! one. [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when there are no writers:
 //! 1. A chain ends with the number of its own bucket.
 //! 2. Every entry of a chain is live, and its key hashes to the bucket of the chain.
 //! 3. No two entries of a chain have the same key.
-//! 4. All chains together have [`Table::objects`] entries.
+//! 4. All chains together contain [`Table::objects`] entries.
 //!
 //! The clock hand claims an entry before it locks the entry's bucket, so a chain may contain a claimed
 //! entry for a moment. If a thread then inserts an entry with the same key, the inserting thread unlinks the
@@ -53,9 +54,9 @@
 //! another bucket. A thread never holds the locks of two buckets.
 //!
 //! # Cost
-//! A hit reads the bucket head, and all slots of the chain up to the entry: at least one cache line for each
-//! slot, and only one for pages and short names. A pin writes the first line of the entry's slot. A copy
-//! writes this line only if the entry was not marked as referenced. A bucket takes 4 bytes.
+//! A hit reads the bucket head, and all slots of the chain up to the entry. A slot of a page or of a short name
+//! takes one cache line, and other slots can take several. A pin writes the first cache line of the entry's
+//! slot. A copy writes this line only if the entry was not marked as referenced. A bucket takes 4 bytes.
 
 mod arena;
 mod arena_config;
@@ -93,7 +94,7 @@ pub(crate) use hold::{Added, LockAttempt, Removal, Visit};
 pub use hold::{Found, Pin};
 use link::END_OF_FREE;
 pub(crate) use link::Link;
-pub use link::NUMBERS;
+pub use link::NUMBER_LIMIT;
 pub use slot::{Slot, State};
 pub use tree_depths::TreeDepths;
 
@@ -110,20 +111,20 @@ pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     /// The key of an entry.
     type Key<'k>;
     /// The input of the hash function for a key. Each slot stores the hash input of its key.
-    type Hashed: Copy + Debug + Into<HashKey>;
+    type HashInput: Copy + Debug + Into<HashKey>;
 
     /// Returns the input of the hash function for `key`.
-    fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
+    fn hash_input(key: &Self::Key<'_>) -> Self::HashInput;
     /// Returns the input of the hash function for the key in `slot`.
-    fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
+    fn hash_input_in(slot: &Slot<W>) -> Self::HashInput;
     /// Returns `key` in the form in which it is reported to a tape.
     #[inline]
     fn tape_key(key: &Self::Key<'_>) -> HashKey {
-        Self::hashed(key).into()
+        Self::hash_input(key).into()
     }
     /// Returns the key in `slot` in the form in which it is reported to a tape.
     fn tape_key_in(slot: &Slot<W>) -> HashKey {
-        Self::hashed_in(slot).into()
+        Self::hash_input_in(slot).into()
     }
     /// Returns true if the entry in `slot` has `key`. While another thread changes the slot, the method
     /// may return either value.
@@ -152,7 +153,7 @@ pub enum Inserted<'a, const W: usize> {
     Existing(Found<'a, W>),
 }
 
-impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
+impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W> {
     /// Creates a table of 2^`bits` buckets over `arena`. The table uses the bucket numbers from
     /// `first_bucket` on. Tables that share an arena must use different bucket numbers.
     ///
@@ -218,8 +219,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Allocates a slot as [`Table::allocate`] does, and calls `evicted` with the slot number of each
     /// evicted entry.
     pub(crate) fn allocate_evicting(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
-        // The hand passes over several slots before the free lists are checked again, so that it frees some
-        // slots for the next callers, too.
+        // The hand passes over several slots before the free lists are checked again, so that it also frees
+        // slots for the next callers.
         let batch = (self.arena.touched() / 4).clamp(1, 8);
         let mut turns = self.arena.touched() / batch * 2 + 2;
         loop {
@@ -280,7 +281,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found
     }
 
-    /// Returns the result of `read` for slot `index` if the slot has the entry of `key`. If so, reports a hit to
+    /// Returns the result of `read` for slot `index` if the slot contains the entry of `key`. If so, reports a hit to
     /// the tape. The counters of the table do not include this hit, because no chain is walked.
     #[inline]
     pub(crate) fn copy_at<T>(
@@ -308,14 +309,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// key well before its lookup.
     #[inline]
     pub fn prefetch_bucket(&self, key: &L::Key<'_>) {
-        self.buckets.prefetch(self.bucket(L::hashed(key)));
+        self.buckets.prefetch(self.bucket(L::hash_input(key)));
     }
 
     /// Prefetches the first slot in the chain of `key`. This is the second step, when the bucket head is
     /// in the processor's cache.
     #[inline]
     pub fn prefetch_entry(&self, key: &L::Key<'_>) {
-        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
+        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hash_input(key))) {
             self.arena.prefetch(index);
         }
     }
@@ -324,7 +325,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// step, when the first slot is in the processor's cache.
     #[inline]
     pub fn prefetch_next(&self, key: &L::Key<'_>) {
-        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
+        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hash_input(key))) {
             let slot = self.arena.slot(index);
             if !L::matches(key, slot)
                 && let Link::Slot(next) = slot.next()
@@ -344,7 +345,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         .is_some()
     }
 
-    /// Returns true if the table has the entry of `key`, and no thread fills or changes the entry. Counts
+    /// Returns true if the table contains an entry of `key`, and no thread fills or changes the entry. Counts
     /// no lookup, and does not mark the entry as referenced.
     pub(crate) fn is_uptodate(&self, key: &L::Key<'_>) -> bool {
         let found = self.walk(key, |_, index, state| {
@@ -377,7 +378,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         flags: u64,
         fill: impl FnOnce(&Slot<W>),
     ) -> Inserted<'a, W> {
-        let bucket = self.bucket(L::hashed(key));
+        let bucket = self.bucket(L::hash_input(key));
         let mut locked = self.buckets.lock(bucket);
         if let Some(index) = self.find(&locked, key) {
             loop {
@@ -387,7 +388,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                     Visit::Raced => {}
                 }
             }
-            self.remove_from_chain(&mut locked, index);
+            // Another thread has claimed the entry to evict it.
+            self.remove_from_chain(&mut locked, index, Operation::Evict);
         }
         L::store(key, vacant.slot());
         fill(vacant.slot());
@@ -407,7 +409,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     ) -> u32 {
         L::store(key, vacant.slot());
         fill(vacant.slot());
-        let bucket = self.bucket(L::hashed(key));
+        let bucket = self.bucket(L::hash_input(key));
         let mut locked = self.buckets.lock(bucket);
         let Some(old) = self.find(&locked, key) else {
             return self.push(&mut locked, vacant, 0);
@@ -417,7 +419,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let new = Self::link(&mut locked, vacant, 0);
         let is_claimed = self.arena.claim(old).is_some();
         if is_claimed || !self.is_live(old) {
-            self.remove_from_chain(&mut locked, old);
+            self.remove_from_chain(&mut locked, old, Operation::Remove);
         }
         self.note_inserted(new);
         if is_claimed {
@@ -436,23 +438,28 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Removes the entry of `key`, and returns its last state. Returns `None` if `key` is not in the
     /// table, or its entry is not evictable.
     pub(crate) fn remove_entry(&self, key: &L::Key<'_>) -> Option<State> {
-        let bucket = self.bucket(L::hashed(key));
+        let bucket = self.bucket(L::hash_input(key));
         let mut locked = self.buckets.lock(bucket);
         let index = self.find_live(&locked, key)?;
         let state = self.arena.claim(index)?;
-        self.remove_from_chain(&mut locked, index);
+        self.remove_from_chain(&mut locked, index, Operation::Remove);
         drop(locked);
         drop(self.arena.vacant(index));
         Some(state)
     }
 
-    /// Removes the entry in slot `index`, which the caller must have claimed, from its chain. Has no
+    /// Removes the entry in slot `index`, which the caller must have claimed to evict it, from its chain. Has no
     /// effect if an insertion of the same key has removed the entry already.
     pub(crate) fn unlink(&self, index: u32) {
+        self.unlink_reporting(index, Operation::Evict);
+    }
+
+    /// Removes the entry in slot `index` as [`Self::unlink`] does, and reports `operation`.
+    fn unlink_reporting(&self, index: u32, operation: Operation) {
         let slot = self.arena.slot(index);
-        let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
+        let mut locked = self.buckets.lock(self.bucket(L::hash_input_in(slot)));
         if slot.next() != END_OF_FREE {
-            self.remove_from_chain(&mut locked, index);
+            self.remove_from_chain(&mut locked, index, operation);
         }
     }
 
@@ -460,15 +467,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// waits for the entry and must be woken.
     pub(crate) fn abandon(&self, index: u32) -> bool {
         let state = self.arena.claim_busy(index);
-        self.unlink(index);
+        self.unlink_reporting(index, Operation::Remove);
         drop(self.arena.vacant(index));
         state.has(State::WAITERS)
     }
 
     /// Returns the bucket of a hash input.
     #[inline]
-    pub(crate) fn bucket(&self, hashed: L::Hashed) -> u32 {
-        self.hash.bucket(hashed, self.buckets.bits())
+    pub(crate) fn bucket(&self, hash_input: L::HashInput) -> u32 {
+        self.hash.bucket(hash_input, self.buckets.bits())
     }
 
     #[inline]
@@ -490,7 +497,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         key: &L::Key<'_>,
         visit: impl Fn(&Slot<W>, u32, State) -> Visit<T>,
     ) -> (Option<T>, u64) {
-        let bucket = self.bucket(L::hashed(key));
+        let bucket = self.bucket(L::hash_input(key));
         let mut links = 0;
         'start: loop {
             let first = self.buckets.first(bucket);
@@ -569,12 +576,12 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         self.arena.slot(index).state().has(State::LIVE)
     }
 
-    /// Unlinks slot `index` from a locked chain. Counts and reports the removal of its entry.
-    fn remove_from_chain(&self, locked: &mut Locked<'_>, index: u32) {
+    /// Unlinks slot `index` from a locked chain. Counts the removal of its entry, and reports it as `operation`.
+    fn remove_from_chain(&self, locked: &mut Locked<'_>, index: u32, operation: Operation) {
         self.unlink_slot(locked, index);
         self.counters.remove();
         let key = || L::tape_key_in(self.arena.slot(index));
-        self.tracepoint.record(Operation::Remove, key);
+        self.tracepoint.record(operation, key);
     }
 
     /// Unlinks slot `index` from a locked chain. Neither counts nor reports a removal, since the function

@@ -8,13 +8,13 @@ pub(super) struct Number;
 
 impl Layout<2> for Number {
     type Key<'k> = u64;
-    type Hashed = u64;
+    type HashInput = u64;
 
-    fn hashed(key: &u64) -> u64 {
+    fn hash_input(key: &u64) -> u64 {
         *key
     }
 
-    fn hashed_in(slot: &Slot<2>) -> u64 {
+    fn hash_input_in(slot: &Slot<2>) -> u64 {
         slot.word(0)
     }
 

@@ -15,33 +15,38 @@ use super::chain_bound::Room;
 use super::hold::{Added, Removal};
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
+use crate::tape::Operation;
 
 /// The position of a search: a slot and the state in which it was passed, or `None` at the bucket head.
 type Position<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
 
-impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W>
+impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
 where
-    L::Hashed: PartialEq,
+    L::HashInput: PartialEq,
 {
-    /// Pins and returns the first entry that has the hash `hashed` and `flag`.
+    /// Pins and returns the first entry that has `flag` and the hash input `hash_input`.
     #[inline]
-    pub(crate) fn find_first(&self, hashed: L::Hashed, flag: u64) -> Option<Pin<'_, W>> {
-        let (found, links) = self.search(hashed, flag, None);
-        self.count(|| hashed.into(), found.is_some(), links);
+    pub(crate) fn find_first(&self, hash_input: L::HashInput, flag: u64) -> Option<Pin<'_, W>> {
+        let (found, links) = self.search(hash_input, flag, None);
+        self.count(|| hash_input.into(), found.is_some(), links);
         found
     }
 
     /// Pins and returns the next entry that has `flag` and the same hash as the entry in `pinned`. Counts
     /// no lookup.
     pub(crate) fn find_next(&self, pinned: &Slot<W>, flag: u64) -> Option<Pin<'_, W>> {
-        self.search(L::hashed_in(pinned), flag, Some((pinned, pinned.state())))
-            .0
+        self.search(
+            L::hash_input_in(pinned),
+            flag,
+            Some((pinned, pinned.state())),
+        )
+        .0
     }
 
     /// Pins and returns the entry of `key`. Locks the bucket, so that the entry is found even if another
     /// thread moves it to another slot. Counts no lookup.
     pub(crate) fn pin(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
-        let locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        let locked = self.buckets.lock(self.bucket(L::hash_input(key)));
         let index = self.find_live(&locked, key)?;
         self.pin_at(index, self.arena.slot(index).state(), State::LIVE)
     }
@@ -56,20 +61,20 @@ where
         chain_max: u32,
         evicted: impl FnOnce(u32),
     ) -> Added {
-        let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        let mut locked = self.buckets.lock(self.bucket(L::hash_input(key)));
         match self.find(&locked, key) {
             Some(index) if self.is_live(index) => {
                 // Slots are freed after the lock is released.
                 drop(locked);
                 return Added::Existing;
             }
-            Some(evicted) => self.remove_from_chain(&mut locked, evicted),
+            Some(evicted) => self.remove_from_chain(&mut locked, evicted, Operation::Evict),
             None => {}
         }
         let mut oldest = None;
         match self.arena.room(self.arena.chain(locked.first()), chain_max) {
             Room::Evict(index) if self.arena.claim(index).is_some() => {
-                self.remove_from_chain(&mut locked, index);
+                self.remove_from_chain(&mut locked, index, Operation::Evict);
                 evicted(index);
                 oldest = Some(self.arena.vacant(index));
             }
@@ -88,13 +93,13 @@ where
 
     /// Removes the entry of `key` if it is evictable. If it is not, pins and returns it.
     pub(crate) fn remove_or_pin(&self, key: &L::Key<'_>) -> Removal<'_, W> {
-        let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        let mut locked = self.buckets.lock(self.bucket(L::hash_input(key)));
         let Some(index) = self.find_live(&locked, key) else {
             return Removal::Absent;
         };
         loop {
             if self.arena.claim(index).is_some() {
-                self.remove_from_chain(&mut locked, index);
+                self.remove_from_chain(&mut locked, index, Operation::Remove);
                 drop(locked);
                 drop(self.arena.vacant(index));
                 return Removal::Removed;
@@ -119,7 +124,7 @@ where
         if !seen.has(State::LIVE) {
             return false;
         }
-        let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
+        let mut locked = self.buckets.lock(self.bucket(L::hash_input_in(slot)));
         // If the slot still has the same entry, the locked bucket is the bucket of this entry.
         if !slot.state().is_same_entry(seen) {
             return false;
@@ -133,16 +138,16 @@ where
         true
     }
 
-    /// Pins and returns the first entry after `after` that has the hash `hashed` and `flag`. Also returns
-    /// the number of links walked.
+    /// Pins and returns the first entry after `after` that has `flag` and the hash input `hash_input`. Also
+    /// returns the number of links walked.
     #[inline]
     fn search(
         &self,
-        hashed: L::Hashed,
+        hash_input: L::HashInput,
         flag: u64,
         after: Position<'_, W>,
     ) -> (Option<Pin<'_, W>>, u64) {
-        let bucket = self.bucket(hashed);
+        let bucket = self.bucket(hash_input);
         let mut links = 0;
         'start: loop {
             let mut before = after;
@@ -164,7 +169,7 @@ where
                     continue 'start;
                 }
                 if state.has(flag)
-                    && L::hashed_in(slot) == hashed
+                    && L::hash_input_in(slot) == hash_input
                     && let Some(pin) = self.pin_at(index, state, flag)
                 {
                     return (Some(pin), links);

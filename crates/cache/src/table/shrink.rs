@@ -11,9 +11,9 @@
 use super::{HashFunction, Layout, Table};
 use crate::shrink::Shrinker;
 
-impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Shrinker for Table<L, H, W>
+impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Shrinker for Table<L, H, W>
 where
-    L::Hashed: PartialEq,
+    L::HashInput: PartialEq,
 {
     fn count_objects(&self) -> u64 {
         // One object is one slot that the hand passes over, so a scan of all objects is a full turn.

@@ -80,7 +80,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let builder = Builder::new().name("mbcache".to_owned());
+            let builder = Builder::new().name("larder-mbcache".to_owned());
             let run = move || {
                 larder_block::run_on_all_processors();
                 shared.run();

@@ -47,15 +47,15 @@ struct Entry {
 
 impl Layout<1> for EntryLayout {
     type Key<'k> = Entry;
-    type Hashed = u32;
+    type HashInput = u32;
 
     #[inline]
-    fn hashed(entry: &Entry) -> u32 {
+    fn hash_input(entry: &Entry) -> u32 {
         entry.key
     }
 
     #[inline]
-    fn hashed_in(slot: &Slot<1>) -> u32 {
+    fn hash_input_in(slot: &Slot<1>) -> u32 {
         slot.aux()
     }
 

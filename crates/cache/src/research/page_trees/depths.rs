@@ -41,7 +41,7 @@ impl PageTrees {
         let locked = self.roots.lock(chain);
         self.arena
             .chain(locked.first())
-            .map(|root| PageLayout::hashed_in(self.arena.slot(root)).ino)
+            .map(|root| PageLayout::hash_input_in(self.arena.slot(root)).ino)
             .collect()
     }
 
@@ -56,6 +56,6 @@ impl PageTrees {
             at = self.nodes.next(node, depth);
         }
         let (node, _) = at?;
-        Some(PageLayout::hashed_in(self.arena.slot(node)).index)
+        Some(PageLayout::hash_input_in(self.arena.slot(node)).index)
     }
 }

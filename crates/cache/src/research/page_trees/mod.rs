@@ -29,6 +29,7 @@
 //! as many chains as frames. Only the nodes are counted as links.
 
 mod depths;
+mod index;
 mod red_black;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
@@ -38,15 +39,12 @@ mod tests;
 pub use red_black::NODE_BYTES;
 
 use crate::hash::HashKey;
-use crate::page::{PAGE_WORDS, PageIndex, PageKey, PageLayout};
-use crate::stats::CacheStats;
-use crate::table::histogram::Report;
+use crate::page::{PAGE_WORDS, PageKey, PageLayout};
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
-    Link, LockAttempt, Locked, Slot, State, Vacant, Visit,
+    Link, Locked, Slot, State, Vacant, Visit,
 };
-use crate::tables::Finder;
-use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
+use crate::tape::{Operation, Tracepoint};
 use red_black::{Nodes, Side};
 use std::cmp::Ordering;
 use std::io;
@@ -144,7 +142,7 @@ impl PageTrees {
             // Another thread has claimed the page, but has not unlinked it yet.
             Some(dead) => {
                 tree.change(|tree| tree.replace(dead, vacant.index()));
-                self.note_removed(*key);
+                self.note_removed(*key, Operation::Evict);
             }
             None => tree.change(|tree| tree.insert(vacant.index(), position.under)),
         }
@@ -155,16 +153,21 @@ impl PageTrees {
         Inserted::New(vacant.into_index())
     }
 
-    /// Removes the page of `key`. Returns false if the page is not in its tree, or is not evictable.
-    pub fn remove(&self, key: &PageKey) -> bool {
-        self.remove_entry(key).is_some()
+    /// Counts the removal of a page, and reports it as `operation`. Its tree must be locked.
+    fn note_removed(&self, key: PageKey, operation: Operation) {
+        self.counters.remove();
+        self.tracepoint.record(operation, || HashKey::from(key));
     }
 
-    /// Counts and reports the removal of a page. Its tree must be locked.
-    fn note_removed(&self, key: PageKey) {
-        self.counters.remove();
-        self.tracepoint
-            .record(Operation::Remove, || HashKey::from(key));
+    /// Removes the page in slot `index`, which the caller must have claimed, from its tree, and reports `operation`. Has
+    /// no effect if the page is in no tree.
+    fn unlink_reporting(&self, index: u32, operation: Operation) {
+        let key = PageLayout::hash_input_in(self.arena.slot(index));
+        let mut tree = self.lock_tree(key.ino);
+        if self.nodes.is_linked(index) {
+            tree.change(|tree| tree.remove(index));
+            self.note_removed(key, operation);
+        }
     }
 
     fn chain_of(&self, inode: u64) -> u32 {
@@ -175,7 +178,7 @@ impl PageTrees {
         let chain = self.roots.lock(self.chain_of(inode));
         let (mut before, mut root) = (None, None);
         for other in self.arena.chain(chain.first()) {
-            if PageLayout::hashed_in(self.arena.slot(other)).ino == inode {
+            if PageLayout::hash_input_in(self.arena.slot(other)).ino == inode {
                 root = Some(other);
                 break;
             }
@@ -213,128 +216,13 @@ impl PageTrees {
     }
 }
 
-impl PageIndex for PageTrees {
-    fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
-        self.get(key)
-    }
-
-    fn get_or_insert<'a>(
-        &'a self,
-        key: &PageKey,
-        vacant: Vacant<'a, PAGE_WORDS>,
-        flags: u64,
-    ) -> Inserted<'a, PAGE_WORDS> {
-        self.get_or_insert(key, vacant, flags, |slot| slot.set_aux(0))
-    }
-
-    fn objects(&self) -> u64 {
-        self.objects()
-    }
-
-    fn set_tape(&self, tape: Arc<dyn Tape>) {
-        self.tracepoint.enable(tape, CacheKind::Page);
-    }
-
-    fn report(&self) -> Report {
-        Report::of_trees(self.counts(), self.depths())
-    }
-
-    fn stats(&self, capacity: u64, page_bytes: u64) -> CacheStats {
-        let chains = u64::from(self.roots.count()) * size_of::<u32>() as u64;
-        let nodes = u64::from(self.arena.capacity()) * NODE_BYTES;
-        let pages = self.objects() * (size_of::<Slot<PAGE_WORDS>>() as u64 + page_bytes);
-        CacheStats {
-            finder: Finder::RedBlackTrees,
-            inserted: self.counters.inserted(),
-            bytes: chains + nodes + pages,
-            ..CacheStats::of_lookups(self.counts(), self.objects(), capacity)
-        }
-    }
-
-    fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
-        self.walk(key, |index, state| self.arena.pin(index, state))
-            .0
-    }
-
-    fn contains(&self, key: &PageKey) -> bool {
-        self.walk(key, |index, state| self.arena.check_present(index, state))
-            .0
-            .is_some()
-    }
-
-    fn is_uptodate(&self, key: &PageKey) -> bool {
-        let check = |index, state| self.arena.check_uptodate(index, state);
-        self.walk(key, check).0.unwrap_or(false)
-    }
-
-    fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
-        let take = |index, state| self.arena.take_flag(index, state, flag);
-        self.walk(key, take).0.unwrap_or(false)
-    }
-
-    fn lock(&self, key: &PageKey) -> Option<LockAttempt> {
-        self.walk(key, |index, state| self.arena.lock(index, state))
-            .0
-    }
-
-    fn remove_entry(&self, key: &PageKey) -> Option<State> {
-        let mut tree = self.lock_tree(key.ino);
-        let node = tree.find(key.index).node?;
-        let state = self.arena.claim(node)?;
-        tree.change(|tree| tree.remove(node));
-        self.note_removed(*key);
-        drop(tree);
-        drop(self.arena.vacant(node));
-        Some(state)
-    }
-
-    fn unlink(&self, index: u32) {
-        let key = PageLayout::hashed_in(self.arena.slot(index));
-        let mut tree = self.lock_tree(key.ino);
-        if self.nodes.is_linked(index) {
-            tree.change(|tree| tree.remove(index));
-            self.note_removed(key);
-        }
-    }
-
-    fn abandon(&self, index: u32) -> bool {
-        let state = self.arena.claim_busy(index);
-        self.unlink(index);
-        drop(self.arena.vacant(index));
-        state.has(State::WAITERS)
-    }
-
-    fn check_invariants(&self) {
-        let mut objects = 0;
-        let mut inodes = std::collections::HashSet::new();
-        for chain in 0..self.roots.count() {
-            for root in self.arena.chain(self.roots.first(chain)) {
-                let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
-                assert!(inodes.insert(inode), "inode {inode} has two trees");
-                assert_eq!(self.chain_of(inode), chain, "chain of inode {inode}");
-                let mut before = None;
-                self.nodes.check(Some(root), &mut |node| {
-                    let slot = self.arena.slot(node);
-                    let key = PageLayout::hashed_in(slot);
-                    assert!(slot.state().has(State::LIVE), "page {key:?} is not live");
-                    assert_eq!(key.ino, inode, "inode of page {key:?} in its tree");
-                    assert!(before < Some(key.index), "page {key:?} follows {before:?}");
-                    before = Some(key.index);
-                    objects += 1;
-                });
-            }
-        }
-        assert_eq!(objects, self.objects(), "number of pages");
-    }
-}
-
 impl LockedTree<'_> {
     fn find(&self, index: u64) -> Position {
         let trees = self.trees;
         let (mut at, mut under, mut links) = (self.root, None, 0);
         while let Some(node) = at {
             links += 1;
-            let side = match index.cmp(&PageLayout::hashed_in(trees.arena.slot(node)).index) {
+            let side = match index.cmp(&PageLayout::hash_input_in(trees.arena.slot(node)).index) {
                 Ordering::Less => Side::Left,
                 Ordering::Greater => Side::Right,
                 Ordering::Equal => break,
@@ -355,7 +243,7 @@ impl LockedTree<'_> {
         let (mut at, mut depth, mut found) = (self.root, 0, None);
         while let Some(node) = at {
             depth += 1;
-            let side = if index <= PageLayout::hashed_in(trees.arena.slot(node)).index {
+            let side = if index <= PageLayout::hash_input_in(trees.arena.slot(node)).index {
                 found = Some((node, depth));
                 Side::Left
             } else {

@@ -1,6 +1,7 @@
 //! Tests of the trees under the model checker: concurrent lookups, insertions and evictions.
 
 use super::*;
+use crate::page::PageIndex as _;
 use crate::shuttle_tests::{CheckingTape, check};
 use crate::table::Growth;
 
@@ -104,7 +105,7 @@ fn shuttle_pinned_page_is_not_evicted_from_its_tree() {
             |trees| {
                 if let Some(Found::Pinned(pin, _)) = trees.get(&key(1)) {
                     shuttle::thread::yield_now();
-                    assert_eq!(PageLayout::hashed_in(pin.slot()), key(1));
+                    assert_eq!(PageLayout::hash_input_in(pin.slot()), key(1));
                     assert!(pin.slot().state().has(State::LIVE));
                 }
             },

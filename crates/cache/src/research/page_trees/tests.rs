@@ -2,6 +2,7 @@
 
 use super::red_black::{Nodes, Side};
 use super::*;
+use crate::page::PageIndex as _;
 use crate::table::Growth;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -149,7 +150,7 @@ fn evicted_page_not_yet_unlinked_is_replaced() {
     insert(&trees, key);
     // The hand claims both pages, and the insertion runs before the hand unlinks the second page.
     trees.arena.scan(2, |index, _| {
-        let slot_key = PageLayout::hashed_in(trees.arena.slot(index));
+        let slot_key = PageLayout::hash_input_in(trees.arena.slot(index));
         if slot_key == key {
             assert!(trees.get(&key).is_none(), "an evicted page is not found");
             insert(&trees, key);
@@ -211,7 +212,7 @@ proptest! {
                 }
                 Use::Evict(count) => {
                     trees.arena.scan(count, |index, _| {
-                        let key = PageLayout::hashed_in(trees.arena.slot(index));
+                        let key = PageLayout::hash_input_in(trees.arena.slot(index));
                         assert!(model.remove(&key).is_some(), "{key:?} was not in the model");
                         trees.unlink(index);
                     });
