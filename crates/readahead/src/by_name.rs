@@ -1,6 +1,6 @@
 //! The selection of a policy by its name.
 
-use crate::{Legacy, Modern, Off, OnDemand, Policy, PolicyName};
+use crate::{Adaptive, Legacy, Modern, Off, OnDemand, Policy, PolicyName};
 
 impl PolicyName {
     /// Returns the policy that has this name.
@@ -11,6 +11,7 @@ impl PolicyName {
             Self::Legacy => &Legacy,
             Self::OnDemand => &OnDemand,
             Self::Modern => &Modern,
+            Self::Adaptive => &Adaptive,
         }
     }
 }

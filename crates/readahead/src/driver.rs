@@ -25,7 +25,8 @@
 //!    - If nothing has to be read, for example because another thread has inserted the page since
 //!      the lookup, the driver continues as after a hit.
 //!    - If another thread is reading the page (it is in flight), the reader waits for that read in
-//!      step 5. The policy is not consulted about the miss.
+//!      step 5. The policy is not consulted about the miss, but it is notified of the wait if it
+//!      requires this ([`Policy::observes_waits`]).
 //!    - Otherwise, the driver consults the policy with [`Trigger::Miss`]. If none of the returned
 //!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
@@ -45,10 +46,9 @@
 //! After the last page, [`Driver::end_read`] records where the request ended.
 //!
 //! # One window
-//! The policy returns at most two windows, each within the file. A window has at most
-//! [`FileState::max_pages`] pages. There are two exceptions: a window of exactly the pages from the
-//! current page to the end of the request can have any size, and [`FileState::set_io_pages`] can
-//! permit larger windows. If several streams share a cache, an implementation of [`CachedFile`] can
+//! The policy returns windows within the file: at most two, or the [`Series`](crate::Series) of
+//! [`Adaptive`](crate::Adaptive). A window has at most [`FileState::max_pages`] pages; [`Policy`] lists the
+//! exceptions. If several streams share a cache, an implementation of [`CachedFile`] can
 //! lower `max_pages` in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] starts the
 //! reads of all or some of the missing pages, or leaves them to the reader. It returns the number of
 //! pages whose reads it has started or left to the reader, which can be 0. The driver passes this
@@ -69,7 +69,8 @@
 //! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
 //! other missing pages of the windows. There is one exception: if the policy is consulted about a miss
 //! and returns a window without an asynchronous part, no pages of this window are queued. Those that
-//! the reader does not read itself are read after later misses.
+//! the reader does not read itself are read after later misses. The policy `adaptive` has windows without an
+//! asynchronous part that extend past the request; all pages of these are queued.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -238,6 +239,8 @@ pub struct Driver {
     /// The values of [`Policy::can_use_hits`] for reads and for faults. They are cached here
     /// because every hit needs one of them.
     can_use_hits: [bool; 2],
+    /// The value of [`Policy::observes_waits`].
+    observes_waits: bool,
 }
 
 impl Driver {
@@ -247,6 +250,7 @@ impl Driver {
         Self {
             policy,
             can_use_hits: [false, true].map(|by_fault| policy.can_use_hits(by_fault)),
+            observes_waits: policy.observes_waits(),
         }
     }
 
@@ -296,7 +300,12 @@ impl Driver {
         let found = loop {
             let is_marked = match file.claim(index) {
                 Claim::Ready(found) => break found,
-                Claim::InFlight { is_marked } => is_marked,
+                Claim::InFlight { is_marked } => {
+                    if self.observes_waits {
+                        file.with_state(|state, _| self.policy.page_in_flight(state, index));
+                    }
+                    is_marked
+                }
                 Claim::Missing => {
                     self.consult(file, request, Trigger::Miss, index);
                     file.fill_page(index)

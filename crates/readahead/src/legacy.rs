@@ -63,6 +63,7 @@
 
 pub(crate) mod windows;
 
+use crate::read_around::LOTS_OF_MISSES;
 use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
 use windows::Decision;
 
@@ -90,7 +91,9 @@ impl Policy for Legacy {
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
         let max_pages = state.max_pages_unless_random();
         if read.by_fault {
-            return state.read_around.decide(read, max_pages, resident);
+            return state
+                .read_around
+                .decide(read, max_pages, LOTS_OF_MISSES, resident);
         }
         match read.trigger {
             Trigger::Access => Decision {

@@ -13,6 +13,7 @@
 //! | [`Legacy`] | Linux 2.6.20 | every request; missing pages; every faulted page | a current and an ahead window |
 //! | [`OnDemand`] | Linux 2.6.23 | missing pages; marked pages; every faulted page | one window |
 //! | [`Modern`] | Linux 6.18 | missing pages; marked pages; every faulted page, but only while more faults miss than hit | one window; the policy also searches the page cache |
+//! | [`Adaptive`] | the streams of a file, its device and its cache | missing pages; marked pages; waits for pages in flight; every faulted page | a table of streams for each file; a [`Balance`] for each device and cache |
 //!
 //! All positions and sizes are in pages of the caller's page cache. `docs/design/readahead.md` describes how
 //! the policies differ, and names their sources.
@@ -74,6 +75,7 @@
 //! rules of its own for faults. It counts hits only while the misses of faults exceed the hits.
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod advice;
 mod by_name;
 pub mod driver;
@@ -85,10 +87,13 @@ mod ondemand;
 mod policy;
 mod read;
 mod read_around;
+mod series;
 mod sizes;
 mod state;
 mod window;
+mod windows;
 
+pub use adaptive::{Adaptive, Balance, Ticket};
 pub use advice::{Advice, pages_inside, pages_touched};
 pub use folio::Folio;
 pub use legacy::Legacy;
@@ -97,7 +102,8 @@ pub use off::Off;
 pub use ondemand::OnDemand;
 pub use policy::{Policy, PolicyName, UnknownPolicy};
 pub use read::{Read, Residency, Trigger};
-pub use state::{
-    DEFAULT_MAX_BYTES, DEFAULT_MAX_PAGES, FileState, MAX_PAGES_LIMIT, max_pages_from_bytes,
-};
-pub use window::{PageIndex, Window, Windows};
+pub use series::{Series, SeriesIter};
+pub use sizes::MAX_PAGES_LIMIT;
+pub use state::{DEFAULT_MAX_BYTES, DEFAULT_MAX_PAGES, FileState, max_pages_from_bytes};
+pub use window::{PageIndex, Window};
+pub use windows::Windows;

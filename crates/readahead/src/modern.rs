@@ -280,7 +280,9 @@ fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     })
 }
 
-#[doc(hidden)] // Only tests/kernel uses these; see the module.
+// These functions serve the replay of recordings of a kernel with large folios (`tests/kernel`): the test
+// reads each window in the folios in which the kernel read it. Larder's page cache has only single pages.
+#[doc(hidden)]
 impl FileState {
     /// Sets the order of the largest folio that the page cache supports. The default is 0, which means
     /// single pages.

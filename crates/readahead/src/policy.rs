@@ -3,17 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{FileState, Read, Residency, Window, Windows};
+use crate::{FileState, PageIndex, Read, Residency, Window, Windows};
 
 /// A readahead algorithm, which turns one read into windows.
 ///
 /// [`driver`](crate::driver) describes the steps before and after a decision, and their order.
 ///
 /// # Requirements
-/// A policy returns at most two windows, each within the file. A window must not have more than
-/// [`FileState::max_pages`] pages. There are two exceptions: a window of exactly the pages from
-/// `read.index` to the end of the request can have any size, and [`FileState::set_io_pages`] can permit
-/// larger windows. A policy must not do I/O, read a clock or allocate.
+/// A policy returns windows that are within the file. No page is in two windows of one decision. A window must
+/// not have more than [`FileState::max_pages`] pages. There are three exceptions: a window of exactly the pages
+/// from `read.index` to the end of the request can have any size, [`FileState::set_io_pages`] can permit larger
+/// windows, and [`Adaptive`](crate::Adaptive) may return windows of the size that its
+/// [`Balance`](crate::Balance) permits. A policy must not do I/O or read a clock. It must not allocate; only
+/// [`Adaptive`](crate::Adaptive) may, when its tables for a file grow.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the name that selects this policy.
     fn name(&self) -> PolicyName;
@@ -39,6 +41,15 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// them to the reader ([`CachedFile::start`](crate::driver::CachedFile::start)). The other pages were
     /// resident or in flight, or there was no memory for them.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
+
+    /// Returns true if the driver must call [`Policy::page_in_flight`].
+    fn observes_waits(&self) -> bool {
+        false
+    }
+
+    /// Records that a reader must wait for the page `index`, which is in flight. The driver calls this method only
+    /// if [`Policy::observes_waits`] returns true.
+    fn page_in_flight(&self, _state: &mut FileState, _index: PageIndex) {}
 
     /// Returns true if the policy models a kernel up to Linux 2.6.23, in which each read copied the
     /// state when it began, and wrote the copy back when it ended. In such a kernel, concurrent
@@ -67,11 +78,19 @@ pub enum PolicyName {
     OnDemand,
     /// Readahead of current Linux: [`Modern`](crate::Modern).
     Modern,
+    /// Readahead that adapts to streams, memory and device: [`Adaptive`](crate::Adaptive).
+    Adaptive,
 }
 
 impl PolicyName {
-    /// All names, in the order in which the policies appeared in Linux.
-    pub const ALL: &'static [Self] = &[Self::Off, Self::Legacy, Self::OnDemand, Self::Modern];
+    /// All names: the policies of Linux in the order in which they appeared, and then the adaptive policy.
+    pub const ALL: &'static [Self] = &[
+        Self::Off,
+        Self::Legacy,
+        Self::OnDemand,
+        Self::Modern,
+        Self::Adaptive,
+    ];
 
     /// Returns the name as written in options.
     #[must_use]
@@ -81,6 +100,7 @@ impl PolicyName {
             Self::Legacy => "legacy",
             Self::OnDemand => "ondemand",
             Self::Modern => "modern",
+            Self::Adaptive => "adaptive",
         }
     }
 }
@@ -129,7 +149,8 @@ mod tests {
         let error = "wildcard".parse::<PolicyName>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown readahead policy 'wildcard'; available: off, legacy, ondemand, modern"
+            "unknown readahead policy 'wildcard'; available: off, legacy, ondemand, modern, \
+             adaptive"
         );
     }
 }

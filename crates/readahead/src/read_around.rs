@@ -18,7 +18,7 @@
 use crate::{Read, Residency, Trigger, Window, Windows};
 
 /// Read-around stops when the misses exceed the hits by more than this number.
-const LOTS_OF_MISSES: u32 = 100;
+pub(crate) const LOTS_OF_MISSES: u32 = 100;
 
 /// The number of hits and misses of the faults on one open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,15 +28,20 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the window to read for the fault `read`.
+    /// Returns the window to read for the fault `read`. The read-around stops if the misses exceed the hits by more
+    /// than `lots_of_misses`.
     pub(crate) fn decide(
         &mut self,
         read: &Read,
         max_pages: u32,
+        lots_of_misses: u32,
         resident: &dyn Residency,
     ) -> Windows {
         match read.trigger {
-            Trigger::Miss => self.miss(read, max_pages).clip(read.file_pages).into(),
+            Trigger::Miss => self
+                .miss(read, max_pages, lots_of_misses)
+                .clip(read.file_pages)
+                .into(),
             Trigger::Access => {
                 // The policy is consulted before the lookup. If the page is missing, it is consulted
                 // again, with `Trigger::Miss`.
@@ -49,9 +54,9 @@ impl State {
         }
     }
 
-    fn miss(&mut self, read: &Read, max_pages: u32) -> Window {
+    fn miss(&mut self, read: &Read, max_pages: u32, lots_of_misses: u32) -> Window {
         self.misses = self.misses.saturating_add(1);
-        if max_pages == 0 || self.misses > self.hits.saturating_add(LOTS_OF_MISSES) {
+        if max_pages == 0 || self.misses > self.hits.saturating_add(lots_of_misses) {
             return Window::alone(read.index);
         }
         Window::unmarked(read.index.minus(u64::from(max_pages / 2)), max_pages)

@@ -1,6 +1,9 @@
 //! Window sizes. All generations of Linux readahead use the same sequence of growing sizes, here called the
 //! ramp.
 
+/// The upper limit of the configured window size: 256 MiB in pages of 4 KiB.
+pub const MAX_PAGES_LIMIT: u32 = 1 << 16;
+
 /// Returns the size of the first window of a stream, for a request of `request_pages` pages.
 ///
 /// The request is first rounded up to a power of two:

@@ -3,8 +3,8 @@
 //! Model: Linux's `file_ra_state`. All policies use the same struct, so the lab can switch to another
 //! policy between two reads of a file.
 //!
-//! Cost: at most 128 bytes for each open file. The state is `Copy`, and its owner decides how it is
-//! locked.
+//! Cost: at most 128 bytes for each open file. The owner of the state decides how it is locked. If
+//! [`Adaptive`](crate::Adaptive) has made a decision for the file, its tables are allocated in addition.
 //!
 //! Tunables: `max_pages` is the size of the largest window, in pages, which only [`Modern`](crate::Modern) may
 //! exceed, up to `io_pages`. The default is [`DEFAULT_MAX_PAGES`]: 128 KiB in pages of 4 KiB. Linux has the same
@@ -12,19 +12,19 @@
 //! `WillNeed` still reads up to `io_pages`. `io_pages` is the largest request that the device accepts
 //! ([`FileState::set_io_pages`]).
 
+use crate::adaptive::FileStreams;
 use crate::folio::Growth;
 use crate::legacy::windows;
-use crate::{Advice, PageIndex, Window, read_around, sizes};
+use crate::sizes::MAX_PAGES_LIMIT;
+use crate::{Advice, Balance, PageIndex, Window, read_around, sizes};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The default size of the largest window, in bytes: 128 KiB, as in Linux.
 pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
 
 /// The default size of the largest window, in pages of 4 KiB.
 pub const DEFAULT_MAX_PAGES: u32 = 32;
-
-/// The upper limit of the configured window size: 256 MiB in pages of 4 KiB.
-pub const MAX_PAGES_LIMIT: u32 = 1 << 16;
 
 /// Converts a window size of `bytes` to a number of pages of `page_size_bytes`, rounded up. The result
 /// is at most [`MAX_PAGES_LIMIT`].
@@ -59,7 +59,7 @@ pub(crate) struct ModernState {
 }
 
 /// The state that a policy keeps for one open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct FileState {
     /// The last window, not clipped to the file. Its size is 0 before the first window.
     pub(crate) window: Window,
@@ -81,6 +81,9 @@ pub struct FileState {
     max_pages: u32,
     /// The minimum size of the first window ([`FileState::set_first_pages`]).
     first_pages: u32,
+    /// The state that `adaptive` uses instead of `window`. `None` before its first decision, unless
+    /// [`FileState::share`] was called.
+    pub(crate) adaptive: Option<Box<FileStreams>>,
 }
 
 impl FileState {
@@ -98,7 +101,14 @@ impl FileState {
             doubled: false,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
             first_pages: 0,
+            adaptive: None,
         }
+    }
+
+    /// Makes [`Adaptive`](crate::Adaptive) use `balance` for this file. All files of a device and a cache should
+    /// share one [`Balance`].
+    pub fn share(&mut self, balance: &Arc<Balance>) {
+        self.adaptive = Some(Box::new(FileStreams::new(Arc::clone(balance))));
     }
 
     /// Sets the minimum size of the first window of a stream, in pages. The minimum applies only if the request
@@ -208,6 +218,10 @@ impl FileState {
     }
 
     /// Sets the advice on faults of a mapping of the file.
+    ///
+    /// It serves the replay of recordings of the kernel (`tests/kernel`), which contain faults. Larder's
+    /// mounts cannot call it: the kernel handles the faults of their mappings, and sends only reads.
+    #[doc(hidden)]
     pub fn advise_mapping(&mut self, advice: Advice) {
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random => self.modern.mapping = advice,

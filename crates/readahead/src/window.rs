@@ -30,9 +30,10 @@ impl fmt::Display for PageIndex {
 /// # Invariants
 /// 1. `size` is at least 1, and `async_size` is at most `size`.
 /// 2. A window that a [`Policy`](crate::Policy) returns ends within the file. It has at most
-///    [`max_pages`](crate::FileState::max_pages) pages. There are two exceptions: a window of exactly the
-///    pages from the current page to the end of the request can have any size, and
-///    [`set_io_pages`](crate::FileState::set_io_pages) can permit larger windows.
+///    [`max_pages`](crate::FileState::max_pages) pages. There are three exceptions: a window of exactly the
+///    pages from the current page to the end of the request can have any size,
+///    [`set_io_pages`](crate::FileState::set_io_pages) can permit larger windows, and the windows of
+///    [`Adaptive`](crate::Adaptive) have the size that its [`Balance`](crate::Balance) permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First page of the window.
@@ -97,59 +98,6 @@ impl Window {
             async_size: self.async_size.saturating_sub(lost),
             ..self
         })
-    }
-}
-
-/// The windows that a policy returns, in the order in which they must be started. There are at most two,
-/// because one decision of [`Legacy`](crate::Legacy) may open two consecutive windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Windows([Option<Window>; 2]);
-
-impl Windows {
-    /// No window.
-    pub const NONE: Self = Self([None, None]);
-
-    /// Appends a window. `self` must contain at most one window.
-    pub(crate) fn push(&mut self, window: Window) {
-        debug_assert!(
-            self.0[1].is_none(),
-            "a policy returned more than two windows"
-        );
-        let position = usize::from(self.0[0].is_some());
-        self.0[position] = Some(window);
-    }
-
-    /// Returns the first window.
-    #[must_use]
-    pub const fn first(&self) -> Option<Window> {
-        self.0[0]
-    }
-
-    /// Returns true if there is no window.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0[0].is_none()
-    }
-}
-
-impl From<Option<Window>> for Windows {
-    fn from(window: Option<Window>) -> Self {
-        Self([window, None])
-    }
-}
-
-impl From<Window> for Windows {
-    fn from(window: Window) -> Self {
-        Self([Some(window), None])
-    }
-}
-
-impl IntoIterator for Windows {
-    type Item = Window;
-    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<Window>, 2>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter().flatten()
     }
 }
 

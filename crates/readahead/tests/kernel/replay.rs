@@ -18,7 +18,7 @@ use std::ops::Range;
 const LARGEST_FOLIO: u8 = 9;
 
 /// An open file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Stream {
     state: FileState,
     /// Whether random reads are advised.

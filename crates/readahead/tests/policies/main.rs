@@ -3,6 +3,7 @@
 //! documentation of the policy's module. Properties of all policies are tested with a minimal page
 //! cache.
 
+mod adaptive;
 mod legacy;
 mod off;
 mod ondemand;

@@ -203,14 +203,12 @@ impl CachedFile for ToyFile {
     fn record_decision(&mut self, read: &Read, windows: Windows) {
         self.log.decisions += 1;
         self.log.stalls += u32::from(!self.resident.is_resident(read.index));
-        let mut requested_to = 0;
+        let mut requested = BTreeSet::new();
         for window in windows {
             check(window, read, self.state.max_pages());
-            assert!(
-                window.start.0 >= requested_to,
-                "{window:?} overlaps the previous window, which ends at {requested_to}"
-            );
-            requested_to = window.end().0;
+            for page in window.start.0..window.end().0 {
+                assert!(requested.insert(page), "{window:?} overlaps another window");
+            }
             let returned = (window.start.0, window.size, window.async_size);
             self.log.windows.push(returned);
         }

@@ -1,0 +1,382 @@
+//! The balance: what all files on one device and in one cache share under the policy `adaptive`. It estimates the
+//! device, divides the memory between the streams, and limits waste.
+//!
+//! Model: the estimate of the device is that of a congestion control for networks (BBR): the delay is measured while
+//! nothing else is in flight, and the rate is the largest rate at which pages were delivered. Their product is the
+//! number of pages that must be in flight to keep the device busy.
+//!
+//! # The device
+//! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] with the duration of
+//! the request when it completes. There is no clock in this module.
+//!
+//! - *Access time*: the duration of a request, minus the time in which its pages are transferred at the rate, if no
+//!   other request was in flight when it was submitted. It rises quickly and falls slowly, because on a disk a sequential request says nothing about
+//!   the next seek.
+//! - *Rate*: the pages that were delivered while a request was in flight, divided by the duration of this request.
+//!   The largest value counts, and decays slowly.
+//!
+//! # The memory
+//! The number of pages that were read, [`Balance::inserted`], is the clock of the cache: a page is evicted when
+//! about as many pages as fit into the cache were inserted after it. If a stream consumes `c` pages while the cache
+//! inserts `d` pages, then its pages are used in time if it has at most `cache * c / d` pages ahead. This is the
+//! rule of AMP, with `c / d` for its rate: fast streams get more memory, and the sum over all streams is the cache.
+//! [`FILL`] of it is used, and less if pages were nevertheless evicted before their use.
+//!
+//! # The waste
+//! The *reach* limits how far ahead a stream is read, as a multiple of the pages that it has consumed. If more than
+//! [`WASTE_LIMIT_PCT`] percent of the pages that were read ahead are evicted unused, the reach halves. At the least reach, a
+//! stream that ends wastes a sixteenth of its length.
+//!
+//! Locking: all values are atomic. Concurrent updates may lose a sample, which does not matter.
+
+use crate::sizes::MAX_PAGES_LIMIT;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// The least window, in pages, that the estimate of the device permits: 1 MiB in pages of 4 KiB. A smaller estimate
+/// is not reliable, and larger requests never harm.
+const LEAST_USEFUL_PAGES: u64 = 256;
+
+/// A window may have at most this part of the cache.
+const CACHE_DIVISOR: u64 = 8;
+
+/// The window of a stream, as a multiple of the pages that keep the device busy.
+const DELAYS: u64 = 2;
+
+/// The values of fixed-point numbers that stand for 1.
+const ONE: u32 = 1024;
+
+/// The part of the cache that is divided between streams.
+const FILL: u32 = ONE * 13 / 16;
+
+/// The least part of the cache that is divided, if pages are evicted before their use.
+const LEAST_FILL: u32 = ONE / 2;
+
+/// The delay from which a device is slow. Disks and object stores are slow.
+const SLOW_ACCESS_NS: u64 = 4_000_000;
+
+/// The delay from which pages are read ahead of which about half are used. Flash drives have a smaller delay, and the
+/// processor time of reading the other half is more than they save.
+const DELAY_NS: u64 = 500_000;
+
+/// The part of the pages read ahead that may be wasted, in percent, before the reach is halved.
+const WASTE_LIMIT_PCT: u64 = 5;
+
+/// The largest number of entries in the tables of all files that share a balance, except for those that each file can
+/// always have. An entry is a stream or a recent request.
+pub(super) const MOST_ENTRIES: u32 = 8192;
+
+/// The largest and the least reach, as binary logarithms, plus [`REACH_BIAS`].
+const MOST_REACH: u32 = REACH_BIAS + 3;
+const LEAST_REACH: u32 = REACH_BIAS - 4;
+const REACH_BIAS: u32 = 8;
+
+/// The device estimate and the memory that all files of a device and a cache share.
+#[derive(Debug)]
+pub struct Balance {
+    cache_pages: u64,
+    /// Whether windows have at most `max_pages` pages, because the caller shares no balance.
+    pub(super) keeps_max_pages: bool,
+    inserted: AtomicU64,
+    delivered: AtomicU64,
+    in_flight: AtomicU64,
+    /// The number of entries in the tables of all files, except for those that each file can always have.
+    entries: AtomicU32,
+    pages_per_second: AtomicU64,
+    access_ns: AtomicU64,
+    fill: AtomicU32,
+    reach: AtomicU32,
+    /// The counts of [`Balance::record_waste`] at the start of this period.
+    ahead_before: AtomicU64,
+    wasted_before: AtomicU64,
+    /// For each kind of start, the parts of the streams that were read on after their first window, and of these, after
+    /// their second window.
+    continued: [[AtomicU32; 2]; 2],
+}
+
+/// The share of a file in the entries of the tables of all files that share a balance. The share is returned on drop.
+#[derive(Debug)]
+pub(super) struct EntryShare {
+    balance: Arc<Balance>,
+    entries: u32,
+}
+
+impl EntryShare {
+    pub(super) fn new(balance: Arc<Balance>) -> Self {
+        Self {
+            balance,
+            entries: 0,
+        }
+    }
+
+    /// Adds an entry to the share. Returns false if all files together have [`MOST_ENTRIES`].
+    pub(super) fn grow(&mut self) -> bool {
+        let grown = self
+            .balance
+            .entries
+            .fetch_update(Relaxed, Relaxed, |entries| {
+                (entries < MOST_ENTRIES).then_some(entries + 1)
+            });
+        self.entries += u32::from(grown.is_ok());
+        grown.is_ok()
+    }
+}
+
+/// A copy of the tables has the same number of entries, even if the limit is then exceeded: copies are rare and short-lived.
+impl Clone for EntryShare {
+    fn clone(&self) -> Self {
+        self.balance.entries.fetch_add(self.entries, Relaxed);
+        Self {
+            balance: Arc::clone(&self.balance),
+            entries: self.entries,
+        }
+    }
+}
+
+impl Drop for EntryShare {
+    fn drop(&mut self) {
+        self.balance.entries.fetch_sub(self.entries, Relaxed);
+    }
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Ticket {
+    pages: u32,
+    delivered_before: u64,
+    is_alone: bool,
+}
+
+/// The reason why a stream was assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Its first request was at the start of the file.
+    OfFile,
+    /// Requests formed a pattern.
+    OfPattern,
+}
+
+/// How likely a stream continues after its next window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chance {
+    Low,
+    Medium,
+    High,
+}
+
+impl Balance {
+    /// Creates the balance of a cache of `cache_pages` pages.
+    #[must_use]
+    pub fn new(cache_pages: u32) -> Self {
+        Self {
+            cache_pages: cache_pages.max(1).into(),
+            keeps_max_pages: false,
+            inserted: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            entries: AtomicU32::new(0),
+            pages_per_second: AtomicU64::new(0),
+            access_ns: AtomicU64::new(0),
+            fill: AtomicU32::new(FILL),
+            reach: AtomicU32::new(MOST_REACH),
+            ahead_before: AtomicU64::new(0),
+            wasted_before: AtomicU64::new(0),
+            continued: [const { [const { AtomicU32::new(ONE * 7 / 8) }; 2] }; 2],
+        }
+    }
+
+    /// Returns the number of entries in the tables of all files.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> u32 {
+        self.entries.load(Relaxed)
+    }
+
+    /// Creates the balance of a file that shares none: an unlimited cache on an unknown device.
+    pub(super) fn unshared() -> Self {
+        Self {
+            keeps_max_pages: true,
+            ..Self::new(u32::MAX)
+        }
+    }
+
+    /// Records that a read of `pages` pages is submitted to the device.
+    pub fn submitted(&self, pages: u32) -> Ticket {
+        self.inserted.fetch_add(pages.into(), Relaxed);
+        Ticket {
+            pages,
+            delivered_before: self.delivered.load(Relaxed),
+            is_alone: self.in_flight.fetch_add(1, Relaxed) == 0,
+        }
+    }
+
+    /// Records that a read is complete. `took` is the time since it was submitted.
+    pub fn completed(&self, ticket: Ticket, took: Duration) {
+        self.abandoned();
+        let pages = u64::from(ticket.pages);
+        let delivered = self.delivered.fetch_add(pages, Relaxed) + pages;
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let rate = scaled(delivered - ticket.delivered_before, NANOS, took_ns);
+        let best = self.pages_per_second.load(Relaxed);
+        let best = best - best / 256;
+        self.pages_per_second.store(rate.max(best), Relaxed);
+        if ticket.is_alone {
+            // A rate that is not larger than that of this request says nothing about its transfer.
+            let transfer_ns = if rate < best {
+                scaled(pages, NANOS, best)
+            } else {
+                0
+            };
+            let access = took_ns.saturating_sub(transfer_ns);
+            let before = self.access_ns.load(Relaxed);
+            let after = if access > before {
+                before + (access - before).div_ceil(2)
+            } else {
+                before - (before - access) / 32
+            };
+            self.access_ns.store(after, Relaxed);
+        }
+    }
+
+    /// Records that a request will not complete, or that its duration says nothing about the device.
+    pub fn abandoned(&self) {
+        // A ticket is returned once, so the count does not become negative.
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    /// Updates the reach. `pages_ahead` is the number of pages that the cache has read ahead so far, and
+    /// `pages_wasted` is the number of those that were evicted before their use.
+    pub fn record_waste(&self, pages_ahead: u64, pages_wasted: u64) {
+        let ahead = pages_ahead.saturating_sub(self.ahead_before.load(Relaxed));
+        let period = (self.cache_pages / 8).clamp(64, 8192);
+        if ahead < period {
+            return;
+        }
+        let wasted = pages_wasted.saturating_sub(self.wasted_before.load(Relaxed));
+        self.ahead_before.store(pages_ahead, Relaxed);
+        self.wasted_before.store(pages_wasted, Relaxed);
+        let reach = self.reach.load(Relaxed);
+        let reach = if wasted * 100 > ahead * WASTE_LIMIT_PCT {
+            reach - 1
+        } else if wasted * 200 < ahead * WASTE_LIMIT_PCT {
+            reach + 1
+        } else {
+            reach
+        };
+        self.reach
+            .store(reach.clamp(LEAST_REACH, MOST_REACH), Relaxed);
+        let fill = self.fill.load(Relaxed);
+        self.fill.store(fill + (FILL - fill).div_ceil(16), Relaxed);
+    }
+
+    /// Records that pages of a stream were evicted before the stream used them.
+    pub(super) fn evicted(&self) {
+        let fill = self.fill.load(Relaxed);
+        self.fill
+            .store((fill - fill / 256).max(LEAST_FILL), Relaxed);
+    }
+
+    /// Returns the number of pages that were read so far.
+    pub(super) fn inserted(&self) -> u64 {
+        self.inserted.load(Relaxed)
+    }
+
+    /// Returns the size of the window that keeps the device busy.
+    pub(super) fn useful_pages(&self) -> u32 {
+        let rate = self.pages_per_second.load(Relaxed);
+        let busy = scaled(rate, self.access_ns.load(Relaxed), NANOS);
+        let most = (self.cache_pages / CACHE_DIVISOR).max(1);
+        let useful = (busy.saturating_mul(DELAYS))
+            .max(LEAST_USEFUL_PAGES)
+            .min(most);
+        u32::try_from(useful).map_or(MAX_PAGES_LIMIT, |useful| useful.min(MAX_PAGES_LIMIT))
+    }
+
+    /// Returns the number of pages that a stream may have ahead, if it has consumed `consumed` pages while `inserted`
+    /// pages were inserted into the cache.
+    pub(super) fn share_pages(&self, consumed: u64, inserted: u64) -> u32 {
+        let fill = u64::from(self.fill.load(Relaxed));
+        let memory = self.cache_pages * fill / u64::from(ONE);
+        if inserted <= consumed {
+            return u32::try_from(memory).unwrap_or(u32::MAX);
+        }
+        let share = scaled(memory, consumed, inserted);
+        u32::try_from(share).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many pages may be ahead of a stream that has consumed `consumed` pages.
+    pub(super) fn reach_pages(&self, consumed: u64) -> u32 {
+        let reach = self.reach.load(Relaxed);
+        let pages = (u128::from(consumed) << reach) >> REACH_BIAS;
+        u32::try_from(pages).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the number of pages that are divided between the streams.
+    pub(super) fn memory_pages(&self) -> u32 {
+        self.share_pages(1, 1)
+    }
+
+    /// Returns the number of requests in flight.
+    pub(super) fn requests_in_flight(&self) -> u32 {
+        u32::try_from(self.in_flight.load(Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns true if the device has so long a delay that the processor time of reading unused pages does not matter.
+    pub(super) fn is_slow(&self) -> bool {
+        self.access_ns.load(Relaxed) >= SLOW_ACCESS_NS
+    }
+
+    /// Returns true if the device has a delay that is worth reading pages of which about half are used.
+    pub(super) fn has_delay(&self) -> bool {
+        self.access_ns.load(Relaxed) >= DELAY_NS
+    }
+
+    /// Returns true if hardly any page is wasted.
+    fn is_thrifty(&self) -> bool {
+        self.reach.load(Relaxed) == MOST_REACH
+    }
+
+    /// Returns true if it is faster to read `pages` pages in addition to a request than to read them later, if they
+    /// are needed in `needed` of `of` cases.
+    pub(super) fn is_worth(&self, pages: u32, needed: u32, of: u32) -> bool {
+        let rate = self.pages_per_second.load(Relaxed);
+        let transfer_ns = scaled(pages.into(), NANOS, rate.max(1));
+        let saved_ns = scaled(
+            self.access_ns.load(Relaxed),
+            needed.min(of).into(),
+            of.max(1).into(),
+        );
+        rate > 0 && self.is_slow() && self.is_thrifty() && transfer_ns.saturating_mul(4) < saved_ns
+    }
+
+    /// Records that a stream was read on after `windows` windows: 0 if the stream was just assumed, or 1.
+    pub(super) fn started(&self, start: Start, windows: usize) {
+        let part = &self.continued[start as usize][windows];
+        let value = part.load(Relaxed);
+        part.store(value - value / 16, Relaxed);
+    }
+
+    /// Records that a stream for which [`Balance::started`] was called was read on after one more window.
+    pub(super) fn continued(&self, start: Start, windows: usize) {
+        let part = &self.continued[start as usize][windows];
+        part.store((part.load(Relaxed) + ONE / 16).min(ONE), Relaxed);
+    }
+
+    /// Returns how likely a stream that was read on after `windows` windows is read on after one more.
+    pub(super) fn chance(&self, start: Start, windows: usize) -> Chance {
+        match self.continued[start as usize][windows].load(Relaxed) {
+            value if value < ONE / 4 => Chance::Low,
+            value if value < ONE * 3 / 4 => Chance::Medium,
+            _ => Chance::High,
+        }
+    }
+}
+
+/// Returns `value * factor / divisor`, at most `u64::MAX`.
+fn scaled(value: u64, factor: u64, divisor: u64) -> u64 {
+    let product = u128::from(value) * u128::from(factor) / u128::from(divisor.max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
