@@ -309,6 +309,11 @@ impl Filesystem {
         self.sb.incompat.contains(Incompat::ENCRYPT) && inode.flags().contains(InodeFlags::ENCRYPT)
     }
 
+    /// Returns whether values of extended attributes can be stored in inodes of their own.
+    pub(crate) fn has_value_inodes(&self) -> bool {
+        self.superblock().incompat.contains(Incompat::EA_INODE)
+    }
+
     /// Returns the seed of the checksums of `inode` and its blocks, or `None` if they have no
     /// checksums.
     pub(crate) fn inode_seed(&self, inode: &Inode) -> Option<Crc32c> {

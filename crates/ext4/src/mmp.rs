@@ -16,7 +16,7 @@
 //! 3. While the file system is mounted, the host writes the next number at each interval. If the
 //!    block no longer has the contents that the host wrote last, another host has acquired the file
 //!    system.
-//! 4. After unmounting, the host writes *clean*.
+//! 4. After unmounting, the host writes *clean*, unless the device may still perform a write that timed out.
 
 use crate::error::{DamageAt, Place};
 use crate::ondisk::checksum::Crc32c;
@@ -55,8 +55,17 @@ pub trait MmpHost: Debug {
 pub struct Mmp {
     place: MmpPlace,
     interval: Duration,
-    /// The contents that the block must have, unless another host has written it.
-    own: Mutex<MmpBlock>,
+    own: Mutex<Own>,
+}
+
+/// The contents that the block has, unless another host has written it.
+#[derive(Debug)]
+struct Own {
+    /// The contents that this host has written.
+    stored: MmpBlock,
+    /// The contents of a later write that failed. The device may have performed it, or a part of it, or may still do
+    /// so.
+    attempted: Option<MmpBlock>,
 }
 
 /// The location of the block, and the seed of its checksum.
@@ -83,23 +92,50 @@ impl MmpPlace {
         })
     }
 
-    fn read(&self) -> Result<([u8; MMP_BYTES], MmpBlock)> {
+    /// Reads the bytes of the block.
+    fn read_bytes(&self) -> Result<[u8; MMP_BYTES]> {
         let mut bytes = [0; MMP_BYTES];
         self.device.read_at(&mut bytes, self.offset_bytes)?;
-        let place = Place::Block(self.block, Ino(0));
-        let block = MmpBlock::parse(&bytes, self.seed);
-        Ok((bytes, block.at(place)?))
+        Ok(bytes)
     }
 
-    /// Replaces the contents of the block with `new`, if they are still `expected`, and flushes the
-    /// device.
-    fn replace(&self, expected: &MmpBlock, new: &MmpBlock) -> Result<()> {
-        let (mut bytes, found) = self.read()?;
-        if found != *expected {
-            return Err(in_use(&found));
+    /// Reads the contents of the block.
+    fn read(&self) -> Result<MmpBlock> {
+        let block = MmpBlock::parse(&self.read_bytes()?, self.seed);
+        block.at(self.error_place())
+    }
+
+    /// Returns the place of damage of the block.
+    fn error_place(&self) -> Place {
+        Place::Block(self.block, Ino(0))
+    }
+
+    /// Returns the bytes of the block. They must have the contents `stored` or `attempted`, where `attempted` are
+    /// those of a failed write.
+    fn read_own(&self, stored: &MmpBlock, attempted: Option<&MmpBlock>) -> Result<[u8; MMP_BYTES]> {
+        let bytes = self.read_bytes()?;
+        let is_own = |found: &MmpBlock| found == stored || Some(found) == attempted;
+        match MmpBlock::parse(&bytes, self.seed) {
+            Ok(found) if is_own(&found) => Ok(bytes),
+            Ok(found) => Err(in_use(&found)),
+            Err(damage) => {
+                // A failed write can have changed only some sectors. The first sector contains all values, and the last
+                // one contains the checksum.
+                let is_torn = attempted.is_some()
+                    && MmpBlock::parse(&bytes, None).is_ok_and(|found| is_own(&found));
+                if is_torn {
+                    Ok(bytes)
+                } else {
+                    Err(self.error_place().corrupt(damage))
+                }
+            }
         }
-        new.write(&mut bytes, self.seed);
-        self.device.write_at(&bytes, self.offset_bytes)?;
+    }
+
+    /// Replaces the contents of the block, which are `bytes`, with `new`, and flushes the device.
+    fn write(&self, bytes: &mut [u8; MMP_BYTES], new: &MmpBlock) -> Result<()> {
+        new.write(bytes, self.seed);
+        self.device.write_at(bytes, self.offset_bytes)?;
         Ok(self.device.flush()?)
     }
 }
@@ -121,7 +157,7 @@ impl Mmp {
             return Ok(None);
         }
         let place = MmpPlace::new(sb, device)?;
-        let (_, found) = place.read()?;
+        let found = place.read()?;
         let interval_seconds = match sb.mmp_interval_seconds {
             0 => INTERVAL_SECONDS,
             seconds => seconds,
@@ -145,18 +181,22 @@ impl Mmp {
             device: host.device(),
             check_interval_seconds: interval_seconds.saturating_mul(2).max(MIN_CHECK_SECONDS),
         };
-        place.replace(&found, &own)?;
+        let mut bytes = place.read_own(&found, None)?;
+        place.write(&mut bytes, &own)?;
         // Another host that checked at the same time may also have written the block. After the
         // wait, one of the two hosts finds the number of the other host.
         host.wait(wait);
-        let (_, own_stored) = place.read()?;
+        let own_stored = place.read()?;
         if own_stored.sequence != own.sequence {
             return Err(in_use(&own_stored));
         }
         Ok(Some(Self {
             place,
             interval: Duration::from_secs(interval_seconds.into()),
-            own: Mutex::new(own_stored),
+            own: Mutex::new(Own {
+                stored: own_stored,
+                attempted: None,
+            }),
         }))
     }
 
@@ -173,7 +213,7 @@ impl Mmp {
     /// be written to it; or the device's error.
     pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
         let mut own = self.own.lock();
-        let sequence = match own.sequence {
+        let sequence = match own.stored.sequence {
             Sequence::Mounted(number) if number < Sequence::MAX => Sequence::Mounted(number + 1),
             Sequence::Mounted(_) => Sequence::Mounted(1),
             // The file system was released, so no update is needed.
@@ -184,21 +224,40 @@ impl Mmp {
 
     /// Releases the file system. Nothing may be written afterwards.
     ///
+    /// If the device may still perform a write that timed out, the file system is not released: another host could
+    /// acquire it, and the late write would then damage the data of that host. The block is not changed, as after a
+    /// crash of this host.
+    ///
     /// # Errors
-    /// As [`Mmp::tick`].
+    /// As [`Mmp::tick`]; also [`larder_block::Error::Deadline`] if a write that timed out can still be in flight.
     pub fn release(&self, host: &dyn MmpHost) -> Result<()> {
+        let device = &self.place.device;
+        if device.has_late_writes() {
+            let timeout = device.timeout().unwrap_or_default();
+            return Err(larder_block::Error::Deadline(timeout).into());
+        }
         self.write(&mut self.own.lock(), Sequence::Clean, host)
     }
 
-    fn write(&self, own: &mut MmpBlock, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
-        let next = MmpBlock {
-            sequence,
-            time_seconds: host.now_seconds(),
-            ..own.clone()
+    fn write(&self, own: &mut Own, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
+        let next = match &own.attempted {
+            // The same contents, so that the block has one of two contents even after many failed writes.
+            Some(attempted) if attempted.sequence == sequence => attempted.clone(),
+            _ => MmpBlock {
+                sequence,
+                time_seconds: host.now_seconds(),
+                ..own.stored.clone()
+            },
         };
-        self.place.replace(own, &next)?;
-        *own = next;
-        Ok(())
+        let mut bytes = self.place.read_own(&own.stored, own.attempted.as_ref())?;
+        let written = self.place.write(&mut bytes, &next);
+        if written.is_ok() {
+            own.stored = next;
+            own.attempted = None;
+        } else {
+            own.attempted = Some(next);
+        }
+        written
     }
 }
 

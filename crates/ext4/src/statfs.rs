@@ -13,15 +13,7 @@
 
 use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
-use crate::ondisk::group::DescriptorPlace;
 use crate::{Filesystem, GroupNo, Statfs};
-
-/// The maximum number of group descriptors that are read for the free counts. With more groups, the
-/// superblock's counts are used.
-const GROUPS_READ_MAX: u32 = GROUPS_MAX;
-
-/// The number of groups whose descriptors are read ahead together.
-const GROUPS_AHEAD: u32 = 4096;
 
 impl Filesystem {
     /// Returns the results of statfs(2). The free counts are the sums of the group descriptors. If
@@ -73,35 +65,6 @@ impl Filesystem {
         (free_blocks, available_blocks, free_files)
     }
 
-    /// Returns the sums of the free clusters and of the free inodes in all group descriptors;
-    /// `None` if there are too many groups, or a descriptor is damaged or cannot be read.
-    pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
-        let sb = self.superblock();
-        if sb.groups_count > GROUPS_READ_MAX {
-            return None;
-        }
-        let (mut clusters, mut inodes) = (0, 0);
-        for group in 0..sb.groups_count {
-            self.prefetch_descriptors(GroupNo(group));
-            let desc = self.group(GroupNo(group)).ok()?;
-            clusters += u64::from(desc.free_clusters);
-            inodes += u64::from(desc.free_inodes);
-        }
-        Some((clusters, inodes))
-    }
-
-    /// If `group` is a multiple of [`GROUPS_AHEAD`], starts to read the descriptors of that many
-    /// groups, from `group` on. Does nothing with the feature `meta_bg`, which stores descriptors
-    /// in many places.
-    pub(crate) fn prefetch_descriptors(&self, group: GroupNo) {
-        let sb = self.superblock();
-        if group.0.is_multiple_of(GROUPS_AHEAD) && !sb.incompat.contains(Incompat::META_BG) {
-            let first = DescriptorPlace::of(sb, group).block;
-            let bytes = GROUPS_AHEAD * u32::from(sb.descriptor_size_bytes);
-            self.prefetch(first, bytes >> sb.block_size_log2);
-        }
-    }
-
     /// Returns the number of blocks of the metadata that mke2fs created: superblocks, descriptors,
     /// bitmaps, inode tables and the journal. Returns 0 if there are too many groups to count.
     fn overhead_blocks(&self) -> u64 {
@@ -109,7 +72,7 @@ impl Filesystem {
         if sb.overhead_clusters != 0 {
             return u64::from(sb.overhead_clusters) << sb.cluster_blocks_log2;
         }
-        if sb.groups_count > GROUPS_READ_MAX {
+        if sb.groups_count > GROUPS_MAX {
             return 0;
         }
         let bitmaps_and_table = u64::from(sb.inode_table_blocks()) + 2;

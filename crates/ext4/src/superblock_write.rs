@@ -1,17 +1,15 @@
 //! Writing the superblock: with a handle while the file system is in use, and directly to the
-//! device when the file system is opened or closed, or has failed.
+//! device when the file system is opened or closed ([`crate::superblock_state`]), or has failed.
 //!
 //! Only the first superblock is written. As in the kernel, the backups do not change.
 //! [`Filesystem::superblock`] keeps the contents from the time when the file system was opened.
 //! Values that change later are stored where they are used.
 
 use crate::journal::Handle;
-use crate::ondisk::features::{Compat, RoCompat};
+use crate::ondisk::features::RoCompat;
 use crate::ondisk::superblock::{
-    ErrorRecord, LABEL_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, State, Superblock,
-    SuperblockEdit,
+    ErrorRecord, LABEL_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock, SuperblockEdit,
 };
-use crate::ondisk::time::Timestamp;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
@@ -62,7 +60,8 @@ impl Filesystem {
         let before = bytes;
         edit_superblock(&mut bytes, &edit)?;
         if let Err(error) = device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES) {
-            // An interrupted write may have left a superblock with a wrong checksum.
+            // An interrupted write may have left a superblock with a wrong checksum. If the write can still be in
+            // flight, the device refuses this one.
             let _ = device.write_at(&before, SUPERBLOCK_OFFSET_BYTES);
             return Err(error.into());
         }
@@ -95,60 +94,6 @@ impl Filesystem {
         buffers.set_dirty(block.0, Arc::clone(&contents));
         buffers.clean(block.0, &contents);
         Ok(())
-    }
-
-    /// Marks the image as in use: counts a mount, and marks it as needing recovery (with a journal)
-    /// or as not valid (without one). As in the kernel, the orphan file is marked as having orphans
-    /// until [`Filesystem::mark_closed`]. The mark of the orphan file is written directly, too. If
-    /// it were part of a transaction, the image would be inconsistent until the journal is
-    /// replayed, and e2fsck checks the image before it replays the journal.
-    ///
-    /// # Errors
-    /// As [`Filesystem::update_superblock`].
-    pub fn mark_opened(&self, device: &dyn BlockDevice, now: Timestamp) -> Result<()> {
-        let has_journal = self.superblock().compat.contains(Compat::HAS_JOURNAL);
-        let has_orphan_file = self.has_orphan_file();
-        self.write_superblock(device, |superblock| {
-            superblock.count_mount(now);
-            superblock.set_written(now);
-            if has_orphan_file {
-                superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, true);
-            }
-            if has_journal {
-                superblock.set_needs_recovery(true);
-            } else {
-                superblock.set_state(superblock.state() - State::VALID);
-            }
-        })
-    }
-
-    /// Marks the image as cleanly unmounted. Everything must already be written. Afterwards, the
-    /// superblock contains the given free counts, and states that
-    /// - no recovery is needed;
-    /// - the file system is valid, if it was valid when it was opened;
-    /// - the orphan file has no orphans, if the file is empty.
-    ///
-    /// # Errors
-    /// As [`Filesystem::update_superblock`].
-    pub fn mark_closed(
-        &self,
-        device: &dyn BlockDevice,
-        now: Timestamp,
-        free_blocks: u64,
-        free_inodes: u32,
-    ) -> Result<()> {
-        let was_valid = self.superblock().state & State::VALID;
-        // If the orphan file cannot be read, its mark remains, and e2fsck checks the file.
-        let has_no_orphans = self.has_orphan_file() && self.is_orphan_file_empty().unwrap_or(false);
-        self.write_superblock(device, |superblock| {
-            superblock.set_needs_recovery(false);
-            if has_no_orphans {
-                superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, false);
-            }
-            superblock.set_state(superblock.state() | was_valid);
-            superblock.set_free_counts(free_blocks, free_inodes);
-            superblock.set_written(now);
-        })
     }
 
     /// Records on the image that an error was found, so that e2fsck runs a full check next time.

@@ -4,7 +4,6 @@
 //! alone does not show which case applies, because some links store a short target in a block.
 
 use crate::journal::Handle;
-use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
 
@@ -80,33 +79,5 @@ impl Filesystem {
             place.copy_from_slice(target);
             Ok(())
         })
-    }
-
-    /// Returns whether the content of `inode`, if there is any, is stored in blocks instead of in
-    /// the inode.
-    #[must_use]
-    pub fn has_blocks(&self, inode: &Inode) -> bool {
-        inode.kind().has_blocks()
-            && !inode.has_inline_data()
-            && (inode.kind() != FileKind::Symlink || !self.is_fast_symlink(inode))
-    }
-
-    /// Returns whether the target is stored in `i_block`: the target must fit there, and the link
-    /// must have no extents and use no block except for its attribute block. If the file system may
-    /// have value inodes, the used space is not considered, because it includes the space of value
-    /// inodes.
-    pub(crate) fn is_fast_symlink(&self, inode: &Inode) -> bool {
-        let sb = self.superblock();
-        if inode.size_bytes() >= inode.i_block().len() as u64
-            || inode.flags().contains(InodeFlags::EXTENTS)
-        {
-            return false;
-        }
-        let attributes_512 = match inode.file_acl() {
-            Some(_) => sb.cluster_size_bytes() / 512,
-            None => 0,
-        };
-        sb.incompat.contains(Incompat::EA_INODE)
-            || inode.blocks_512(sb.block_size_bytes()) <= attributes_512
     }
 }

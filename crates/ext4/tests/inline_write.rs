@@ -148,6 +148,36 @@ fn inline_data_after_random_changes_is_what_was_set() {
     }
 }
 
+/// A damaged image can declare any size. The bytes that the inode does not store are a hole, so that copies do not
+/// read or store them.
+#[test]
+fn large_inline_file_is_a_hole_after_its_first_block() {
+    const SIZE_BYTES: u64 = 1 << 40;
+    if needs() {
+        return;
+    }
+    let writable = Writable::make("-t ext4 -b 1024 -O inline_data", "32M").expect("mke2fs");
+    let fs = &writable.fs;
+    let ino = make_file(fs, "file");
+    let mut inode = fs.inode(ino).expect("inode");
+    inode.set_size_bytes(600);
+    for (offset, data, hole) in [(0, Some(0), Some(600)), (600, None, None)] {
+        assert_eq!(fs.seek_data(&inode, offset).expect("data"), data);
+        assert_eq!(fs.seek_hole(&inode, offset).expect("hole"), hole);
+    }
+    inode.set_size_bytes(SIZE_BYTES);
+    for (offset, data, hole) in [
+        (0, Some(0), Some(1024)),
+        (1023, Some(1023), Some(1024)),
+        (1024, None, Some(1024)),
+        (5000, None, Some(5000)),
+        (SIZE_BYTES, None, None),
+    ] {
+        assert_eq!(fs.seek_data(&inode, offset).expect("data"), data);
+        assert_eq!(fs.seek_hole(&inode, offset).expect("hole"), hole);
+    }
+}
+
 /// The kernel stores exactly as much inline as Larder's capacity.
 #[test]
 fn inline_capacity_equals_the_kernels() {

@@ -6,11 +6,13 @@ use image::Image;
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Error, Mmp, MmpHost};
+use larder_instruments::FaultyDevice;
 use larder_testkit::{Requirement, skip};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A machine whose clock advances when it waits. A callback can run meanwhile.
@@ -190,6 +192,124 @@ fn overtaken_host_is_refused_before_it_writes() {
     assert!(refused.to_string().contains("second"), "{refused}");
     assert!(suspended.release(&first).is_err());
     held.tick(&second).expect("the block is unchanged");
+}
+
+#[test]
+fn host_keeps_the_image_after_a_failed_renewal() {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
+        return;
+    };
+    let device = || FaultyDevice::new(Arc::clone(&fixture.device));
+    // The first write and flush acquire the image. A write that fails stores the first half of the block, without the
+    // checksum. If the flush fails, the write was performed.
+    for device in [device().fail_write(1), device().fail_flush(1)] {
+        let host = Machine::new("host");
+        let held = Mmp::acquire(&fixture.sb, Arc::new(device), &host)
+            .expect("clean")
+            .expect("the image has the feature mmp");
+        let failed = held.tick(&host).expect_err("the device fails");
+        assert!(matches!(failed, Error::Device(_)), "{failed}");
+        held.tick(&host).expect("still held");
+        held.release(&host).expect("released");
+    }
+}
+
+/// A device with writes that can still be in flight after they timed out, until a test ends this.
+#[derive(Debug)]
+struct LateDevice {
+    inner: Arc<dyn BlockDevice>,
+    has_late_writes: AtomicBool,
+}
+
+impl BlockDevice for LateDevice {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn has_late_writes(&self) -> bool {
+        self.has_late_writes.load(Ordering::Relaxed)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.inner.read_at(buf, offset_bytes)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.inner.write_at(buf, offset_bytes)
+    }
+}
+
+#[test]
+fn image_with_late_writes_is_not_released() {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
+        return;
+    };
+    let device = Arc::new(LateDevice {
+        inner: Arc::clone(&fixture.device),
+        has_late_writes: AtomicBool::new(true),
+    });
+    let clean = Machine::new("clean");
+    let held = Mmp::acquire(&fixture.sb, Arc::clone(&device) as _, &clean)
+        .expect("clean")
+        .expect("the image has the feature mmp");
+    let refused = held.release(&clean).expect_err("late writes");
+    assert!(
+        matches!(refused, Error::Device(larder_block::Error::Deadline(_))),
+        "{refused}"
+    );
+    held.tick(&clean).expect("still held");
+
+    device.has_late_writes.store(false, Ordering::Relaxed);
+    held.release(&clean).expect("released");
+    fixture.acquire(&Machine::new("next")).expect("clean");
+}
+
+#[test]
+fn torn_block_is_replaced_only_after_a_failed_renewal_of_this_host() {
+    let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
+        return;
+    };
+    let at = fixture.sb.mmp_block.0 * u64::from(fixture.sb.block_size_bytes());
+    let change_byte = |index: u64| {
+        let mut byte = [0];
+        fixture
+            .device
+            .read_at(&mut byte, at + index)
+            .expect("block");
+        fixture
+            .device
+            .write_at(&[byte[0] ^ 1], at + index)
+            .expect("block");
+    };
+    let host = Machine::new("host");
+    // Reads and the first write acquire the image. The fourth read belongs to the first renewal.
+    let device = FaultyDevice::new(Arc::clone(&fixture.device)).fail_read(3);
+    let held = Mmp::acquire(&fixture.sb, Arc::new(device), &host)
+        .expect("clean")
+        .expect("the image has the feature mmp");
+    let failed = held.tick(&host).expect_err("the device fails");
+    assert!(matches!(failed, Error::Device(_)), "{failed}");
+    // Only the read has failed, so this host has not damaged the checksum.
+    change_byte(1020);
+    let damaged = held.tick(&host).expect_err("damaged");
+    assert!(matches!(damaged, Error::Corrupt(_)), "{damaged}");
+    change_byte(1020);
+    held.tick(&host).expect("still held");
+    held.release(&host).expect("released");
+
+    let device = FaultyDevice::new(Arc::clone(&fixture.device)).fail_write(1);
+    let held = Mmp::acquire(&fixture.sb, Arc::new(device), &host)
+        .expect("clean")
+        .expect("the image has the feature mmp");
+    held.tick(&host).expect_err("the device fails");
+    // The checksum is wrong, and another host has changed the name of the node.
+    change_byte(16);
+    let damaged = held.tick(&host).expect_err("damaged");
+    assert!(matches!(damaged, Error::Corrupt(_)), "{damaged}");
 }
 
 #[test]

@@ -1,11 +1,80 @@
-//! Summing up the group descriptors while other threads change them.
+//! The free space and free inodes: the counts in memory, and the sums of the group descriptors, also
+//! while other threads change them.
 
 use super::GROUPS_MAX;
+use super::counts::Privilege;
 use super::space::Space;
 use super::sums::Sums;
+use crate::ondisk::features::Incompat;
+use crate::ondisk::group::DescriptorPlace;
 use crate::{Error, Filesystem, GroupNo, Result};
 
+/// The number of groups whose descriptors are read ahead together.
+const GROUPS_AHEAD: u32 = 4096;
+
 impl Filesystem {
+    /// Returns the number of free blocks that are neither claimed nor in a [`Reservation`](super::Reservation), the
+    /// number of these blocks that ordinary requests may use, and the number of free inodes; `None`
+    /// if the file system was not opened for writing. If the counts in memory are still based on
+    /// the superblock, first replaces them with the sums of the group descriptors. If that fails,
+    /// returns the counts in memory. Must not be called while the thread has an open handle.
+    pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
+        self.writer.as_ref()?;
+        let space = self.allocator();
+        if space.counts().need_exact(u64::MAX)
+            && let Err(error) = self.count_free()
+        {
+            tracing::debug!(%error, "the free counts of the superblock are used");
+        }
+        let counts = space.counts();
+        let free = counts.unreserved();
+        let available = counts.available(Privilege::Ordinary);
+        let log2 = space.geometry.cluster_blocks_log2;
+        Some((free << log2, available << log2, counts.free_inodes))
+    }
+
+    /// If the free counts in memory, which were read from the superblock, cannot be trusted,
+    /// replaces them with the sums of the group descriptors. Called when the file system is opened.
+    pub(crate) fn count_free_unless_known(&self) {
+        let space = self.allocator();
+        if !space.counts().is_known() {
+            // No other thread uses the file system yet.
+            if let Some((clusters, inodes)) = self.sum_of_free() {
+                space.counts().set_exact(clusters, inodes);
+            }
+        }
+    }
+
+    /// Returns the sums of the free clusters and of the free inodes in all group descriptors;
+    /// `None` if there are more than [`GROUPS_MAX`] groups, or a descriptor is damaged or cannot be
+    /// read.
+    pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
+        let sb = self.superblock();
+        if sb.groups_count > GROUPS_MAX {
+            return None;
+        }
+        let (mut clusters, mut inodes) = (0, 0);
+        for group in 0..sb.groups_count {
+            self.prefetch_descriptors(GroupNo(group));
+            let desc = self.group(GroupNo(group)).ok()?;
+            clusters += u64::from(desc.free_clusters);
+            inodes += u64::from(desc.free_inodes);
+        }
+        Some((clusters, inodes))
+    }
+
+    /// If `group` is a multiple of [`GROUPS_AHEAD`], starts to read the descriptors of that many
+    /// groups, from `group` on. Does nothing with the feature `meta_bg`, which stores descriptors
+    /// in many places.
+    fn prefetch_descriptors(&self, group: GroupNo) {
+        let sb = self.superblock();
+        if group.0.is_multiple_of(GROUPS_AHEAD) && !sb.incompat.contains(Incompat::META_BG) {
+            let first = DescriptorPlace::of(sb, group).block;
+            let bytes = GROUPS_AHEAD * u32::from(sb.descriptor_size_bytes);
+            self.prefetch(first, bytes >> sb.block_size_log2);
+        }
+    }
+
     /// Sums up the group descriptors while other threads change them, and sets the counts in memory
     /// to the sums. If a descriptor is damaged or cannot be read, or there are too many groups, the
     /// counts stay as they are.

@@ -129,7 +129,7 @@ impl Filesystem {
     pub fn commit_freed(&self, since: u64) -> Result<bool> {
         let space = self.space()?;
         if space.has_pending() {
-            self.commit(self.running_tid()?)?;
+            self.commit_for_space(self.running_tid()?)?;
             return Ok(true);
         }
         Ok(space.releases() != since)
@@ -161,38 +161,6 @@ impl Filesystem {
         self.space().map_or(0, |space| {
             space.counts().available(Privilege::Ordinary) << space.geometry.cluster_blocks_log2
         })
-    }
-
-    /// Returns the number of free blocks that are neither claimed nor in a [`Reservation`], the
-    /// number of these blocks that ordinary requests may use, and the number of free inodes; `None`
-    /// if the file system was not opened for writing. If the counts in memory are still based on
-    /// the superblock, first replaces them with the sums of the group descriptors. If that fails,
-    /// returns the counts in memory. Must not be called while the thread has an open handle.
-    pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
-        self.writer.as_ref()?;
-        let space = self.allocator();
-        if space.counts().need_exact(u64::MAX)
-            && let Err(error) = self.count_free()
-        {
-            tracing::debug!(%error, "the free counts of the superblock are used");
-        }
-        let counts = space.counts();
-        let free = counts.unreserved();
-        let available = counts.available(Privilege::Ordinary);
-        let log2 = space.geometry.cluster_blocks_log2;
-        Some((free << log2, available << log2, counts.free_inodes))
-    }
-
-    /// If the free counts in memory, which were read from the superblock, cannot be trusted,
-    /// replaces them with the sums of the group descriptors. Called when the file system is opened.
-    pub(crate) fn count_free_unless_known(&self) {
-        let space = self.allocator();
-        if !space.counts().is_known() {
-            // No other thread uses the file system yet.
-            if let Some((clusters, inodes)) = self.sum_of_free() {
-                space.counts().set_exact(clusters, inodes);
-            }
-        }
     }
 
     fn space(&self) -> Result<&Arc<Space>> {

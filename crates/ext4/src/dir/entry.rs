@@ -3,6 +3,8 @@
 use crate::ondisk::dir::FileTypeByte;
 use crate::{FsBlock, Ino};
 
+/// The maximum length of a name in bytes.
+pub(super) const MAX_NAME_BYTES: usize = 255;
 /// The flag of a cookie whose other bits are the number of an entry in the overlay.
 pub(super) const COOKIE_OVERLAY: u64 = 1 << 61;
 /// The flag of a cookie that records damage before its position.

@@ -4,8 +4,8 @@
 //! of entries. The first chain is in the other bytes of `i_block`, and the second after the 60
 //! bytes of `i_block`.
 
-use super::MAX_NAME_BYTES;
 use super::change::DirChange;
+use super::entry::MAX_NAME_BYTES;
 use crate::error::DamageAt;
 use crate::ondisk::Damage;
 use crate::ondisk::dir::Dirents;

@@ -4,9 +4,9 @@ use super::change::DirChange;
 use crate::error::{DamageAt, Place};
 use crate::ondisk::Damage;
 use crate::ondisk::dir::split_tail;
-use crate::ondisk::dir_edit;
+use crate::ondisk::dir_edit::{self, NewDirent};
 use crate::ondisk::features::Incompat;
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use crate::{Error, FileBlock, FileTypeByte, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 
 /// The maximum number of blocks of a directory, because block numbers in a hash tree have 28 bits.
 const MAX_BLOCKS: u64 = 1 << 28;
@@ -76,6 +76,31 @@ impl DirChange<'_, '_> {
             fs.set_leaf_checksum(&dir, bytes);
             Ok(())
         })
+    }
+
+    /// Adds the first block to `dir`, with ".", ".." and `entries`. `dir` must have no blocks.
+    pub(super) fn init_first_block(
+        &mut self,
+        parent: Ino,
+        entries: &[NewDirent<'_>],
+    ) -> Result<()> {
+        self.dir.set_size_bytes(0);
+        let file_type = self.fs.file_type(FileTypeByte::DIRECTORY.0).0;
+        let dots =
+            [(self.dir.ino(), b".".as_slice()), (parent, b"..")].map(|(ino, name)| NewDirent {
+                ino,
+                file_type,
+                name,
+            });
+        self.append_leaf(|chain| {
+            let all = dots.into_iter().chain(entries.iter().copied());
+            if dir_edit::fill(chain, all) {
+                Ok(())
+            } else {
+                Err("entries of the inline directory do not fit into a block")
+            }
+        })?;
+        Ok(())
     }
 
     /// Appends a block of zeros to `dir`, and changes it with `fill`. Returns the number of the

@@ -14,10 +14,11 @@
 //!
 //! Cookies: a cookie is the position of the next entry: a byte offset in the directory or, in a
 //! listing by hash, a number that contains the hash of the name. Two higher bits are flags. With
-//! [`COOKIE_OVERLAY`], the other bits are the number of an entry that fast commits added.
-//! [`COOKIE_DAMAGE`] records earlier damage, so that a listing in several calls reports the damage
-//! at its end.
+//! [`COOKIE_OVERLAY`](entry::COOKIE_OVERLAY), the other bits are the number of an entry that fast
+//! commits added. [`COOKIE_DAMAGE`](entry::COOKIE_DAMAGE) records earlier damage, so that a listing
+//! in several calls reports the damage at its end.
 
+mod block_search;
 mod blocks;
 mod change;
 mod entry;
@@ -25,35 +26,23 @@ mod hint;
 mod inline;
 mod leaf;
 mod listing;
+mod read_dir;
 mod write;
 
-use crate::error::{DamageAt, Place};
+use crate::error::Place;
 use crate::htree::Indexed;
-use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
+use crate::ondisk::dir::FileTypeByte;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, Ino, Inode, Result};
+pub(crate) use block_search::first_found;
 use blocks::DirBlocks;
 pub(crate) use change::DirChange;
 pub use entry::DirEntry;
+use entry::MAX_NAME_BYTES;
 pub(crate) use entry::{Block, Target};
-use entry::{COOKIE_DAMAGE, COOKIE_OVERLAY};
 pub(crate) use hint::RoomHints;
 pub(crate) use listing::Listing;
-use std::ops::ControlFlow;
-
-/// The maximum length of a name in bytes.
-const MAX_NAME_BYTES: usize = 255;
-
-/// The order of a listing.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    /// By hash if the file system is writable and the directory has, or may get, a hash tree;
-    /// otherwise by position.
-    ForUsers,
-    /// By position, even if the directory is indexed.
-    Blocks,
-}
 
 impl Filesystem {
     /// Returns the inode and the type of `name` in the directory `dir`, or `None` if there is no
@@ -97,62 +86,6 @@ impl Filesystem {
         self.find_linear(dir, name)
     }
 
-    /// Emits the entries of `dir` from `cookie` on, until the end or until `emit` returns `Break`.
-    /// The cookie 0 is the start.
-    ///
-    /// # Errors
-    /// As for [`Filesystem::lookup`], except that directories that ignore case can be listed. An
-    /// error of a block is returned at the end, after all readable entries. Another call with the
-    /// cookie of the last entry returns the error again.
-    pub fn read_dir(
-        &self,
-        dir: &Inode,
-        cookie: u64,
-        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.list(dir, cookie, Order::ForUsers, emit)
-    }
-
-    fn list(
-        &self,
-        dir: &Inode,
-        cookie: u64,
-        order: Order,
-        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.check_directory(dir)?;
-        self.check_names(dir)?;
-        let had_damage = cookie & COOKIE_DAMAGE != 0;
-        let mut listing = Listing::new(self, dir.ino(), emit, had_damage);
-        let at = cookie & !COOKIE_DAMAGE;
-        let mut flow = ControlFlow::Continue(());
-        let mut overlay_from = at & !COOKIE_OVERLAY;
-        if at & COOKIE_OVERLAY == 0 {
-            let by_hash = match order {
-                Order::ForUsers => self.list_by_hash(dir, at, &mut listing)?,
-                Order::Blocks => None,
-            };
-            flow = match by_hash {
-                Some(flow) => flow,
-                None if dir.has_inline_data() => self.list_inline(dir, at, &mut listing)?,
-                None => self.list_blocks(dir, at, &mut listing),
-            };
-            overlay_from = 0;
-        }
-        if flow.is_continue() {
-            flow = listing.offer_overlay(overlay_from);
-        }
-        if flow.is_break() {
-            return Ok(());
-        }
-        match listing.into_damage() {
-            Some(error) => Err(error),
-            // An earlier call found damage, so this call searches for it, to return the error.
-            None if had_damage => self.list(dir, 0, order, &mut |_| ControlFlow::Continue(())),
-            None => Ok(()),
-        }
-    }
-
     fn check_directory(&self, dir: &Inode) -> Result<()> {
         if !dir.is_directory() {
             return Err(Error::NotDirectory(dir.ino()));
@@ -187,15 +120,6 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Returns the type of an entry with the type byte `byte`, or unknown if entries have no type.
-    pub(crate) fn file_type(&self, byte: u8) -> FileTypeByte {
-        if self.superblock().incompat.contains(Incompat::FILETYPE) {
-            FileTypeByte(byte)
-        } else {
-            FileTypeByte::UNKNOWN
-        }
-    }
-
     /// Returns whether fast commits added entries to `dir`.
     fn has_overlay_entries(&self, dir: &Inode) -> bool {
         let mut entries = self
@@ -206,62 +130,14 @@ impl Filesystem {
     }
 
     fn find_linear(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Block, Target)>> {
-        let mut damage = None;
         let mut blocks = DirBlocks::new(self, *dir, 0);
-        while let Some((number, block)) = blocks.next() {
+        first_found(std::iter::from_fn(|| {
+            let (number, block) = blocks.next()?;
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let searched = block.and_then(|(at, block)| {
+            Some(block.and_then(|(at, block)| {
                 let found = self.search_block(&block, name, Place::Block(at, dir.ino()))?;
                 Ok(found.map(|target| (Block { number, at }, target)))
-            });
-            match searched {
-                Ok(None) => {}
-                Ok(found) => return Ok(found),
-                Err(error) => {
-                    damage.get_or_insert(error);
-                }
-            }
-        }
-        damage.map_or(Ok(None), Err)
-    }
-
-    /// Returns the target of `name`, or `None` if no entry of the block at `place` has this name.
-    pub(crate) fn search_block(
-        &self,
-        block: &[u8],
-        name: &[u8],
-        place: Place,
-    ) -> Result<Option<Target>> {
-        for dirent in Dirents::new(block) {
-            let dirent = dirent.at(place)?;
-            if dirent.name == name {
-                return self.target(&dirent, place).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the target of `dirent`, which is at `place`.
-    fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
-        if dirent.ino.0 > self.superblock().inodes_count {
-            return Err(place.corrupt("directory entry has an invalid inode number"));
-        }
-        Ok((dirent.ino, self.file_type(dirent.file_type)))
-    }
-
-    fn list_blocks(&self, dir: &Inode, at: u64, listing: &mut Listing<'_>) -> ControlFlow<()> {
-        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
-        let mut blocks = DirBlocks::new(self, *dir, at / block_size_bytes);
-        while let Some((index, block)) = blocks.next() {
-            let start = index * block_size_bytes;
-            match block {
-                Ok((fs_block, block)) => {
-                    let place = Place::Block(fs_block, dir.ino());
-                    listing.offer_part(&block, start, at, place)?;
-                }
-                Err(error) => listing.note_damage(error),
-            }
-        }
-        ControlFlow::Continue(())
+            }))
+        }))
     }
 }

@@ -12,7 +12,9 @@
 //! exists.
 
 use super::change::DirChange;
-use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
+use super::entry::MAX_NAME_BYTES;
+use super::read_dir::Order;
+use super::{Block, DirBlocks};
 use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
 use crate::ondisk::dir::record_len_bytes;
@@ -217,31 +219,6 @@ impl DirChange<'_, '_> {
             .room_hints
             .record(self.dir.ino(), number, wanted_bytes);
         Ok(true)
-    }
-
-    /// Adds the first block to `dir`, with ".", ".." and `entries`. `dir` must have no blocks.
-    pub(super) fn init_first_block(
-        &mut self,
-        parent: Ino,
-        entries: &[NewDirent<'_>],
-    ) -> Result<()> {
-        self.dir.set_size_bytes(0);
-        let file_type = self.fs.file_type(FileTypeByte::DIRECTORY.0).0;
-        let dots =
-            [(self.dir.ino(), b".".as_slice()), (parent, b"..")].map(|(ino, name)| NewDirent {
-                ino,
-                file_type,
-                name,
-            });
-        self.append_leaf(|chain| {
-            let all = dots.into_iter().chain(entries.iter().copied());
-            if dir_edit::fill(chain, all) {
-                Ok(())
-            } else {
-                Err("entries of the inline directory do not fit into a block")
-            }
-        })?;
-        Ok(())
     }
 
     /// Changes the target of "." or ".." in the block `at`, which must be the root of `dir`'s hash

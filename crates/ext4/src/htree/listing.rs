@@ -20,7 +20,7 @@ use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
 use crate::ondisk::features::Compat;
 use crate::ondisk::hash::HashVersion;
-use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, Filesystem, FsBlock, Inode, MemoryOnly, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
@@ -172,6 +172,10 @@ impl Filesystem {
                 }
             }
             offer_leaves(std::mem::take(&mut leaves), &dir, order, at, listing)?;
+            // The caller discards the listing, or needs only the entries that are in memory.
+            if MemoryOnly::has_missed() {
+                break;
+            }
         }
         offer_leaves(leaves, &dir, order, at, listing)
     }

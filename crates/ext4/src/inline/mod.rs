@@ -10,7 +10,7 @@
 
 mod write;
 
-use crate::dir::{Listing, Target};
+use crate::dir::{Listing, Target, first_found};
 use crate::ondisk::dir::FileTypeByte;
 use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::ControlFlow;
@@ -74,17 +74,8 @@ impl Filesystem {
             _ => {}
         }
         let place = dir.place();
-        let mut damage = None;
-        for (_, chain) in parts.chains() {
-            match self.search_block(chain, name, place) {
-                Ok(None) => {}
-                Ok(found) => return Ok(found),
-                Err(error) => {
-                    damage.get_or_insert(error);
-                }
-            }
-        }
-        damage.map_or(Ok(None), Err)
+        let chains = parts.chains().into_iter();
+        first_found(chains.map(|(_, chain)| self.search_block(chain, name, place)))
     }
 
     fn inline_parent(&self, dir: &Inode, parts: &InlineParts<'_>) -> Result<Target> {

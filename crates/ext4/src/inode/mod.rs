@@ -10,6 +10,8 @@
 //! words of [`Inode::words`].
 
 mod change;
+mod content_place;
+pub(crate) mod create;
 mod known_orphans;
 mod orphan;
 pub(crate) mod write;

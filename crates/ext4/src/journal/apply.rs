@@ -74,15 +74,22 @@ impl Apply<'_> {
     /// Makes the deleted file `ino` an orphan, so that its blocks are freed when orphans are
     /// deleted.
     fn delete(&mut self, ino: Ino) -> Result<()> {
-        let mut inode = match self.fs.inode(ino) {
-            Ok(inode) => inode,
+        let Some(mut inode) = self.inode_in_use(ino)? else {
             // Fast commits created the file and deleted it again.
-            Err(Error::StaleInode(_)) => return Ok(()),
-            Err(error) => return Err(error),
+            return Ok(());
         };
         inode.set_links(0);
         self.fs.add_orphan(&mut self.handle, &mut inode)?;
         self.fs.write_inode(&mut self.handle, &inode)
+    }
+
+    /// Returns the inode `ino` of the image, or `None` if its number is not in use.
+    fn inode_in_use(&self, ino: Ino) -> Result<Option<Inode>> {
+        match self.fs.inode(ino) {
+            Ok(inode) => Ok(Some(inode)),
+            Err(Error::StaleInode(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns whether the inode `ino` exists on the image or was logged. Logs a warning if not.
@@ -178,10 +185,8 @@ impl Apply<'_> {
     /// Frees the inode number `ino` and the blocks of its old file, if the number is in use on the
     /// image.
     fn free_number(&mut self, ino: Ino) -> Result<()> {
-        let mut old = match self.fs.inode(ino) {
-            Ok(old) => old,
-            Err(Error::StaleInode(_)) => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(mut old) = self.inode_in_use(ino)? else {
+            return Ok(());
         };
         if old.file_acl().is_some() {
             return Err(refused(ino, "extended attributes in a block"));
@@ -321,13 +326,10 @@ impl Apply<'_> {
 
     /// Applies the logged changes of names in the directory `parent`.
     fn apply_names(&mut self, parent: Ino) -> Result<()> {
-        let mut dir = match self.fs.inode(parent) {
-            Ok(dir) if dir.is_directory() => dir,
-            Ok(_) | Err(Error::StaleInode(_)) => {
-                tracing::warn!(ino = %parent, "ignored names in a fast commit: the directory does not exist");
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let dir = self.inode_in_use(parent)?.filter(Inode::is_directory);
+        let Some(mut dir) = dir else {
+            tracing::warn!(ino = %parent, "ignored names in a fast commit: the directory does not exist");
+            return Ok(());
         };
         for (name, entry) in self.overlay.logged_names(parent) {
             if matches!(name, b"." | b"..") && self.overlay.is_obsolete(parent) {

@@ -4,7 +4,6 @@ use super::checkpoint::Logged;
 use super::file::JournalFile;
 use super::log_writer::LogWriter;
 use super::running::Tid;
-use super::transactions::now;
 use super::writer::{Journal, WriteOptions, Writer};
 use super::{JOURNAL, read_superblock};
 use crate::alloc::{Space, check_geometry};
@@ -66,6 +65,7 @@ impl Filesystem {
             repair,
             attributes,
             examines_full_attributes,
+            now,
         } = options;
         check_writable(self.superblock())?;
         check_geometry(self.superblock(), device.size_bytes())?;
@@ -84,7 +84,7 @@ impl Filesystem {
         };
         // The replay may have changed the features.
         check_writable(self.superblock())?;
-        self.mark_opened(&*device, now())?;
+        self.mark_opened(&*device, now.get())?;
         if let Some(Journal { log, .. }) = &journal {
             // If the start in the journal's superblock were still 0, e2fsck would report a
             // transaction in the log as corruption.
@@ -94,6 +94,7 @@ impl Filesystem {
         let allocator = Space::new(self.superblock(), !needs_recovery);
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
+        writer.now = now;
         if let Some(bytes) = dirty_metadata_bytes {
             // A handle that journals content changes at most two clusters of content: one in part,
             // and one as a whole.

@@ -40,7 +40,6 @@ use crate::alloc::AllocationChanges;
 use crate::attempt::{self, Attempt};
 use crate::error::Place;
 use crate::inode::OrphanChanges;
-use crate::needs::Needs;
 use crate::sync::MutexGuard;
 use crate::xattr::SharingChanges;
 use crate::{Error, Filesystem, FsBlock, Ino, MemoryOnly, Result};
@@ -70,7 +69,7 @@ pub struct Handle<'f> {
     stopped: bool,
     /// The attempt that the handle belongs to, in which reads find only what is in memory. `None`
     /// for a handle of [`Filesystem::start`], whose reads may wait.
-    attempt: Option<Attempt>,
+    pub(super) attempt: Option<Attempt>,
 }
 
 impl<'f> Handle<'f> {
@@ -309,42 +308,6 @@ impl<'f> Handle<'f> {
                 .broken("a handle stopped in an operation that would wait");
         }
         tid
-    }
-}
-
-impl Filesystem {
-    /// Calls `change` with an open handle that may change `credits` blocks. Returns the handle, still
-    /// open, and the result. The caller updates its own state in memory, such as the state of the inode,
-    /// and then stops the handle.
-    ///
-    /// The handle does not wait for the device. If `change` needs a block that is not in memory, its changes
-    /// are undone and its result is dropped. Then the block is read, and `change` is called again. Therefore
-    /// `change` must not change anything that the handle does not undo.
-    ///
-    /// If the calling thread must not wait at all, because it is in a [`MemoryOnly`] part, a missing block is
-    /// not read, and this function fails. The part ends when a handle stops.
-    ///
-    /// # Errors
-    /// The error of `change`, whose changes are undone; the errors of [`Filesystem::start`]; or
-    /// [`Error::WouldWait`] if a block is missing in a [`MemoryOnly`] part.
-    pub fn change<'f, R, E: From<Error>>(
-        &'f self,
-        credits: u32,
-        mut change: impl FnMut(&mut Handle<'f>) -> Result<R, E>,
-    ) -> Result<(Handle<'f>, R), E> {
-        let mut needs = Needs::new(self);
-        loop {
-            let mut handle = self.start(credits)?;
-            handle.attempt = Some(needs.attempt());
-            let result = change(&mut handle);
-            if !attempt::has_missed() && !MemoryOnly::has_missed() {
-                return result.map(|result| (handle, result));
-            }
-            drop(result);
-            drop(handle);
-            MemoryOnly::check_may_wait()?;
-            needs.provide();
-        }
     }
 }
 

@@ -38,7 +38,7 @@ use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The numbers of transactions, blocks and revocations that recovery found in a journal.
+/// The numbers of transactions, blocks, revocations and fast commits that recovery found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounts {
     /// The number of committed transactions.

@@ -6,10 +6,10 @@
 //! # Reading
 //! If a file system was not unmounted cleanly, some of its changes may exist only as copies of
 //! blocks in the journal. The kernel writes these copies to their homes when it mounts the file
-//! system. A read-only mount of Larder does not change the image: [`recover`] returns a device that
-//! reads these blocks from the journal instead of from their homes. It also returns the superblock,
-//! which it has read again through this device, and the changes of fast commits, as an [`Overlay`],
-//! which lookups of inodes, mappings and names consult.
+//! system. A read-only mount of Larder does not change the image. Instead, [`recover`] creates a
+//! device that reads these blocks from the journal, not from their homes. Then [`recover`] reads the superblock again
+//! through this device. It returns a [`Recovery`], which contains the device, this superblock and, if there are fast commits, an
+//! [`Overlay`] with their changes. Lookups of inodes, mappings and names consult the overlay.
 //!
 //! ```text
 //!                     ,-> RemapDevice --+--> page cache
@@ -21,40 +21,45 @@
 //!
 //! To ignore the journal, as the mount option `noload` does, do not call [`recover`].
 //!
-//! - `log`: reading of the transactions in the log;
-//! - `fast_commit`: reading of the fast commits, which builds the overlay;
+//! - `log`: reads the transactions in the log;
+//! - `fast_commit`: reads the fast commits, and builds the overlay from them;
 //! - `overlay`: the overlay;
 //! - `file`, `map_file`: the locations of the journal's blocks in the image.
 //!
 //! # Writing
-//! [`Filesystem::enable_writing`] replays the journal onto the image. Afterwards, every metadata
-//! change uses a [`Handle`]. When the handle stops, its changes join the running transaction. A
+//! [`Filesystem::enable_writing`] replays the journal onto the image. Afterwards, every metadata change
+//! uses a [`Handle`], with two exceptions: direct writes of the superblock (at opening, at closing and after
+//! an error), and writes of the MMP block. When the handle stops, its changes join the running transaction. A
 //! commit writes the transaction to the log, and a checkpoint writes the blocks to their homes.
-//! Without a journal, a commit writes the blocks to their homes. The diagram names the modules in
-//! parentheses:
+//! Without a journal, a commit writes the blocks to their homes. In this diagram, the names in
+//! parentheses are modules:
 //!
 //! ```text
 //!  start --> Handle --stop--> running --commit--> log --checkpoint--> home
 //!                             (running)  (log_writer, progress)  (checkpoint, home)
 //! ```
 //!
-//! - `enable`: the checks of an image that is opened for writing, and the mark that it is in use;
+//! - `enable`: checks an image that is opened for writing, and marks it as in use in its superblock;
 //! - `recover_home`, `apply`: the replay onto the image, including fast commits;
+//! - `start`: opens handles, and waits for space in the log if necessary;
 //! - `handle`, `undo`: changes, and their undo records;
 //! - `running`: the transaction that handles join;
 //! - `writer`: commit and checkpoint;
-//! - `transactions`: the opening of handles; the decisions when to commit and checkpoint; close and
-//!   abort;
+//! - `transactions`: when to commit and when to checkpoint, and how to abort the journal;
+//! - `close`: the last commit and checkpoint;
 //! - `progress`: the choice of the thread that commits or checkpoints while other threads wait;
 //! - `log_writer`: the format of the log;
-//! - `checkpoint`: the free space of the log, and the blocks that are not yet at home;
+//! - `checkpoint`: which blocks are not yet at home, and how much of the log is free;
 //! - `home`: the writes of blocks to their homes;
 //! - `guard`: the checks of blocks before they are written;
-//! - `order`: without a journal, the order in which a commit writes the blocks to their homes.
+//! - `order`: without a journal, the order in which a commit writes the blocks to their homes;
+//! - `block_map`: maps and sets with block numbers as keys.
 
 mod apply;
 mod block_map;
 mod checkpoint;
+mod close;
+mod counters;
 mod enable;
 mod fast_commit;
 mod file;
@@ -71,17 +76,19 @@ mod recover_home;
 mod running;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+mod start;
 #[cfg(test)]
 pub(crate) mod test_image;
 mod transactions;
 mod undo;
 mod writer;
 
+pub use counters::JournalCounts;
 pub use handle::Handle;
 pub use log::RecoveryCounts;
 pub use running::Tid;
 pub(crate) use writer::Writer;
-pub use writer::{CommitCounts, WriteOptions};
+pub use writer::{Now, WriteOptions};
 
 pub use overlay::{Overlay, OverlayEntry};
 
@@ -107,7 +114,7 @@ pub enum JournalState {
     Clean,
     /// The journal is on another device, and the superblock does not require recovery.
     External,
-    /// The journal was replayed, in memory.
+    /// The journal was replayed in memory.
     Recovered,
 }
 
@@ -124,7 +131,8 @@ pub struct Recovery {
     pub device: Arc<dyn BlockDevice>,
     /// The changes of fast commits; `None` if fast commits changed nothing.
     pub overlay: Option<Overlay>,
-    /// The numbers of transactions and blocks that were found in the journal.
+    /// The numbers of transactions, blocks, revocations and fast commits that were found in the
+    /// journal.
     pub counts: RecoveryCounts,
 }
 
@@ -144,12 +152,13 @@ impl Recovery {
 
 /// Recovers the journal of the file system on `device` in memory.
 ///
-/// As in the kernel, the journal is not read unless the superblock has the feature `needs_recovery`.
+/// As in the kernel, the journal is not replayed unless the superblock has the feature
+/// `needs_recovery`.
 ///
 /// # Errors
 /// [`Error::ExternalJournal`] if the journal is on another device and needs recovery;
 /// [`Error::UnsupportedFeature`] if the journal has an unknown feature; [`Error::Corrupt`], with
-/// the journal's block, if the journal is damaged; or the device's error.
+/// the number of the damaged block, if the journal is damaged; or the device's error.
 pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let has_journal = superblock.compat.contains(Compat::HAS_JOURNAL);
     let needs_recovery = superblock.incompat.contains(Incompat::RECOVER);
@@ -164,7 +173,7 @@ pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<R
     Ok(Recovery::new(state, superblock, device))
 }
 
-/// Replays, in memory, the journal in the inode that the superblock names.
+/// Replays the journal in memory. `superblock` contains the number of the journal's inode.
 fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let fs = filesystem(&superblock, &device);
     let inode = fs.inode(superblock.journal_ino)?;
@@ -244,5 +253,6 @@ fn redirected(
     )?))
 }
 
-/// The place in errors about the journal as a whole.
+/// An error that concerns the journal as a whole names this place: block 0 of the journal, which contains the superblock of
+/// the journal.
 const JOURNAL: Place = Place::Journal(0);

@@ -1,15 +1,12 @@
-//! The operations of a file system on its transactions: opening a handle, commit, checkpoint, close
-//! and abort.
+//! The operations of a file system on its transactions: commit, checkpoint and abort.
 
-use super::handle::Handle;
+use super::counters::{CommitReason, JournalCounts};
 use super::log::RecoveryCounts;
 use super::running::Tid;
-use super::writer::{CommitCounts, Journal, Writer};
+use super::writer::Writer;
 use crate::alloc::Space;
 use crate::attempt::Suspended;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
-use crate::ondisk::time::Timestamp;
-use crate::sync::lock_after_spinning;
 use crate::{Error, Filesystem, FsBlock, Ino, MemoryOnly, Place, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
@@ -38,15 +35,18 @@ impl Filesystem {
         self.recovered
     }
 
-    /// Returns how many transactions and blocks were committed since the file system was opened for writing,
-    /// and how long the commits took.
+    /// Returns the counts and durations of commits and checkpoints since the file system was opened for writing.
     #[must_use]
-    pub fn commit_counts(&self) -> CommitCounts {
+    pub fn journal_counts(&self) -> JournalCounts {
         let writer = self.writer.as_ref();
-        writer.map_or_else(CommitCounts::default, Writer::commit_counts)
+        writer.map_or_else(JournalCounts::default, |writer| writer.counters.counts())
     }
 
-    fn writer(&self) -> Result<&Writer> {
+    /// Returns the state of writing.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if the file system was not opened for writing.
+    pub(super) fn writer(&self) -> Result<&Writer> {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
     }
 
@@ -74,69 +74,6 @@ impl Filesystem {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 
-    /// Opens a handle that may change up to `credits` blocks. Waits while another handle is open.
-    /// Also waits for a commit or a checkpoint if the running transaction or the log has too little
-    /// space.
-    ///
-    /// A thread with an open handle normally must not wait for the device, because all other threads
-    /// that need a handle would wait too. With a handle of this function, the thread may wait, for
-    /// example to read a block that is not in memory. Therefore use this function only if no other
-    /// thread uses the file system: for recovery and in tests. In all other cases, use
-    /// [`Filesystem::change`].
-    ///
-    /// # Errors
-    /// - [`Error::ReadOnly`] if the file system is not open for writing, or writing has failed.
-    /// - [`Error::HandleTooLarge`] if no transaction can hold `credits` blocks.
-    /// - [`Error::WouldWait`] in a [`MemoryOnly`] part, in two cases: the part has already missed
-    ///   something, or this function would have to wait for a commit or a checkpoint.
-    pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
-        let writer = self.writer()?;
-        if MemoryOnly::has_missed() {
-            return Err(Error::WouldWait);
-        }
-        loop {
-            if let Some(reason) = writer.progress.failure() {
-                return Err(Error::ReadOnly(Some(Arc::clone(reason))));
-            }
-            let running = lock_after_spinning(&writer.running);
-            if running.is_closed {
-                return Err(Error::ReadOnly(None));
-            }
-            if running.admits(credits) {
-                return Ok(Handle::new(self, running, credits));
-            }
-            let tid = running.tid();
-            let is_full = running.len_blocks().saturating_add(credits) > writer.max_blocks;
-            drop(running);
-            if credits > writer.max_blocks {
-                return Err(Error::HandleTooLarge);
-            }
-            MemoryOnly::check_may_wait()?;
-            self.wait_for_room(writer, tid, is_full)?;
-        }
-    }
-
-    /// Makes space for a handle that did not fit. If `is_full`, transaction `tid` has too many
-    /// blocks for the handle. Otherwise, the log has too little free space.
-    #[cold]
-    fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
-        let logged = writer.journal.as_ref().map(|journal| &journal.logged);
-        let made = if is_full {
-            // During the commit, other threads can open handles in the next transaction.
-            self.commit(tid).and_then(|()| self.checkpoint_if_short())
-        } else if logged.is_some_and(|logged| !logged.is_empty()) {
-            self.checkpoint()
-        } else {
-            // A checkpoint would not free space: a transaction that is being committed has reserved
-            // it.
-            writer.progress.wait_for_commit()
-        };
-        match made {
-            Err(Error::Aborted(reason)) => Err(Error::ReadOnly(Some(reason))),
-            made => made,
-        }
-    }
-
     /// Commits transaction `tid` if it is still running, and waits until it is durable. The device
     /// is flushed even if the transaction is already durable, so that data written outside the
     /// journal becomes durable.
@@ -145,10 +82,19 @@ impl Filesystem {
     /// The error of the commit, or [`Error::Aborted`] if writing failed earlier. After either
     /// error, the file system is read-only.
     pub fn commit(&self, tid: Tid) -> Result<()> {
+        self.commit_because(tid, CommitReason::Sync)
+    }
+
+    /// As [`Filesystem::commit`], for a thread that needs space.
+    pub(crate) fn commit_for_space(&self, tid: Tid) -> Result<()> {
+        self.commit_because(tid, CommitReason::Space)
+    }
+
+    fn commit_because(&self, tid: Tid, reason: CommitReason) -> Result<()> {
         let writer = self.writer()?;
         writer.progress.wait_for(
             tid,
-            || self.abort_on_error(writer.commit_running(self.buffers())),
+            || self.abort_on_error(writer.commit_running(self.buffers(), reason)),
             || self.abort_on_error(writer.device.flush().map_err(Error::from)),
         )?;
         // Committed blocks stay dirty until a checkpoint, so their number grows with each commit,
@@ -170,16 +116,21 @@ impl Filesystem {
                 .since()
                 .is_some_and(|since| since.elapsed() >= max_age);
             let is_large = running.len_blocks() > running.limit_blocks / 4 * 3;
-            (is_old || is_large).then(|| running.tid())
+            let reason = match (is_old, is_large) {
+                (true, _) => Some(CommitReason::Age),
+                (false, true) => Some(CommitReason::Space),
+                (false, false) => None,
+            };
+            reason.map(|reason| (running.tid(), reason))
         };
-        if let Some(tid) = due {
-            self.commit(tid)?;
+        if let Some((tid, reason)) = due {
+            self.commit_because(tid, reason)?;
         }
         self.checkpoint_if_short()
     }
 
     /// Checkpoints if more than half of the log, or of the memory for dirty metadata, is used.
-    fn checkpoint_if_short(&self) -> Result<()> {
+    pub(super) fn checkpoint_if_short(&self) -> Result<()> {
         let writer = self.writer()?;
         let is_log_short = writer
             .journal
@@ -204,38 +155,9 @@ impl Filesystem {
         Ok(self.writer()?.running.lock().tid())
     }
 
-    /// Commits, checkpoints, and marks the image as clean. Nothing can be written afterwards.
-    ///
-    /// # Errors
-    /// The error of the commit, the checkpoint or the device, or [`Error::Aborted`] if writing
-    /// failed earlier.
-    pub fn close(&self) -> Result<()> {
-        let writer = self.writer()?;
-        writer.progress.check()?;
-        let tid = {
-            let mut running = writer.running.lock();
-            if std::mem::replace(&mut running.is_closed, true) {
-                return Ok(());
-            }
-            running.tid()
-        };
-        self.commit(tid)?;
-        self.checkpoint()?;
-        self.abort_on_error(self.mark_clean(writer))
-    }
-
-    fn mark_clean(&self, writer: &Writer) -> Result<()> {
-        if let Some(Journal { log, logged }) = &writer.journal {
-            log.write_tail(0, logged.head().1)?;
-            writer.device.flush()?;
-        }
-        let (free_blocks, free_inodes) = self.free_counts()?;
-        self.mark_closed(&*writer.device, now(), free_blocks, free_inodes)
-    }
-
     /// Returns `outcome`. If `outcome` is an error, first stops all writing with
     /// [`Filesystem::abort`].
-    fn abort_on_error<T>(&self, outcome: Result<T>) -> Result<T> {
+    pub(super) fn abort_on_error<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.abort(error);
         }
@@ -281,7 +203,7 @@ impl Filesystem {
 /// Returns the fields of the superblock that record `error`.
 fn record_of(error: &Error) -> ErrorRecord<'static> {
     let mut record = ErrorRecord {
-        time: now(),
+        time: SystemTime::now().into(),
         function: "journal",
         ino: None,
         block: None,
@@ -299,16 +221,6 @@ fn record_of(error: &Error) -> ErrorRecord<'static> {
         };
     }
     record
-}
-
-/// Returns the current time in the form that the superblock records.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let since = since.unwrap_or_default();
-    Timestamp {
-        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        nanoseconds: since.subsec_nanos(),
-    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! that finds `running` locked spins for about that long before it sleeps.
 
 use super::checkpoint::Logged;
+use super::counters::{CommitReason, Counters};
 use super::guard::Guard;
 use super::home::{PendingClean, write_home};
 use super::log_writer::LogWriter;
@@ -29,14 +30,15 @@ use super::progress::Progress;
 use super::running::{Running, Snapshot, Tid};
 use crate::alloc::Space;
 use crate::ondisk::superblock::SuperblockRepair;
+use crate::ondisk::time::Timestamp;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
 use larder_cache::mbcache::AttributeCaches;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime};
 
 /// A transaction may use at most the size of the log divided by this number.
 const LOG_PART: u32 = 4;
@@ -62,9 +64,10 @@ pub(crate) struct Writer {
     pub(super) max_dirty_blocks: u64,
     pub(super) journals_content: bool,
     pending_clean: PendingClean,
-    commits: CommitCounters,
+    pub(super) counters: Counters,
     pub(super) guard: Guard,
     pub(super) allocator: Arc<Space>,
+    pub(super) now: Now,
 }
 
 /// The journal of a file system that has one.
@@ -72,26 +75,6 @@ pub(crate) struct Writer {
 pub(super) struct Journal {
     pub(super) log: LogWriter,
     pub(super) logged: Logged,
-}
-
-/// Counters of commits.
-#[derive(Debug, Default)]
-struct CommitCounters {
-    transactions: AtomicU64,
-    blocks: AtomicU64,
-    nanoseconds: AtomicU64,
-}
-
-/// The commits since a file system was opened. A transaction without changed blocks is not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CommitCounts {
-    /// The number of committed transactions.
-    pub transactions: u64,
-    /// The number of metadata blocks in these transactions.
-    pub blocks: u64,
-    /// The total duration of the commits, each from the end of the running transaction until it is
-    /// durable.
-    pub duration: Duration,
 }
 
 impl Writer {
@@ -127,9 +110,10 @@ impl Writer {
             max_dirty_blocks: u64::MAX,
             journals_content: false,
             pending_clean: PendingClean::default(),
-            commits: CommitCounters::default(),
+            counters: Counters::default(),
             guard,
             allocator: Arc::new(allocator),
+            now: Now::default(),
         };
         writer.set_limit(&mut writer.running.lock());
         writer
@@ -189,8 +173,8 @@ impl Writer {
         Some(snapshot)
     }
 
-    /// Commits the running transaction. Only one call may be active at a time.
-    pub(super) fn commit_running(&self, buffers: &BufferCache) -> Result<()> {
+    /// Commits the running transaction because of `reason`. Only one call may be active at a time.
+    pub(super) fn commit_running(&self, buffers: &BufferCache, reason: CommitReason) -> Result<()> {
         let start = Instant::now();
         let Some(mut transaction) = self.take_snapshot(buffers) else {
             return Ok(());
@@ -203,20 +187,13 @@ impl Writer {
             None => self.commit_home(buffers, &mut transaction)?,
         }
         self.allocator.committed(transaction.tid);
-        self.commits.add(transaction.blocks.len(), start.elapsed());
+        let blocks = transaction.blocks.len();
+        self.counters.count_commit(reason, blocks, start.elapsed());
         self.progress.set_committed(transaction.tid);
         if self.journal.is_some() {
             self.set_limit(&mut self.running.lock());
         }
         Ok(())
-    }
-
-    pub(super) fn commit_counts(&self) -> CommitCounts {
-        CommitCounts {
-            transactions: self.commits.transactions.load(Relaxed),
-            blocks: self.commits.blocks.load(Relaxed),
-            duration: Duration::from_nanos(self.commits.nanoseconds.load(Relaxed)),
-        }
     }
 
     fn commit_to_log(&self, journal: &Journal, transaction: &mut Snapshot) -> Result<()> {
@@ -237,9 +214,10 @@ impl Writer {
         // earlier.
         self.flush()?;
         self.progress.check()?;
-        let head = log.write_commit(commit_at, transaction.tid)?;
+        let end = log.write_commit(commit_at, transaction.tid)?;
         self.flush()?;
-        logged.committed(transaction, head);
+        self.counters.count_logged(log.ring().distance(head, end));
+        logged.committed(transaction, end);
         // From now on, freed blocks may be reused for content, so a checkpoint must not write old
         // metadata to them.
         self.progress
@@ -276,6 +254,7 @@ impl Writer {
         if logged.is_empty() {
             return Ok(());
         }
+        let start = Instant::now();
         let batch = logged.begin();
         let mut blocks: Vec<_> = batch
             .blocks
@@ -292,17 +271,8 @@ impl Writer {
         logged.end(&batch);
         drop(batch);
         self.pending_clean.clean(buffers, blocks.into_iter());
+        self.counters.count_checkpoint(start.elapsed());
         Ok(())
-    }
-}
-
-impl CommitCounters {
-    /// Counts a commit of `blocks` blocks.
-    fn add(&self, blocks: usize, duration: Duration) {
-        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.transactions.fetch_add(1, Relaxed);
-        self.blocks.fetch_add(blocks as u64, Relaxed);
-        self.nanoseconds.fetch_add(nanoseconds, Relaxed);
     }
 }
 
@@ -323,4 +293,34 @@ pub struct WriteOptions {
     /// Whether searches for equal attributes also examine those that already have the maximum number
     /// of users.
     pub examines_full_attributes: bool,
+    /// The clock for the times that the superblock records when the file system is opened and closed.
+    pub now: Now,
+}
+
+/// A function that returns the current time. The default is the system's clock.
+#[derive(Clone)]
+pub struct Now(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Now {
+    /// Returns a clock that calls `now`.
+    #[must_use]
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub(super) fn get(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl Default for Now {
+    fn default() -> Self {
+        Self::new(|| SystemTime::now().into())
+    }
+}
+
+impl fmt::Debug for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Now")
+    }
 }

@@ -186,6 +186,13 @@ impl Filesystem {
         Ok((MappingKind::Written(block), blocks))
     }
 
+    /// Returns the offset after which a file with inline data is a hole: the content is shorter than
+    /// an inode, and so than a block. An image determines the size of the file, which can be larger.
+    fn inline_end(&self, inode: &Inode) -> u64 {
+        let block_bytes = self.superblock().block_size_bytes();
+        inode.size_bytes().min(block_bytes.into())
+    }
+
     /// Returns the offset of the first byte of content at or after `offset_bytes`; `None` if only a
     /// hole follows. Unwritten blocks count as a hole.
     ///
@@ -193,7 +200,7 @@ impl Filesystem {
     /// As [`Filesystem::map`].
     pub fn seek_data(&self, inode: &Inode, offset_bytes: u64) -> Result<Option<u64>> {
         if inode.has_inline_data() {
-            return Ok((offset_bytes < inode.size_bytes()).then_some(offset_bytes));
+            return Ok((offset_bytes < self.inline_end(inode)).then_some(offset_bytes));
         }
         self.seek(inode, offset_bytes, |kind| {
             matches!(kind, MappingKind::Written(_))
@@ -211,7 +218,7 @@ impl Filesystem {
             return Ok(None);
         }
         if inode.has_inline_data() {
-            return Ok(Some(size_bytes));
+            return Ok(Some(offset_bytes.max(self.inline_end(inode))));
         }
         let hole = self.seek(inode, offset_bytes, |kind| {
             !matches!(kind, MappingKind::Written(_))

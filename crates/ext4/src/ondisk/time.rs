@@ -38,7 +38,16 @@ impl From<SystemTime> for Timestamp {
 }
 
 impl Timestamp {
-    /// Returns the time as a [`SystemTime`], or `None` if the type cannot represent it.
+    /// Returns the time as a [`SystemTime`], or `None` if the type cannot represent it. Programs that use
+    /// the library call this to compare times in an image with those of the host:
+    ///
+    /// ```
+    /// use larder_ext4::ondisk::time::Timestamp;
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// let time = Timestamp { seconds: 1, nanoseconds: 5 };
+    /// assert_eq!(time.to_system_time(), Some(UNIX_EPOCH + Duration::new(1, 5)));
+    /// ```
     #[must_use]
     pub fn to_system_time(self) -> Option<SystemTime> {
         let seconds = Duration::from_secs(self.seconds.unsigned_abs());

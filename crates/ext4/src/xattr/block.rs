@@ -16,7 +16,7 @@ use super::places::{AttributeBlock, Attributes};
 use super::share::{Candidate, Store};
 use crate::error::Place;
 use crate::journal::Handle;
-use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::RoCompat;
 use crate::ondisk::xattr::{
     BlockHeader, StoredXattr, UserCount, fill_block, has_same_contents, set_block_checksum,
 };
@@ -77,13 +77,6 @@ impl Filesystem {
             set_block_checksum(Arc::make_mut(&mut contents.bytes), seed);
         }
         contents.checksum_block = Some(block);
-    }
-
-    /// Returns the seed of the checksum of an attribute block.
-    pub(super) fn attribute_block_seed(&self, block: FsBlock) -> Crc32c {
-        self.superblock()
-            .checksum_seed
-            .bytes(&block.0.to_le_bytes())
     }
 
     /// Replaces the attribute block of `inode`, which contained `before`, with a block that has
@@ -244,6 +237,13 @@ impl Filesystem {
         if let Some(hash) = shareable_hash(bytes) {
             self.sharing.offer(Store::Blocks, hash, block.0);
         }
+    }
+
+    /// Adds `by` file-system blocks, which hold attributes, to the space that `inode` uses.
+    pub(super) fn count_attribute_space(&self, inode: &mut Inode, by: i64) {
+        let sb = self.superblock();
+        let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
+        inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
     }
 
     /// Adds `by` attribute blocks, each of which uses a cluster, to the space that `inode` uses.

@@ -2,14 +2,12 @@
 //! attribute is always stored in the inode. It is empty if there are at most 60 bytes of inline
 //! data.
 
+use super::places::{INLINE_DATA_NAME, is_inline_data};
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::xattr::{NameIndex, StoredValue, StoredXattr, ValuePlace, space_bytes};
 use crate::{Error, Filesystem, Inode, Result};
 use std::ops::ControlFlow;
-
-/// The name of the attribute, without its prefix.
-const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
     /// Returns the inline data that is stored in the attribute.
@@ -63,9 +61,4 @@ impl Filesystem {
         let change = self.change_of(inode.ino(), before, after)?;
         self.store_attributes(handle, inode, change)
     }
-}
-
-/// Returns whether an attribute stores inline data.
-pub(super) fn is_inline_data(index: NameIndex, name: &[u8]) -> bool {
-    index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
 }

@@ -12,28 +12,28 @@
 mod block;
 mod inherit;
 mod inline_data;
+mod new_value;
 mod places;
 mod share;
 mod store;
+mod stored;
 mod value_inode;
 pub(crate) mod write;
 
 pub use share::{ShareCounts, XattrOffer};
 pub(crate) use share::{Sharing, SharingChanges};
+pub use value_inode::MAX_VALUE_BYTES;
 
 use crate::error::{DamageAt, Place};
 use crate::ondisk::acl::Acl;
-use crate::ondisk::inode::BASE_INODE_BYTES;
-use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
-use larder_cache::buffer::Buffer;
+use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries};
+use crate::{Error, Filesystem, Ino, Inode, Result};
 use std::ops::ControlFlow;
+use stored::{Visit, visit_all};
+use value_inode::low_half;
 
 /// The maximum length in bytes of a name with its prefix: the limit of Linux's system calls.
 const MAX_NAME_BYTES: usize = 255;
-
-/// The maximum length in bytes of a value: the limit of Linux's system calls.
-pub const MAX_VALUE_BYTES: u32 = 1 << 16;
 
 impl Filesystem {
     /// Returns the value of the attribute `name` of `inode`, or `None` if the attribute does not
@@ -102,40 +102,6 @@ impl Filesystem {
         Ok(())
     }
 
-    fn for_each_xattr_in_inode(
-        &self,
-        inode: &Inode,
-        visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<()>> {
-        // If `i_extra_isize` is 0, the space after the fixed fields is never used for attributes.
-        if inode.extra_isize() == 0 {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let bytes = self.inode_bytes(inode.ino())?;
-        let start = BASE_INODE_BYTES + usize::from(inode.extra_isize());
-        let entries = XattrEntries::in_inode(bytes.get(start..).unwrap_or_default());
-        visit_all(entries, inode.place(), visit)
-    }
-
-    fn xattr_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
-        let place = Place::Block(block, inode.ino());
-        self.metadata_block(block, inode.ino(), |bytes| {
-            let sb = self.superblock();
-            if !sb.has_metadata_checksums() {
-                return Ok(());
-            }
-            let Some((before, stored, after)) = split_checksum(bytes) else {
-                return Err(place.corrupt("attribute block is too short"));
-            };
-            let seed = self.attribute_block_seed(block);
-            if seed.bytes(before).u32(0).bytes(after).0 == stored {
-                Ok(())
-            } else {
-                Err(place.corrupt("checksum of the attribute block is wrong"))
-            }
-        })
-    }
-
     fn xattr_value(
         &self,
         inode: &Inode,
@@ -179,39 +145,6 @@ impl Filesystem {
             Err(place.corrupt("hash of the attribute value is wrong"))
         }
     }
-
-    /// Returns the first `size_bytes` bytes of the content of `inode`. The caller must check that
-    /// `size_bytes` is at most [`MAX_VALUE_BYTES`].
-    fn small_content(&self, inode: &Inode, size_bytes: u32) -> Result<Vec<u8>> {
-        let block_size_bytes = self.superblock().block_size_bytes();
-        let mut content = Vec::new();
-        for index in 0..size_bytes.div_ceil(block_size_bytes) {
-            let left = usize::try_from(size_bytes - index * block_size_bytes).unwrap_or(0);
-            let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind else {
-                return Err(inode.place().corrupt("value inode has a hole"));
-            };
-            let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
-            content.extend_from_slice(&block[..left.min(block.len())]);
-        }
-        Ok(content)
-    }
-}
-
-/// A function that is called with each attribute and its place.
-type Visit<'v> = dyn FnMut(XattrEntry<'_>, Place) -> Result<ControlFlow<()>> + 'v;
-
-fn visit_all(
-    entries: XattrEntries<'_>,
-    place: Place,
-    visit: &mut Visit<'_>,
-) -> Result<ControlFlow<()>> {
-    for entry in entries {
-        let entry = entry.at(place)?;
-        if visit(entry, place)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 /// Returns an error if `name`, which includes the prefix, is empty or too long to be the name of an
@@ -238,10 +171,4 @@ fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])
         return Err(Error::Invalid(ino, what));
     }
     Ok((index, name))
-}
-
-/// Returns the low 32 bits of `seconds`, which an inode stores in the main field of a time.
-fn low_half(seconds: i64) -> u32 {
-    let [a, b, c, d, ..] = seconds.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
 }

@@ -7,11 +7,13 @@
 //! largest first. A fast symbolic link with a value inode always has an attribute block
 //! ([`Attributes::keep_block`]).
 
-use super::inline_data::is_inline_data;
 use crate::FsBlock;
 use crate::ondisk::xattr::{
     NameIndex, StoredXattr, block_room_bytes, inode_room_bytes, total_bytes,
 };
+
+/// The name of the attribute that stores inline data, without its prefix.
+pub(super) const INLINE_DATA_NAME: &[u8] = b"data";
 
 /// The attribute block of an inode.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +138,11 @@ impl Attributes {
         }
         fits
     }
+}
+
+/// Returns whether an attribute stores inline data.
+pub(super) fn is_inline_data(index: NameIndex, name: &[u8]) -> bool {
+    index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 
 use super::block::Contents;
 use super::places::{AttributeBlock, Attributes};
-use super::visit_all;
+use super::stored::visit_all;
 use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
-use crate::ondisk::features::{Compat, RoCompat};
+use crate::ondisk::features::Compat;
 use crate::ondisk::inode::BASE_INODE_BYTES;
 use crate::ondisk::xattr::{BlockHeader, StoredXattr, XattrEntries, fill_inode};
 use crate::{Error, FileKind, Filesystem, Ino, Inode, Result};
@@ -183,12 +183,6 @@ impl Filesystem {
         fits.then_some(()).ok_or(too_large)
     }
 
-    pub(super) fn count_attribute_space(&self, inode: &mut Inode, by: i64) {
-        let sb = self.superblock();
-        let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
-        inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
-    }
-
     /// Returns the number of clusters of a block with `attributes` and of the value inodes to which
     /// it refers. Each further user of the block saves this many clusters.
     fn clusters_of_block(&self, attributes: &[StoredXattr]) -> i64 {
@@ -202,11 +196,5 @@ impl Filesystem {
         values
             .map(|(_, size_bytes)| self.value_clusters(size_bytes.into()))
             .sum()
-    }
-
-    /// Returns the number of clusters of a value inode whose value has `size_bytes` bytes.
-    pub(super) fn value_clusters(&self, size_bytes: u64) -> i64 {
-        let clusters = size_bytes.div_ceil(self.superblock().cluster_size_bytes());
-        i64::try_from(clusters).unwrap_or(i64::MAX)
     }
 }

@@ -10,57 +10,22 @@
 //! waits for a value inode: a thread needs the open handle to search for a value inode, to count
 //! its references, or to delete it.
 
-use super::share::{Candidate, Store};
-use super::{MAX_VALUE_BYTES, low_half};
+use super::share::Store;
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::extent::FILE_BLOCKS;
 use crate::ondisk::inode::InodeFlags;
 use crate::ondisk::time::Timestamp;
-use crate::{
-    Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, MappingKind, NewInode, Result,
-};
+use crate::{Error, FileBlock, FileKind, Filesystem, Ino, Inode, MappingKind, Result};
+
+/// The maximum length in bytes of a value: the limit of Linux's system calls.
+pub const MAX_VALUE_BYTES: u32 = 1 << 16;
 
 impl Filesystem {
-    /// Returns a value inode that holds `value`, and the checksum of the value. If no existing
-    /// inode holds the value, creates a value inode for `owner`. The new inode has no references yet.
-    pub(super) fn provide_value_inode(
-        &self,
-        handle: &mut Handle<'_>,
-        owner: &Inode,
-        value: &[u8],
-    ) -> Result<(Ino, Crc32c)> {
-        let checksum = self.value_checksum(value);
-        let found = self.sharing.find(Store::Inodes, checksum.0, |ino| {
-            let ino = u32::try_from(ino).ok().map(Ino);
-            let same = ino.filter(|&ino| self.has_value(ino, value, checksum));
-            Ok(same.map_or(Candidate::Different, Candidate::Taken))
-        })?;
-        if let Some(ino) = found {
-            handle.sharing.count_share();
-            return Ok((ino, checksum));
-        }
-        let ino = self.create_value_inode(handle, owner, value, checksum)?;
-        Ok((ino, checksum))
-    }
-
     /// Returns the checksum of `value`, which is also the key in the cache of value inodes.
     pub(super) fn value_checksum(&self, value: &[u8]) -> Crc32c {
         self.superblock().checksum_seed.bytes(value)
-    }
-
-    /// Returns whether the inode `ino` is in use and holds `value`, whose checksum is `checksum`.
-    /// Returns false if the inode cannot be read.
-    fn has_value(&self, ino: Ino, value: &[u8], checksum: Crc32c) -> bool {
-        self.value_inode(ino).is_ok_and(|inode| {
-            references(&inode) > 0
-                && inode.links() > 0
-                && low_half(inode.atime().seconds) == checksum.0
-                && inode.size_bytes() == value.len() as u64
-                && u32::try_from(value.len())
-                    .is_ok_and(|len| self.small_content(&inode, len).is_ok_and(|is| is == value))
-        })
     }
 
     /// Offers a value inode for sharing. The caller must hold the lock of an inode that uses the
@@ -71,56 +36,26 @@ impl Filesystem {
         self.sharing.offer(Store::Inodes, hash, ino);
     }
 
-    fn create_value_inode(
-        &self,
-        handle: &mut Handle<'_>,
-        owner: &Inode,
-        value: &[u8],
-        checksum: Crc32c,
-    ) -> Result<Ino> {
-        let new = NewInode {
-            kind: FileKind::Regular,
-            permissions: 0o600,
-            uid: owner.uid(),
-            gid: owner.gid(),
-            device: None,
-            now: owner.ctime(),
-        };
-        let mut inode = self.create_inode(handle, owner, &new)?;
-        if inode.has_inline_data() {
-            self.remove_inline_data(handle, &mut inode)?;
-        }
-        inode.set_flags((inode.flags() & InodeFlags::EXTENTS) | InodeFlags::EA_INODE);
-        self.write_value(handle, &mut inode, value)?;
-        set_checksum(&mut inode, checksum);
-        set_references(&mut inode, 0);
-        self.write_inode(handle, &inode)?;
-        let ino = u64::from(inode.ino().0);
-        handle.sharing.offer(Store::Inodes, checksum.0, ino);
-        Ok(inode.ino())
+    /// Returns the number of clusters of a value inode whose value has `size_bytes` bytes.
+    pub(super) fn value_clusters(&self, size_bytes: u64) -> i64 {
+        let clusters = size_bytes.div_ceil(self.superblock().cluster_size_bytes());
+        i64::try_from(clusters).unwrap_or(i64::MAX)
     }
 
-    /// Makes `value` the content of `inode`, which must be empty.
-    fn write_value(&self, handle: &mut Handle<'_>, inode: &mut Inode, value: &[u8]) -> Result<()> {
-        let block_bytes = self.buffers().block_size_bytes();
-        let mut parts = value.chunks(block_bytes);
-        let mut next = 0;
-        while parts.len() > 0 {
-            let want = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-            let start = FileBlock(next);
-            let claim = self.claim_for(inode, start, want, None)?;
-            let (first, blocks) = (claim.start(), claim.blocks());
-            for (block, part) in (first.0..).zip(parts.by_ref().take(blocks as usize)) {
-                handle.create(FsBlock(block), inode.ino(), |bytes| {
-                    bytes[..part.len()].copy_from_slice(part);
-                    Ok(())
-                })?;
-            }
-            self.map_claim(handle, inode, start, claim, true)?;
-            next = next.saturating_add(blocks);
+    /// Returns the first `size_bytes` bytes of the content of `inode`. The caller must check that
+    /// `size_bytes` is at most [`MAX_VALUE_BYTES`].
+    pub(super) fn small_content(&self, inode: &Inode, size_bytes: u32) -> Result<Vec<u8>> {
+        let block_size_bytes = self.superblock().block_size_bytes();
+        let mut content = Vec::new();
+        for index in 0..size_bytes.div_ceil(block_size_bytes) {
+            let left = usize::try_from(size_bytes - index * block_size_bytes).unwrap_or(0);
+            let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind else {
+                return Err(inode.place().corrupt("value inode has a hole"));
+            };
+            let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
+            content.extend_from_slice(&block[..left.min(block.len())]);
         }
-        inode.set_size_bytes(value.len() as u64);
-        Ok(())
+        Ok(content)
     }
 
     /// Adds `by`, which may be negative, to the number of references to the value inode `ino`.
@@ -201,30 +136,23 @@ impl Filesystem {
     }
 }
 
-/// Stores the checksum of the value in the access-time field of `inode`.
-fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
-    let time = |seconds| Timestamp {
-        seconds,
-        nanoseconds: 0,
-    };
-    inode.set_atime(time(checksum.0.into()));
-    if low_half(inode.atime().seconds) != checksum.0 {
-        // In an inode of 128 bytes, a checksum with the highest bit set is read as a time before
-        // 1970.
-        inode.set_atime(time(checksum.0.cast_signed().into()));
-    }
-}
-
 /// Returns the number of entries that refer to `inode`.
-fn references(inode: &Inode) -> u64 {
+pub(super) fn references(inode: &Inode) -> u64 {
     let low = inode.version() & u64::from(u32::MAX);
     (u64::from(low_half(inode.ctime().seconds)) << 32) | low
 }
 
-fn set_references(inode: &mut Inode, references: u64) {
+/// Sets the number of entries that refer to `inode`.
+pub(super) fn set_references(inode: &mut Inode, references: u64) {
     inode.set_version(references & u64::from(u32::MAX));
     inode.set_ctime(Timestamp {
         seconds: i64::try_from(references >> 32).unwrap_or(0),
         nanoseconds: 0,
     });
+}
+
+/// Returns the low 32 bits of `seconds`, which an inode stores in the main field of a time.
+pub(super) fn low_half(seconds: i64) -> u32 {
+    let [a, b, c, d, ..] = seconds.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }

@@ -11,7 +11,6 @@ use super::store::Change;
 use super::{MAX_VALUE_BYTES, split_name};
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
-use crate::ondisk::features::Incompat;
 use crate::ondisk::xattr::{
     NameIndex, StoredValue, StoredXattr, ValuePlace, block_room_bytes, inode_value_hash,
     space_bytes,
@@ -86,10 +85,6 @@ impl Filesystem {
             Ok(ControlFlow::Continue(()))
         });
         u32::try_from(blocks.len()).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn has_value_inodes(&self) -> bool {
-        self.superblock().incompat.contains(Incompat::EA_INODE)
     }
 
     /// Sets the attribute `name` of `inode` to `value`. `name` includes the prefix, and `value` has
