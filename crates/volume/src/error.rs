@@ -85,6 +85,7 @@ impl From<larder_block::Error> for Error {
 /// assert_eq!(inner.unwrap().errno(), larder::Errno::NOENT);
 /// ```
 impl From<Error> for std::io::Error {
+    #[cold]
     fn from(error: Error) -> Self {
         let kind = Self::from(error.errno()).kind();
         Self::new(kind, error)

@@ -70,11 +70,12 @@ impl PageFiller {
         bytes: Range<usize>,
         pages: &mut [P],
     ) -> Result<()> {
-        let newer = Newer::find(&self.inodes.fs, bytes.clone(), offset_bytes);
+        let uncheckpointed =
+            UncheckpointedBlocks::find(&self.inodes.fs, bytes.clone(), offset_bytes);
         let mut buffers: Vec<_> = slices(pages, bytes).map(IoSliceMut::new).collect();
         let read = self.device.read_vectored_at(&mut buffers, offset_bytes);
         read.map_err(|source| self.unreadable(offset_bytes, inode, source))?;
-        newer.put(pages);
+        uncheckpointed.copy_to(pages);
         Ok(())
     }
 
@@ -131,16 +132,16 @@ pub(crate) struct Segment {
 /// contents to the device and drop them from memory. If that happened between a read of the device
 /// and a later search in memory, the newer contents would be missed in both places.
 #[derive(Debug)]
-pub(crate) struct Newer {
+pub(crate) struct UncheckpointedBlocks {
     /// The contents of each block, and the offset of its first byte in the pages.
     blocks: Vec<(usize, Arc<[u8]>)>,
     /// The end of the bytes that the read fills, relative to the start of the first page.
     end: usize,
 }
 
-impl Newer {
-    /// Finds the newer blocks for a read that fills `bytes` of the pages from `offset_bytes` of the
-    /// device.
+impl UncheckpointedBlocks {
+    /// Finds the uncheckpointed blocks for a read that fills `bytes` of the pages from `offset_bytes`
+    /// of the device.
     pub(crate) fn find(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Self {
         let end = bytes.end;
         let buffers = fs.buffers();
@@ -157,7 +158,7 @@ impl Newer {
     }
 
     /// Copies the newer contents to `pages`.
-    pub(crate) fn put<P: DerefMut<Target = [u8]>>(&self, pages: &mut [P]) {
+    pub(crate) fn copy_to<P: DerefMut<Target = [u8]>>(&self, pages: &mut [P]) {
         for (start, contents) in &self.blocks {
             let mut rest = &contents[..];
             let end = self.end.min(start.saturating_add(contents.len()));

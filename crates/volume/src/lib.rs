@@ -67,11 +67,13 @@
 mod access_list;
 mod background;
 mod clock;
+mod content_queue;
 mod dirty;
 mod error;
 mod file;
 mod fill;
 pub mod fs;
+mod known_paths;
 mod live;
 mod lookup;
 mod metadata;
@@ -88,16 +90,20 @@ mod write;
 mod write_back;
 
 pub use clock::{Clock, SystemClock};
+pub use content_queue::ContentQueue;
 pub use error::{Error, Result};
 pub use file::OpenFile;
 pub use fs::{File, FileOptions, Fs, open};
-pub use larder_block::{self as block, BackEnd, BlockDevice, ServerCounts};
+pub use known_paths::KnownNames;
+pub use larder_block::{self as block, BackEnd, BlockDevice, LatencyStats, ServerCounts};
 pub use larder_cache::hash::{HashKey, UnknownFunction};
 pub use larder_cache::mbcache::{Stats as MbCacheStats, UnknownVariant, Variant as MbCacheVariant};
 pub use larder_cache::table::Counts;
 pub use larder_cache::table::histogram::{ChiSquare, Histogram, Report as HistogramReport};
 pub use larder_cache::tables::{self, Tables};
-pub use larder_cache::tape::{CacheKind, Event, Operation, RecordingStats, Tape};
+pub use larder_cache::tape::{
+    CacheKind, CallerScope, Event, NameEvent, Operation, ReadEvent, RecordingStats, Tape,
+};
 pub use larder_cache::{CacheStats, Error as CacheError};
 pub use larder_ext4::ondisk::time::Timestamp;
 pub use larder_ext4::{
@@ -109,11 +115,11 @@ pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use rustix::io::Errno;
 pub use seek::{FileRun, RunPlace};
 pub use stats::{
-    AttributeStats, DeviceStats, MountTransport, ReadaheadStats, Stats, TreeReadaheadStats,
-    WritingStats,
+    AttributeStats, BusyProcess, DeviceStats, HotFile, HotStats, Load, MountTransport,
+    OperationStats, ReadaheadStats, RequestStats, Stats, TreeReadaheadStats, WritingStats,
 };
 pub use volume::Volume;
 pub use write::{
-    ChangedBy, DeviceNumber, Fallocate, Make, NewFile, RenameFlags, SetAttributes, SetTime,
-    XattrMode,
+    ChangedBy, ContentBuffers, DeviceNumber, Fallocate, FileTimes, Make, NewFile, RenameFlags,
+    SetAttributes, SetTime, XattrMode,
 };

@@ -56,6 +56,7 @@
 //! inode to which no other thread refers.
 
 mod charged;
+mod clean;
 mod reservations;
 mod table;
 #[cfg(test)]
@@ -65,6 +66,7 @@ use crate::dirty::DirtyFiles;
 use crate::{Error, ErrorsMode, Ino, Result};
 use larder_cache::Caches;
 use larder_cache::page::PageKey;
+use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, MemoryOnly, Place, Tid};
@@ -87,6 +89,8 @@ pub(crate) struct Inodes {
     pub(crate) errors: ErrorsMode,
     /// Whether metadata is read ahead ([`crate::tree_ahead`]).
     pub(crate) reads_trees_ahead: bool,
+    /// The tape that records the names of files, if there is one.
+    pub(crate) names_tape: Option<Arc<dyn Tape>>,
 }
 
 /// A reference of one operation to an inode in use. Dropping the reference ends this use.
@@ -572,53 +576,6 @@ impl Live<'_> {
         self.inodes.dirty_files.add(self.ino(), more, was_clean);
     }
 
-    /// Marks `blocks` as clean. Their content must be on the device, or discarded. No thread may
-    /// change the blocks during the call.
-    pub(crate) fn mark_clean(&self, blocks: Range<u64>) {
-        let mut state = self.state();
-        let delayed = state.dirty.delayed.len();
-        self.mark_clean_in(&mut state, blocks);
-        if state.dirty.delayed.len() != delayed {
-            self.refresh(&mut state);
-        }
-    }
-
-    /// Marks `blocks` as clean after write-back has written them. Fails if these blocks are not in
-    /// `dirty.writing`, which write-back sets.
-    pub(crate) fn mark_written_back(&self, blocks: Range<u64>) -> Result<()> {
-        let is_held = {
-            let state = self.state();
-            let writing = state.dirty.writing.as_ref();
-            writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
-        };
-        let what = "a block that write-back did not write is marked as clean";
-        self.inodes.fs.ensure(is_held, what)?;
-        self.mark_clean(blocks);
-        Ok(())
-    }
-
-    fn mark_clean_in(&self, state: &mut LiveState, blocks: Range<u64>) {
-        let cleaned: Vec<_> = state.dirty.blocks.runs_in(blocks.clone()).collect();
-        let before = state.dirty.blocks.len();
-        state.dirty.blocks.remove(blocks.clone());
-        state.dirty.delayed.remove(blocks.clone());
-        state.dirty.converting.remove(blocks);
-        let fewer = before - state.dirty.blocks.len();
-        if state.dirty.delayed.is_empty() {
-            self.release_surplus(state);
-        }
-        let inodes = self.inodes;
-        let per_page = inodes.blocks_per_page();
-        for run in cleaned {
-            for index in state.dirty.pages_left(run, per_page).into_iter().flatten() {
-                inodes.caches.pages.set_clean(key(self.ino(), index));
-            }
-        }
-        inodes
-            .dirty_files
-            .remove(self.ino(), fewer, state.is_clean());
-    }
-
     /// Records that content was written at `now`. The caller must hold `rw` exclusively.
     pub(crate) fn record_write(&self, now: Timestamp) {
         let mut state = self.state();
@@ -671,19 +628,6 @@ impl Live<'_> {
     /// Ends a deletion that will be repeated. The inode keeps its state.
     pub(crate) fn end_deletion(&self) {
         self.table.end_deletion(self.ino());
-    }
-
-    /// Discards all pages of the file, and its content that is only in memory. Called when a file
-    /// is deleted, before its blocks are freed. The caller must hold `rw` exclusively.
-    ///
-    /// # Errors
-    /// [`WouldWait`](larder_ext4::Error::WouldWait).
-    pub(crate) fn discard_content(&self) -> Result<()> {
-        let _exclusive = self.lock_write_back()?;
-        self.discard_all_pages();
-        self.mark_clean(0..u64::MAX);
-        self.state().size_bytes = None;
-        Ok(())
     }
 
     /// Discards `pages` and their content.

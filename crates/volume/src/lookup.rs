@@ -9,6 +9,7 @@ use crate::live::Inodes;
 use crate::{Error, Result};
 use larder_block::Priority;
 use larder_cache::dentry::Dentry;
+use larder_cache::tape::NameEvent;
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{FileTypeByte, Ino, Inode, MemoryOnly, Place};
 
@@ -62,6 +63,9 @@ impl Inodes {
     /// Inserts the target of `name` in `dir` into the dentry cache, or a negative dentry if `entry`
     /// is `None`. The caller must hold `rw` of `dir`.
     pub(crate) fn insert_dentry(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
+        if let Some((ino, _)) = entry {
+            self.record_name(dir, name, ino);
+        }
         let has_types = self.fs.superblock().incompat.contains(Incompat::FILETYPE);
         let dentry = match entry {
             Some((ino, file_type)) => Dentry::Positive {
@@ -71,6 +75,17 @@ impl Inodes {
             None => Dentry::Negative,
         };
         self.caches.dentries.insert(dir.0, name, dentry);
+    }
+
+    /// Reports the name of `ino` in the directory `dir` to the tape, if names are recorded.
+    pub(crate) fn record_name(&self, dir: Ino, name: &[u8], ino: Ino) {
+        if let Some(tape) = &self.names_tape {
+            tape.record_name(&NameEvent {
+                directory: dir.0.into(),
+                name,
+                ino: ino.0.into(),
+            });
+        }
     }
 
     /// Removes the dentry ".." of `dir` from the dentry cache.

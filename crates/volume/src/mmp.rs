@@ -87,7 +87,7 @@ impl MmpKeeper {
         let (stop, stopped) = mpsc::channel();
         let for_thread = Arc::clone(inodes);
         let panicked = "the multiple-mount protection thread panicked";
-        let thread = background::spawn(inodes, "mmp", panicked, move || {
+        let thread = background::spawn(inodes, "larder-mmp", panicked, move || {
             keep(&for_thread, &held, &stopped);
         })?;
         Ok(Self {

@@ -20,7 +20,7 @@ use larder_cache::tape::Tape;
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::{Superblock, SuperblockRepair};
-use larder_ext4::{Filesystem, WriteOptions};
+use larder_ext4::{Filesystem, Now, WriteOptions};
 use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
@@ -99,6 +99,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let (mut held, mut journal) = (None, replayed.journal);
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
+        let clock = Arc::clone(&options.clock);
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
         let writing = WriteOptions {
             journals_content: options.data == DataMode::Journal,
@@ -106,6 +107,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
             repair: replayed.repair.clone(),
             attributes: Arc::clone(&caches.attributes),
             examines_full_attributes: options.examines_full_attributes,
+            now: Now::new(move || clock.now()),
         };
         fs.enable_writing(Arc::clone(&replayed.device), writing)?;
         journal = JournalState::of_writable(&fs);
@@ -124,12 +126,19 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         caches,
         errors,
         reads_trees_ahead: options.tree_readahead && !options.read_write,
+        names_tape: options.tape.clone().filter(|tape| tape.records_names()),
     });
     let device = replayed.device;
     let filler = PageFiller::new(&inodes, &device);
     let write_back = WriteBack::new(&inodes, &device, options.background);
     Ok(Opened {
-        reader: Reader::new(&inodes, filler.clone(), policy, limits),
+        reader: Reader::new(
+            &inodes,
+            filler.clone(),
+            policy,
+            limits,
+            options.tape.clone(),
+        ),
         writer: Writer::new(&inodes, filler, write_back, &options.clock),
         inodes,
         origin: Origin {

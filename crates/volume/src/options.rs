@@ -42,9 +42,10 @@ pub struct OpenOptions {
     /// The readahead policy. Default: [`PolicyName::OnDemand`].
     pub readahead: PolicyName,
     /// The maximum size of a readahead window, in bytes. 0 disables readahead. Default: 1 MiB
-    /// (Linux: 128 KiB).
+    /// (Linux: 128 KiB). The policy [`PolicyName::Adaptive`] sizes its windows itself, and ignores any limit except 0.
     pub readahead_max_bytes: u64,
-    /// Whether the readahead policy works exactly as in the kernel that it models:
+    /// Whether the readahead policy works exactly as in the kernel that it models (no effect with
+    /// [`PolicyName::Adaptive`]):
     ///
     /// | | `false` | `true` |
     /// |---|---|---|
@@ -72,13 +73,14 @@ pub struct OpenOptions {
     /// For a disk, Linux itself gives up after at most 3 minutes. A SCSI or `NVMe` command times out after 30
     /// seconds, and a SCSI command is then tried up to five more times. The option is useful where the host
     /// waits without limit, such as with a network file system or a process that serves the device. With a
-    /// timeout, a reader submits each read as a request to the device instead of making a system call. This
-    /// takes longer.
+    /// timeout, a thread submits each read as a request to the device instead of making a system call, and with
+    /// `direct_device` also each write. This takes longer.
     ///
-    /// The limit applies to all reads, and with `direct_device` to write-back and checkpoints. It
-    /// also applies when the volume is dropped, which waits for readahead to complete. It does not
-    /// apply to syncs or to writes that the host caches, because a slow disk may need longer for
-    /// them. It does not apply to a device that has only blocking calls
+    /// The limit applies to all reads, and with `direct_device` to all writes: write-back, checkpoints,
+    /// the log of the journal, and superblocks. A write that exceeds it ends all writing, as any failed
+    /// write does. The limit also applies when the volume is dropped, which waits for readahead to
+    /// complete. It does not apply to syncs or to writes that the host caches, because a slow disk may
+    /// need longer for them. It does not apply to a device that has only blocking calls
     /// ([`BackEnd::Calls`](larder_block::BackEnd::Calls)).
     pub device_timeout: Option<Duration>,
     /// Whether to ignore a journal that needs recovery. No effect with `read_write`. Default:

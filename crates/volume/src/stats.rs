@@ -1,6 +1,10 @@
 //! Statistics of the caches, readahead, the device and writing since the volume was opened.
 
-use larder_block::{BackEnd, ServerCounts};
+mod requests;
+
+pub use requests::{BusyProcess, HotFile, HotStats, Load, OperationStats, RequestStats};
+
+use larder_block::{BackEnd, LatencyStats, ServerCounts};
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
 use larder_cache::tables::Tables;
@@ -40,7 +44,7 @@ pub struct TreeReadaheadStats {
 }
 
 /// The statistics of device I/O.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
     /// How requests are performed.
     #[serde(default, with = "by_name")]
@@ -55,6 +59,15 @@ pub struct DeviceStats {
     pub written_bytes: u64,
     /// The number of device flushes.
     pub flushes: u64,
+    /// The durations of the reads, each from its submission to its completion.
+    #[serde(default)]
+    pub read_latency: LatencyStats,
+    /// The durations of the writes, each from its submission to its completion.
+    #[serde(default)]
+    pub write_latency: LatencyStats,
+    /// The durations of the flushes.
+    #[serde(default)]
+    pub flush_latency: LatencyStats,
 }
 
 /// The state and the statistics of writing.
@@ -77,6 +90,34 @@ pub struct WritingStats {
     /// durable.
     #[serde(default)]
     pub commit_ns: u64,
+    /// The durations of the commits.
+    #[serde(default)]
+    pub commit_latency: LatencyStats,
+    /// The number of commits for fsync(2), sync(2), `-o sync` or the unmount.
+    #[serde(default)]
+    pub sync_commits: u64,
+    /// The number of commits of transactions that were 5 seconds old.
+    #[serde(default)]
+    pub timed_commits: u64,
+    /// The number of commits of large transactions, of commits for space in the log, and of commits that made freed
+    /// blocks available.
+    #[serde(default)]
+    pub space_commits: u64,
+    /// The number of blocks that were written to the log, including its own blocks. 0 without a journal.
+    #[serde(default)]
+    pub logged_blocks: u64,
+    /// The number of checkpoints, which write committed blocks to their final locations.
+    #[serde(default)]
+    pub checkpoints: u64,
+    /// The durations of the checkpoints.
+    #[serde(default)]
+    pub checkpoint_latency: LatencyStats,
+    /// The number of handles that wait now for a commit or a checkpoint. A handle is a change of metadata.
+    #[serde(default)]
+    pub waiting_handles: u64,
+    /// The times for which handles waited for a commit or a checkpoint. Handles that did not wait do not count.
+    #[serde(default)]
+    pub handle_wait_latency: LatencyStats,
     /// The reason why all writing stopped, if the volume became read-only because of an error.
     pub read_only_because: Option<String>,
 }
@@ -170,6 +211,13 @@ pub struct Stats {
     /// sends the data to the server later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collects_writes: Option<bool>,
+    /// The requests of the kernel, if the volume is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestStats>,
+    /// The files and the processes with the most requests, if the volume is mounted. Only the statistics socket has
+    /// them: they contain paths and names of programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<HotStats>,
 }
 
 impl Stats {

@@ -29,11 +29,14 @@ use std::sync::atomic::AtomicBool;
 /// The maximum number of symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
+/// The size of inodes that have no room for fractions of a second, in bytes.
+const SMALL_INODE_BYTES: u16 = 128;
+
 /// On a volume that is open for writing: the maximum number of directory entries that are read each
 /// time the directory is locked.
 const PART_ENTRIES: usize = 256;
 
-/// An open ext2, ext3 or ext4 image.
+/// An open ext2, ext3 or ext4 image. A drop [closes](Volume::close) the volume.
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) inodes: Arc<Inodes>,
@@ -51,14 +54,6 @@ pub struct Volume {
     pub(crate) is_closed: AtomicBool,
 }
 
-impl Drop for Volume {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(%error, "closing the volume failed");
-        }
-    }
-}
-
 impl Volume {
     /// Opens the image at `path`, which is a regular file or a block device. By default, opens the
     /// image read-only with a shared lock, and never writes to it. A journal that needs recovery is
@@ -73,6 +68,9 @@ impl Volume {
 
     /// Opens the image on `device` like [`Volume::open`], but does not lock the device. Ignores
     /// `options.offset_bytes`, `options.size_bytes` and `options.direct_device`.
+    ///
+    /// Two volumes on one device are not protected from each other: neither detects the writes of the other one, in
+    /// particular those that timed out and are performed late.
     ///
     /// # Errors
     /// The same as for [`Volume::open`].
@@ -157,10 +155,21 @@ impl Volume {
             .clone_from(&self.origin.superblock_repair);
         // The superblock of `fs` has the values from when the volume was opened, but the label can change
         // later.
-        if let Ok(label) = self.label() {
+        if let Ok(label) = self.fs().label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
         }
         info
+    }
+
+    /// Returns the granularity of the times of files, in nanoseconds. Inodes of 128 bytes have no room for fractions of a
+    /// second.
+    #[must_use]
+    pub fn time_granularity_ns(&self) -> u32 {
+        if self.fs().superblock().inode_size_bytes <= SMALL_INODE_BYTES {
+            1_000_000_000
+        } else {
+            1
+        }
     }
 
     /// Returns the free and used space.
@@ -372,16 +381,31 @@ impl Volume {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        if let Some(tree) = &self.tree
+            && cookie == 0
+            && self.inode(ino)?.is_directory()
+        {
+            tree.listing(ino);
+        }
+        let mut emit = |entry: DirEntry<'_>| {
+            // The kernel does not look up a name that it has listed.
+            self.inodes.record_name(ino, entry.name, entry.ino);
+            emit(entry)
+        };
+        self.list_from(ino, cookie, &mut emit)
+    }
+
+    /// Lists the directory like [`Volume::read_dir`], but does not read ahead the tree below it.
+    pub(crate) fn list_from(
+        &self,
+        ino: Ino,
+        cookie: u64,
+        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         if self.inodes.live.is_some() {
             return self.read_changing_dir(ino, cookie, emit);
         }
         let directory = self.inode(ino)?;
-        if let Some(tree) = &self.tree
-            && cookie == 0
-            && directory.is_directory()
-        {
-            tree.listing(ino);
-        }
         self.fs().read_dir(&directory, cookie, &mut |entry| {
             emit(DirEntry {
                 name: entry.name,
@@ -512,6 +536,7 @@ impl Volume {
         let (caches, fs) = (&self.inodes.caches, self.fs());
         let block_bytes = self.inodes.block_bytes();
         let device = self.origin.image.counts();
+        let latencies = self.origin.image.latencies();
         let is_writable = self.inodes.live.is_some();
         Stats {
             cache_size_bytes: self.origin.cache_size_bytes,
@@ -529,6 +554,9 @@ impl Volume {
                 writes: device.writes,
                 written_bytes: device.written_bytes,
                 flushes: device.flushes,
+                read_latency: latencies.reads,
+                write_latency: latencies.writes,
+                flush_latency: latencies.flushes,
             },
             server: self.origin.image.server_counts(),
             attributes: is_writable.then(|| {
@@ -542,20 +570,31 @@ impl Volume {
                 }
             }),
             writing: is_writable.then(|| {
-                let commits = fs.commit_counts();
+                let journal = fs.journal_counts();
                 WritingStats {
                     dirty_bytes: self.inodes.dirty_files.blocks() * block_bytes,
                     dirty_metadata_bytes: caches.buffers.dirty_count() * block_bytes,
-                    commits: commits.transactions,
-                    committed_blocks: commits.blocks,
-                    commit_ns: u64::try_from(commits.duration.as_nanos()).unwrap_or(u64::MAX),
+                    commits: journal.commit_latency.count,
+                    committed_blocks: journal.blocks,
+                    commit_ns: journal.commit_latency.total_ns,
+                    commit_latency: journal.commit_latency,
+                    sync_commits: journal.sync_commits,
+                    timed_commits: journal.timed_commits,
+                    space_commits: journal.space_commits,
+                    logged_blocks: journal.logged_blocks,
+                    checkpoints: journal.checkpoint_latency.count,
+                    checkpoint_latency: journal.checkpoint_latency,
+                    waiting_handles: journal.waiting_handles,
+                    handle_wait_latency: journal.handle_wait_latency,
                     read_only_because: fs.failure().map(|why| why.to_string()),
                 }
             }),
             recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
-            // The server of a mount sets both fields.
+            // The server of a mount sets these fields.
             transport: None,
             collects_writes: None,
+            requests: None,
+            hot: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod opened;
 
-use larder::fs::copy::{CopyError, CopyIn, Observer};
+use larder::fs::copy::{CopyError, CopyIn, Observer, Rules};
 use larder::{FileKind, Fs, Ino, NewFile, OpenOptions};
 use larder_testkit::{e2fsprogs, report_skipped};
 use opened::{opened, tools_are_missing};
@@ -383,6 +383,50 @@ fn copy_in_does_not_follow_a_link_that_replaced_a_directory() {
     for name in ["one", "two"] {
         let path = Path::new("/copy/sub").join(name);
         assert_eq!(fs.read_to_string(path).unwrap(), "public");
+    }
+    opened.check();
+}
+
+/// Gives all files to one user, and leaves out those with the name `omitted`.
+#[derive(Debug)]
+struct OneOwner;
+
+impl Rules for OneOwner {
+    fn owner(&self, _uid: u32, _gid: u32) -> (u32, u32) {
+        (7, 8)
+    }
+
+    fn excludes(&self, name: &[u8]) -> bool {
+        name == b"omitted"
+    }
+}
+
+#[test]
+fn copy_in_follows_rules_for_owners_names_and_times() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (fs, source) = (&opened.fs, opened.dir.path().join("source"));
+    make_tree(&source);
+    fs::create_dir(source.join("sub/omitted")).unwrap();
+    fs::write(source.join("omitted"), "").unwrap();
+    let mut recorder = Recorder::default();
+    let root = fs.metadata("/").unwrap().ino;
+    CopyIn::new(fs.volume(), &mut recorder)
+        .rules(&OneOwner)
+        .without_access_times()
+        .copy(&source, false, root, b"copy");
+    assert_eq!(recorder.errors, Vec::<String>::new());
+    for path in ["", "file", "sub", "sub/link", "fifo"] {
+        let path = Path::new("/copy").join(path);
+        let metadata = fs.symlink_metadata(&path).unwrap();
+        assert_eq!((metadata.uid, metadata.gid), (7, 8), "{}", path.display());
+        let is_same = metadata.accessed == metadata.modified;
+        assert!(is_same, "{}", path.display());
+    }
+    for path in ["/copy/omitted", "/copy/sub/omitted"] {
+        assert!(!fs.exists(path).unwrap(), "{path}");
     }
     opened.check();
 }

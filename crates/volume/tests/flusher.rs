@@ -201,7 +201,7 @@ fn flusher_panic_stops_writing_and_fails_sync_and_close() {
     let ino = make(&volume, "f");
     let panics = AtomicU64::new(0);
     device.before_each(move |_| {
-        let is_flusher = std::thread::current().name() == Some("flusher");
+        let is_flusher = std::thread::current().name() == Some("larder-flusher");
         assert!(
             !is_flusher || panics.fetch_add(1, SeqCst) > 0,
             "an injected panic in the background"

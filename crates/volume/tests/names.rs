@@ -327,13 +327,15 @@ fn rename_of_each_kind_leaves_names_links_and_parents_right() {
         assert_eq!(volume.lookup(moved, b"..").unwrap(), b);
         assert_eq!((links(&volume, a), links(&volume, b)), (2, 3));
         volume
-            .rename(a, b"empty", a, b"out", RenameFlags::WHITEOUT)
+            .rename_by((5, 6), a, b"empty", a, b"out", RenameFlags::WHITEOUT)
             .expect("with a whiteout");
         let whiteout = volume
             .metadata(volume.lookup(a, b"empty").unwrap())
             .unwrap();
         assert_eq!(whiteout.kind, FileKind::CharDevice);
         assert_eq!((whiteout.rdev_major, whiteout.rdev_minor), (0, 0));
+        // In a user namespace, a file of another user could have an owner without a mapping, and could not be replaced.
+        assert_eq!((whiteout.uid, whiteout.gid), (5, 6));
         volume.link(f, b, b"second").expect("one more name");
         volume
             .rename(a, b"out", b, b"second", plain)

@@ -168,7 +168,7 @@ fn readers_with_own_open_files_have_own_readahead() {
 }
 
 #[test]
-fn only_modern_policy_distinguishes_readers_of_a_shared_open_file() {
+fn only_modern_and_adaptive_policies_distinguish_readers_of_a_shared_open_file() {
     if tools_are_missing() {
         return;
     }
@@ -177,7 +177,7 @@ fn only_modern_policy_distinguishes_readers_of_a_shared_open_file() {
         let file = recorded.open();
         let reads = interleave(&recorded, |_| &file);
         let pages = recorded.size_bytes / PAGE_BYTES;
-        if policy == PolicyName::Modern {
+        if matches!(policy, PolicyName::Modern | PolicyName::Adaptive) {
             assert!(reads < pages / 16, "{policy}: {reads} reads");
         } else {
             assert!(reads > pages / 2, "{policy}: {reads} reads");
@@ -207,6 +207,66 @@ fn pages_reclaimed_before_use_are_read_singly_only_by_legacy() {
             assert!(alone < 8, "{policy}: {alone} reads of one page");
         }
     }
+}
+
+/// Reads requests of `request_pages` at these pages under the adaptive policy, with checks of every byte. Returns the
+/// number of requests, and the number of pages that the policy read ahead, of which all were used.
+fn read_adaptively(request_pages: u64, pages: impl Iterator<Item = u64>) -> (u64, u64) {
+    let recorded = Recorded::new(32, &options(PolicyName::Adaptive));
+    let file = recorded.open();
+    let mut requests = 0;
+    for page in pages {
+        read_pages(&file, page..page + request_pages, request_pages);
+        requests += 1;
+    }
+    let ahead = recorded.volume.stats().readahead;
+    assert_eq!(ahead.policy, PolicyName::Adaptive);
+    (requests, ahead.pages_used)
+}
+
+#[test]
+fn adaptive_policy_reads_ahead_of_readers_in_any_regular_order() {
+    if tools_are_missing() {
+        return;
+    }
+    let cases: [(&str, u64, Vec<u64>); 5] = [
+        ("forward", 4, (0..2000).map(|n| n * 4).collect()),
+        ("backward", 4, (0..2000).rev().map(|n| n * 4).collect()),
+        ("strided", 4, (0..200).map(|n| n * 40).collect()),
+        (
+            "strided backward",
+            4,
+            (0..200).rev().map(|n| n * 40).collect(),
+        ),
+        (
+            "sixteen cursors",
+            4,
+            (0..120 * 16).map(|n| n % 16 * 500 + n / 16 * 4).collect(),
+        ),
+    ];
+    for (name, request_pages, pages) in cases {
+        let (requests, used) = read_adaptively(request_pages, pages.into_iter());
+        let pages = requests * request_pages;
+        assert!(used * 10 >= pages * 8, "{name}: {used} of {pages} pages");
+    }
+}
+
+#[test]
+fn adaptive_policy_reads_nothing_ahead_of_a_random_reader() {
+    if tools_are_missing() {
+        return;
+    }
+    let seed = Seed::from_environment(0x5b);
+    println!("seed {seed}");
+    let mut random = Random::new(seed.part(0));
+    let recorded = Recorded::new(64, &options(PolicyName::Adaptive));
+    let file = recorded.open();
+    for _ in 0..1000 {
+        let page = 1 + random.below(recorded.size_bytes / PAGE_BYTES - 2);
+        read_pages(&file, page..page + 1, 1);
+    }
+    let ahead = recorded.volume.stats().readahead.pages_ahead;
+    assert!(ahead < 400, "{ahead} pages");
 }
 
 #[test]
@@ -319,7 +379,10 @@ fn advice_on_the_access_pattern_sets_the_window_size() {
             read_pages(&file, 0..1000, 1);
             let largest = recorded.reads().iter().map(|read| read.len_bytes).max();
             let what = format!("{policy}, {advice:?}");
-            assert_eq!(largest, Some(most_pages * PAGE_BYTES), "{what}");
+            // The adaptive policy has no fixed limit, and reads long windows in parts.
+            if policy != PolicyName::Adaptive || advice == Advice::Random {
+                assert_eq!(largest, Some(most_pages * PAGE_BYTES), "{what}");
+            }
         }
     }
 }

@@ -31,7 +31,9 @@ impl Fs {
     #[inline]
     fn metadata_at(&self, path: &Path, last: Last) -> io::Result<Metadata> {
         let pinned = self.pin(path, last)?;
-        Ok(self.volume().metadata(pinned.ino())?)
+        // Converts the error before the attributes are computed, so that they are not copied.
+        let inode = self.volume().inode(pinned.ino())?;
+        Ok(self.volume().metadata_of(&inode))
     }
 
     /// Returns whether `path` exists. A symbolic link exists if its target does.

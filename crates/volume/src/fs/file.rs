@@ -94,6 +94,7 @@ impl File {
     /// # Errors
     /// `EBADF` if the file is not open for reading, `EINVAL` if the offset is greater than `i64::MAX`, or an
     /// error of the image.
+    #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
         if !self.access.read {
             return Err(Error::Errno(Errno::BADF).into());

@@ -213,6 +213,10 @@ impl Pinned {
     /// have been deleted before it was pinned, and its number may belong to another file.
     #[inline]
     pub(super) fn resolve(volume: &Volume, resolve: impl Fn() -> Result<Ino>) -> io::Result<Self> {
+        if !volume.is_read_write() {
+            let ino = resolve()?;
+            return Ok(Self { ino, _held: None });
+        }
         loop {
             let deletions = volume.inodes.deletions();
             let ino = resolve()?;

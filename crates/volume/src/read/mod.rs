@@ -4,6 +4,7 @@
 //! describes when a hit takes a lock. [`streamed_file`] handles misses and readahead markers.
 
 mod in_flight;
+mod measured;
 mod runs;
 mod share;
 mod stream;
@@ -13,6 +14,7 @@ use crate::fill::PageFiller;
 use crate::live::{Inodes, LiveInodes, check_same_file, key};
 use crate::stats::ReadaheadStats;
 use crate::{Advice, Error, FileKind, Result};
+use larder_cache::tape::{CallerScope, ReadEvent, Tape};
 use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_readahead::driver::{Driver, Request};
@@ -20,6 +22,7 @@ use larder_readahead::{Off, PageIndex, PolicyName, pages_inside, pages_touched};
 use runs::Runs;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use stream::Streams;
 pub(crate) use stream::{Limits, Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
@@ -32,6 +35,8 @@ pub(crate) struct Reader {
     filler: PageFiller,
     streams: Streams,
     runs: Runs,
+    /// The tape that records reads, if there is one.
+    tape: Option<Arc<dyn Tape>>,
 }
 
 /// Which pages stay cached after a read.
@@ -50,26 +55,30 @@ pub(crate) enum Keep {
 }
 
 impl Reader {
-    /// Creates a reader, whose readahead windows are limited by `limits`.
+    /// Creates a reader, whose readahead windows are limited by `limits`. `tape` records its reads.
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
         policy: PolicyName,
         limits: Limits,
+        tape: Option<Arc<dyn Tape>>,
     ) -> Self {
         let cache_pages = inodes.caches.pages.frames().capacity();
         let most = usize::try_from(cache_pages).unwrap_or(usize::MAX);
+        let streams = Streams::new(
+            policy.policy(),
+            limits,
+            BATCH_PAGES,
+            cache_pages,
+            &filler.device,
+        );
+        let runs = Runs::new(filler.clone(), most, streams.balance().cloned());
         Self {
             inodes: Arc::clone(inodes),
-            streams: Streams::new(
-                policy.policy(),
-                limits,
-                BATCH_PAGES,
-                cache_pages,
-                &filler.device,
-            ),
-            runs: Runs::new(filler.clone(), most),
+            streams,
+            runs,
             filler,
+            tape: tape.filter(|tape| tape.records_reads()),
         }
     }
 
@@ -126,7 +135,7 @@ impl Reader {
         range: Range<u64>,
         advice: Advice,
     ) {
-        let state = self.streams.advise(stream, advice);
+        self.streams.advise(stream, advice);
         let page_bytes = self.inodes.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
@@ -139,7 +148,11 @@ impl Reader {
             Advice::WillNeed => {
                 let pages = pages_touched(range.start, len_bytes, page_bytes);
                 let mut file = self.streamed_file(inode, stream);
-                for window in state.will_need(pages, size_bytes.div_ceil(page_bytes)) {
+                let windows = self
+                    .streams
+                    .lock(stream)
+                    .will_need(pages, size_bytes.div_ceil(page_bytes));
+                for window in windows {
                     file.start_window(window);
                 }
             }
@@ -166,10 +179,22 @@ impl Reader {
         if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
             return Ok(buf.len());
         }
+        let began = self.tape.as_ref().map(|tape| (tape, Instant::now()));
         if keep == Keep::Cached {
             self.read_past_cache(inode, stream, buf, offset_bytes)?;
         } else {
             self.read_pages(inode, stream, buf, offset_bytes, keep)?;
+        }
+        if let Some((tape, began)) = began {
+            tape.record_read(&ReadEvent {
+                ino: inode.ino().0.into(),
+                offset_bytes,
+                len_bytes: buf.len(),
+                file_bytes: inode.size_bytes(),
+                stream: stream.number(),
+                thread: CallerScope::thread(),
+                duration: began.elapsed(),
+            });
         }
         Ok(buf.len())
     }

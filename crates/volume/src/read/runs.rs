@@ -1,63 +1,72 @@
 //! Reads runs of consecutive pages into the page cache.
 //!
-//! Model: `mpage_readahead`, whose bios complete independently. A run is divided into parts: consecutive
-//! pages that are contiguous on the device, or that consist of zeros. Each contiguous part is one request to
-//! the device, and all these requests are in flight at once. The pages of a part complete when its request
-//! completes, so a reader waits only for the part that contains its page.
+//! The model is `mpage_readahead` of Linux, which reads with bios that complete independently. A run is divided into
+//! parts, which consist of consecutive pages. The content of most parts is contiguous on the device, and one request
+//! reads it. A part that consists of zeros needs no request. The requests for different parts are in flight
+//! concurrently. The pages of a part complete together, so a reader waits only for the part that contains its page.
 //!
-//! On a device that delivers [in pieces](larder_block::BlockDevice::pieces), a part also ends where a piece
-//! ends, so that its pages complete when the piece arrives. Before this division, each contiguous range of
-//! the run is announced to the device as a whole. The device can then fetch it with few requests to its
-//! server.
+//! On a device that delivers [in pieces](larder_block::BlockDevice::pieces), a run is divided so that all pages of a part
+//! end in the same piece. Therefore a part never waits for a piece after the one in which it ends. A page that crosses
+//! the border of two pieces is the first page of the part that ends in the later piece. Before a run is divided, each of its ranges that is contiguous on the device is announced to the
+//! device as a whole. The device can then fetch it with few requests to its server.
 //!
 //! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
-//! page is a part of its own, with one request for each place. These requests are not in flight at once: the
+//! page is a part of its own, with one request for each place. These requests are performed in sequence: the
 //! request for a place is submitted when the request for the previous place completes.
 //!
-//! If a request for several pages fails, each page is requested on its own, so that an unreadable block
-//! affects only its own page. If no reader waits for the request, this is done only after [`Error::Io`];
-//! after any other error, the pages are removed from the cache. A page that cannot be read on its own is
-//! removed, too. A reader that needs a removed page reads it again, and gets the error.
+//! If a request for several pages fails while a reader waits for it, each page is requested on its own, so that an
+//! unreadable block affects only its own page. If no reader waits, the pages are requested on their own only if the
+//! error is [`Error::Io`]; otherwise, all pages of the request are removed from the cache. In both
+//! cases, a page that cannot be read on its own is removed. If a reader waits for the read of this page, it gets the
+//! error. Any other reader that needs a removed page reads it again, and gets the error of its own read.
 //!
 //! If the device does not answer within its timeout, the reader stops waiting and returns an error. The pages
 //! stay busy until the request completes, because the device may still write to their memory. A later answer
 //! is handled like the answer to a request for which no reader waits.
 //!
-//! Locking: on a volume that is open for writing, a request holds the `map` lock of its inode shared until
-//! the request completes. Therefore no block is freed while a request reads it. Readahead does not wait for
-//! this lock, because the wait could deadlock: the thread that starts readahead may have a page pinned, and
-//! a thread that holds the lock exclusively may be waiting until that page is unpinned.
+//! Locking: on a volume that is open for writing, a run holds a shared lock on the `map` of its inode until all
+//! of its requests are complete. Therefore no block is freed while a request reads it. Readahead does not
+//! wait for this lock, because the wait could deadlock: the thread that starts readahead may have a page
+//! pinned, and a thread that holds the lock exclusively may be waiting until that page is unpinned.
 
 use super::in_flight::{Counted, InFlight};
+use super::measured::Measured;
 use crate::Result;
-use crate::fill::{Newer, PageFiller, Segment, segments, slices};
+use crate::fill::{PageFiller, Segment, UncheckpointedBlocks, segments, slices};
 use crate::live::StableMapping;
 use larder_block::{CancelToken, Error, Pieces, Priority, Request};
 use larder_cache::page::{NewPage, PagesToRead};
 use larder_ext4::Inode;
+use larder_readahead::Balance;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads runs of pages. Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests that the
-/// device has not started, or that wait for a server. It then waits until all are complete, at most for the timeout of
-/// the device. After a timeout, the requests that are still in flight keep references to their pages, the pool of frames
-/// that contains the pages, the inodes and the device. The last request to complete frees these.
+/// Reads runs of pages.
+///
+/// Dropping this value [cancels](larder_block::BlockDevice::cancel_in_flight) the requests that the device has not
+/// started, and those that wait for a server. The drop then waits until all requests are complete, at most for the
+/// timeout of the device. After a timeout, the requests that are still in flight keep references to their pages, to the
+/// pool of frames that contains the pages, to the inodes and to the device. The last request to complete releases them.
 #[derive(Debug)]
 pub(super) struct Runs {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
     /// The token of the requests for which no reader waits.
     cancel: CancelToken,
+    /// Records the durations of reads, from which the policy `adaptive` estimates the speed of the device. `None` with
+    /// other policies.
+    balance: Option<Arc<Balance>>,
 }
 
-/// Bytes of a part that are contiguous on the device. `bytes` is their range, relative to the start of the
-/// part's first page. `offset_bytes` is the offset of the first of them on the device.
+/// Bytes of a part that are contiguous on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
+    /// The range of the bytes, relative to the start of the part's first page.
     bytes: Range<usize>,
+    /// The offset of the first byte on the device.
     offset_bytes: u64,
 }
 
@@ -71,9 +80,9 @@ struct Part {
     places: VecDeque<Place>,
 }
 
-/// The pages of a part, which are busy, and the places that have not been requested yet.
+/// The busy pages of a part, and the places that have not been requested yet.
 struct PartPages {
-    /// The offset of the first page in the file.
+    /// The offset of the first page in the file, in bytes.
     start_bytes: u64,
     pages: Vec<NewPage>,
     places: VecDeque<Place>,
@@ -88,22 +97,24 @@ struct Answer {
 
 /// The state that a reader shares with the request for which it waits.
 enum Handover {
-    /// The reader waits, and the request is not complete. The reader borrows the [`Runs`], so no drop can
-    /// begin, and the pages need not be counted as in flight.
+    /// The reader waits, and the request is not complete. A drop of [`Runs`] waits for the pages that are counted as
+    /// in flight. These pages need not be counted: the reader borrows the [`Runs`], so they cannot be dropped meanwhile.
     Expected,
+    /// The request is complete, and the reader has not taken the answer yet.
     Answered(Answer),
     /// The reader has stopped waiting. When the request completes, its callback handles the answer. Until
     /// then, the pages of the request count as in flight, so that a drop of [`Runs`] waits for them.
-    Left(Counted),
+    Abandoned(Counted),
 }
 
-/// The state that the reads of all parts of a run share.
+/// The state shared by the reads of all parts of a run.
 #[derive(Clone, Debug)]
 struct PageReads {
     filler: PageFiller,
     in_flight: Arc<InFlight>,
     cancel: CancelToken,
-    /// The current state of the inode.
+    balance: Option<Arc<Balance>>,
+    /// The state of the inode when the run was prepared.
     inode: Inode,
     /// Keeps the mapping of the file unchanged until all requests of the run are complete. `None` if the
     /// volume is not open for writing.
@@ -112,12 +123,18 @@ struct PageReads {
 }
 
 impl Runs {
-    /// Creates a `Runs` that fills pages with `filler`, for a cache of `cache_pages` pages.
-    pub(super) fn new(filler: PageFiller, cache_pages: usize) -> Self {
+    /// Creates a `Runs` that fills pages with `filler`, for a cache of `cache_pages` pages. The durations of
+    /// its requests are recorded in `balance`.
+    pub(super) fn new(
+        filler: PageFiller,
+        cache_pages: usize,
+        balance: Option<Arc<Balance>>,
+    ) -> Self {
         Self {
             filler,
             in_flight: InFlight::new(cache_pages),
             cancel: CancelToken::default(),
+            balance,
         }
     }
 
@@ -126,8 +143,8 @@ impl Runs {
         self.in_flight.is_congested()
     }
 
-    /// Returns the time at which a thread that now starts to wait for a page must give up. Returns `None` if
-    /// the device has no timeout.
+    /// Returns the deadline of a reader that starts to wait for a page now. Returns `None` if the device has no
+    /// timeout.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.filler.device.deadline()
     }
@@ -137,11 +154,13 @@ impl Runs {
         self.filler.inodes.caches.buffers.timed_out().into()
     }
 
-    /// Raises the priority of the request for page `index`, for which a reader is going to wait. May wait for reads of the
-    /// mapping. Does nothing if another thread changes the mapping, or waits to change it.
+    /// Raises the priority of the request that reads page `index`, because a reader is about to wait for this page. To
+    /// find the request, looks up the page's place on the device, which may require a read of the file's block mapping.
+    /// Does nothing if this lookup fails, or if another thread is changing the mapping or waits to change it.
     pub(super) fn expedite(&self, inode: &Inode, index: u64) {
         let inodes = &self.filler.inodes;
-        // The reader gets an error later.
+        // An error of this lookup can be ignored, because the request is already in flight. If the request fails, the reader
+        // reads the page itself, which repeats the lookup and returns its error.
         let Ok(Some((inode, _mapping))) = inodes.stable_mapping(inode, false) else {
             return;
         };
@@ -156,22 +175,22 @@ impl Runs {
         }
     }
 
-    /// Starts to read consecutive pages from page `first` on. Does not wait for the pages, unless
-    /// [`BlockDevice::submit`](larder_block::BlockDevice::submit) performs the requests itself. May wait for
-    /// reads of the mapping. If another thread is changing the mapping, or if the mapping of page `first`
-    /// cannot be read, reads nothing and drops the pages.
+    /// Starts to read `pages`, which are consecutive from page `first` on. Does not wait for the pages, unless
+    /// [`BlockDevice::submit`](larder_block::BlockDevice::submit) performs the requests itself. May wait until
+    /// the file's block mapping is read. If another thread is changing the mapping, or if the mapping of page
+    /// `first` cannot be read, drops the pages without reading them.
     pub(super) fn start(&self, inode: &Inode, first: u64, pages: Vec<NewPage>, priority: Priority) {
-        match self.divided(inode, first, pages, priority, false) {
+        match self.prepare(inode, first, pages, priority, false) {
             Ok(Some((reads, parts))) => reads.start(parts),
             Ok(None) => {}
             Err(error) => tracing::debug!(ino = %inode.ino(), %error, "readahead failed"),
         }
     }
 
-    /// Reads consecutive pages from page `first` on, and waits for page `first`. Passes this page to
-    /// `complete`, and returns the result of `complete`. The other pages may complete later. If another
-    /// thread is changing the mapping of the file, first waits for that thread. Therefore the caller must not
-    /// have a page pinned.
+    /// Reads `pages`, which are consecutive from page `first` on, and waits for page `first`. Passes this page
+    /// to `complete`, and returns the result of `complete`. The other pages may complete later. If another
+    /// thread is changing the mapping of the file, first waits for that thread. The caller must not have a page
+    /// pinned, because that thread may wait until the page is unpinned.
     pub(super) fn read<R>(
         &self,
         inode: &Inode,
@@ -179,17 +198,18 @@ impl Runs {
         pages: Vec<NewPage>,
         complete: impl FnOnce(NewPage) -> R,
     ) -> Result<R> {
-        let divided = self.divided(inode, first, pages, Priority::Demand, true)?;
-        let (reads, mut parts) = divided.expect("the mapping is stable after a wait");
+        let prepared = self.prepare(inode, first, pages, Priority::Demand, true)?;
+        let (reads, mut parts) = prepared.expect("the mapping is stable after a wait");
         let first = parts.pop_front().expect("a run has at least one part");
         reads.start(parts);
         reads.read(first).map(complete)
     }
 
-    /// Divides a run into parts. If the mapping of the whole run cannot be read, drops all pages but the
-    /// first, and reads the mapping of the first page only. If another thread is changing the mapping, waits
-    /// for it if `can_wait` is true, and otherwise returns `None`.
-    fn divided(
+    /// Locks and reads the block mapping for a run, and divides the run into parts. If the mapping of the whole
+    /// run cannot be read, drops all pages except the first, and reads the mapping of the first page only. If
+    /// another thread is changing the mapping, waits for that thread if `can_wait` is true, and otherwise
+    /// returns `None`.
+    fn prepare(
         &self,
         inode: &Inode,
         first: u64,
@@ -203,11 +223,12 @@ impl Runs {
         };
         let page_bytes = inodes.caches.pages.page_bytes();
         let mut start_bytes = first * page_bytes as u64;
-        let of = |pages: usize| segments(&inodes.fs, &inode, start_bytes, pages * page_bytes);
-        let segments = match of(pages.len()) {
+        let segments_of =
+            |pages: usize| segments(&inodes.fs, &inode, start_bytes, pages * page_bytes);
+        let segments = match segments_of(pages.len()) {
             Err(_) if pages.len() > 1 => {
                 pages.truncate(1);
-                of(1)?
+                segments_of(1)?
             }
             segments => segments?,
         };
@@ -215,7 +236,7 @@ impl Runs {
         if pieces.is_some() {
             self.announce(&segments, priority);
         }
-        let parts = divide(&segments, page_bytes, pages.len(), pieces);
+        let parts = divide_into_parts(&segments, page_bytes, pages.len(), pieces);
         let mut pages = pages.into_iter();
         let parts = parts.into_iter().map(|part| {
             let part = PartPages {
@@ -231,6 +252,7 @@ impl Runs {
             filler: self.filler.clone(),
             in_flight: Arc::clone(&self.in_flight),
             cancel: self.cancel.clone(),
+            balance: self.balance.clone(),
             inode,
             _mapping: mapping.map(Arc::new),
             priority,
@@ -257,14 +279,17 @@ impl Drop for Runs {
         self.filler.device.cancel_in_flight();
         let pages = self.in_flight.wait(self.deadline());
         if pages > 0 {
-            tracing::warn!(pages, "closed before the device answered");
+            tracing::warn!(
+                pages,
+                "the volume was closed while pages were still being read"
+            );
         }
     }
 }
 
 impl PageReads {
     /// Starts to read `parts`: submits a request for the first place of each. Parts without places, which
-    /// consist of zeros, complete at once.
+    /// consist of zeros, complete immediately.
     fn start(&self, parts: VecDeque<PartPages>) {
         let requests = parts.into_iter().filter_map(|mut part| {
             part.zero_gaps();
@@ -299,12 +324,20 @@ impl PageReads {
     ) -> Request {
         let bytes = place.bytes.clone();
         let offset_bytes = place.offset_bytes;
-        let newer = Newer::find(&self.filler.inodes.fs, bytes.clone(), offset_bytes);
+        let uncheckpointed =
+            UncheckpointedBlocks::find(&self.filler.inodes.fs, bytes.clone(), offset_bytes);
+        let measured = self.balance.as_ref().map(|balance| {
+            let pages = bytes.len().div_ceil(part.pages[0].len());
+            Measured::new(balance, u32::try_from(pages).unwrap_or(u32::MAX))
+        });
         let read = PagesToRead::new(std::mem::take(&mut part.pages), bytes);
         Request::read(read, offset_bytes, move |read, result| {
+            if let Some(measured) = measured.filter(|_| result.is_ok()) {
+                measured.complete(self.filler.pages().readahead_counts());
+            }
             part.pages = read.into_pages();
             if result.is_ok() {
-                newer.put(&mut part.pages);
+                uncheckpointed.copy_to(&mut part.pages);
             }
             let answer = Answer {
                 part,
@@ -317,33 +350,36 @@ impl PageReads {
 
     /// Handles the answer to a request for which no reader waits: requests the next place or, after the last
     /// place, completes the pages. If the request failed, requests each page on its own, or drops the pages
-    /// ([`PageReads::retried`]).
+    /// ([`PageReads::single_page_requests`]).
     fn answered(self, answer: Answer, counted: Counted) {
         let device = Arc::clone(&self.filler.device);
         let requests = match answer.result {
             Ok(()) => self.request(answer.part).into_iter().collect(),
-            Err(error) => self.retried(answer.part, &answer.place, &error),
+            Err(error) => self.single_page_requests(answer.part, &answer.place, &error),
         };
         if !requests.is_empty() {
             device.submit(requests);
         }
-        // `counted` is dropped last. Once no page is counted, another thread may finish the drop of the
-        // volume. If this thread still had its reference to the device then, the image would stay open for a
-        // moment after that drop.
+        // The reference to the device is dropped before `counted`. Once no page is counted, another thread may
+        // finish the drop of the volume. If this thread still had its reference then, the image would stay open
+        // for a moment after that drop.
         drop(device);
         drop(counted);
     }
 
     /// Returns a request for each page of `part`, after the read of `place` failed with `error`. If the part
-    /// is a single page, or `error` is not [`Error::Io`], drops the pages and returns no request. A reader
-    /// that needs one of the pages reads it again, and gets the error.
-    fn retried(self, part: PartPages, place: &Place, error: &Error) -> Vec<Request> {
+    /// is a single page, or `error` is not [`Error::Io`], drops the pages and returns no requests. A reader
+    /// that needs one of these pages reads it again. If this read also fails, the reader gets its error.
+    fn single_page_requests(self, part: PartPages, place: &Place, error: &Error) -> Vec<Request> {
         if part.pages.len() == 1 || !matches!(error, Error::Io { .. }) {
-            tracing::debug!(ino = %self.inode.ino(), %error, "readahead failed");
+            let ino = self.inode.ino();
+            tracing::debug!(%ino, %error, "a read without a waiting reader failed");
             return Vec::new();
         }
-        let each = part.each(place).into_iter();
-        each.filter_map(|page| self.clone().request(page)).collect()
+        let pages = part.into_single_pages(place).into_iter();
+        pages
+            .filter_map(|page| self.clone().request(page))
+            .collect()
     }
 
     /// Returns the pages of `part`, whose places have all been read. On a volume that is open for writing,
@@ -354,10 +390,10 @@ impl PageReads {
         part.pages
     }
 
-    /// Reads `part`, completes all pages but the first, and returns the first. If the read of several pages
-    /// fails, reads the first on its own, and starts to read each of the others on its own. If the device
-    /// does not answer within its timeout, returns an error. The request then keeps the pages, and completes
-    /// them when the device answers.
+    /// Reads `part`, completes all pages except the first, and returns the first. If the read of several pages
+    /// fails, reads the first page on its own, and starts to read each other page on its own. If the device does
+    /// not answer within its timeout, returns an error. The request then keeps the pages. A later answer is
+    /// handled like the answer to a request for which no reader waits.
     fn read(&self, mut part: PartPages) -> Result<NewPage> {
         part.zero_gaps();
         while let Some(place) = part.places.pop_front() {
@@ -367,9 +403,9 @@ impl PageReads {
                 if part.pages.len() == 1 {
                     return Err(self.unreadable(&answer.place, source));
                 }
-                let mut each = part.each(&answer.place);
-                let first = each.pop_front().expect("a part has at least one page");
-                self.start(each);
+                let mut pages = part.into_single_pages(&answer.place);
+                let first = pages.pop_front().expect("a part has at least one page");
+                self.start(pages);
                 return self.read(first);
             }
         }
@@ -379,17 +415,18 @@ impl PageReads {
         Ok(first)
     }
 
-    /// Reads `place` of `part` from the device, and waits for the answer. The answer contains the error of a
-    /// failed read. This function itself fails if there is no answer within the timeout of the device.
+    /// Reads `place` of `part` from the device, and waits for the answer. If the read fails, the answer contains
+    /// the error. This function itself returns an error if the wait ends without an answer, for example after the
+    /// timeout of the device.
     fn perform(&self, part: PartPages, place: Place) -> Result<Answer> {
         let handover = Arc::new(Mutex::new(Handover::Expected));
-        let (device, of_request) = (&self.filler.device, Arc::clone(&handover));
-        let own_place = place.clone();
+        let (device, shared) = (&self.filler.device, Arc::clone(&handover));
+        let requested = place.clone();
         let pages = part.pages.len();
         let done = move |reads: Self, answer| {
-            let mut handover = of_request.lock();
+            let mut handover = shared.lock();
             match std::mem::replace(&mut *handover, Handover::Expected) {
-                Handover::Left(counted) => {
+                Handover::Abandoned(counted) => {
                     drop(handover);
                     reads.answered(answer, counted);
                 }
@@ -398,14 +435,17 @@ impl PageReads {
         };
         let request = self.clone().request_for(part, place, done);
         let performed = device.perform(vec![request], device.timeout());
-        let left = Handover::Left(self.in_flight.count(pages));
-        match (std::mem::replace(&mut *handover.lock(), left), performed) {
+        let abandoned = Handover::Abandoned(self.in_flight.count(pages));
+        match (
+            std::mem::replace(&mut *handover.lock(), abandoned),
+            performed,
+        ) {
             (Handover::Answered(answer), Ok(())) => Ok(answer),
             // The read succeeded after the timeout, but before `handover` was locked.
             (Handover::Answered(answer), Err(_)) if answer.result.is_ok() => Ok(answer),
             (_, performed) => {
                 let error = performed.err().unwrap_or(Error::Cancelled);
-                Err(self.unreadable(&own_place, error))
+                Err(self.unreadable(&requested, error))
             }
         }
     }
@@ -428,9 +468,9 @@ impl PartPages {
         slices(&mut self.pages, start..len).for_each(|gap| gap.fill(0));
     }
 
-    /// Divides this part into one part for each page. `place`, which was removed from this part,
-    /// must have been its only place.
-    fn each(self, place: &Place) -> VecDeque<Self> {
+    /// Divides this part into parts of one page each. `place`, which was removed from this part, must have
+    /// been its only place.
+    fn into_single_pages(self, place: &Place) -> VecDeque<Self> {
         let mut at = 0;
         let parts = self.pages.into_iter().map(|page| {
             let start = at;
@@ -451,9 +491,9 @@ impl PartPages {
     }
 }
 
-/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, all pages of a
-/// part end in the same piece. Therefore only the first page can begin in an earlier piece.
-fn divide(
+/// Divides a run of `count` pages, which consists of `segments`, into parts. If the device has pieces, all
+/// pages of a part end in the same piece, and only the first page can begin in an earlier one.
+fn divide_into_parts(
     segments: &[Segment],
     page_bytes: usize,
     count: usize,
@@ -552,7 +592,7 @@ mod tests {
     fn contiguous_blocks_are_one_part() {
         let segments = [segment(0..4096 * 3, Some(8192))];
         let expected = [part(3, [(0..12288, 8192)])];
-        assert_eq!(divide(&segments, 4096, 3, None), expected);
+        assert_eq!(divide_into_parts(&segments, 4096, 3, None), expected);
     }
 
     #[test]
@@ -567,7 +607,10 @@ mod tests {
             part(1, [(0..4096, 16_384)]),
             part(2, []),
         ];
-        assert_eq!(divide(&segments, 4096, 6, Some(pieces(8192, 0))), expected);
+        assert_eq!(
+            divide_into_parts(&segments, 4096, 6, Some(pieces(8192, 0))),
+            expected
+        );
     }
 
     #[test]
@@ -578,7 +621,8 @@ mod tests {
             part(4, [(0..16_384, 4096)]),
             part(1, [(0..4096, 20_480)]),
         ];
-        let at = |start_bytes| divide(&segments, 4096, 6, Some(pieces(16_384, start_bytes)));
+        let at =
+            |start_bytes| divide_into_parts(&segments, 4096, 6, Some(pieces(16_384, start_bytes)));
         assert_eq!(at(16_384 + 12_288), expected);
         // No page starts at the start of a piece: the second page is in two pieces.
         let expected = [part(1, [(0..4096, 0)]), part(4, [(0..16_384, 4096)])];
@@ -591,11 +635,11 @@ mod tests {
         let expected = [part(3, [(0..12_288, 5120)]), part(1, [(0..4096, 17_408)])];
         let expected_small = [part(1, [(0..4096, 5120)]), part(3, [(0..12_288, 9216)])];
         assert_eq!(
-            divide(&segments, 4096, 4, Some(pieces(20_480, 0))),
+            divide_into_parts(&segments, 4096, 4, Some(pieces(20_480, 0))),
             expected
         );
         assert_eq!(
-            divide(&segments, 4096, 4, Some(pieces(12_288, 0))),
+            divide_into_parts(&segments, 4096, 4, Some(pieces(12_288, 0))),
             expected_small
         );
     }
@@ -604,7 +648,7 @@ mod tests {
     fn part_ends_inside_its_last_page() {
         let segments = [segment(0..5120, Some(1024)), segment(5120..8192, None)];
         assert_eq!(
-            divide(&segments, 4096, 2, None),
+            divide_into_parts(&segments, 4096, 2, None),
             [part(2, [(0..5120, 1024)])]
         );
     }
@@ -617,7 +661,7 @@ mod tests {
             segment(8192..16384, None),
         ];
         let expected = [part(2, [(3072..8192, 1024)]), part(2, [])];
-        assert_eq!(divide(&segments, 4096, 4, None), expected);
+        assert_eq!(divide_into_parts(&segments, 4096, 4, None), expected);
     }
 
     #[test]
@@ -634,7 +678,6 @@ mod tests {
             part(1, several),
             part(1, [(0..4096, 21_504)]),
         ];
-        let divided = divide(&segments, 4096, 3, None);
-        assert_eq!(divided, expected);
+        assert_eq!(divide_into_parts(&segments, 4096, 3, None), expected);
     }
 }

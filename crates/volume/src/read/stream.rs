@@ -12,13 +12,16 @@
 //! policy that observes every page, each hit also takes the lock. If reads work on copies of the
 //! state, a read takes the lock only at its start and at its end, to copy the state.
 //!
-//! Cost: at most 144 bytes for each stream.
+//! Cost: at most 144 bytes for each stream. With the policy `adaptive`, the tables of each stream are allocated in
+//! addition ([`FileState::share`]).
 
 use super::share::{LastTurn, Shares};
 use larder_block::BlockDevice;
 use larder_ext4::Ino;
 use larder_readahead::driver::Driver;
-use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName, max_pages_from_bytes};
+use larder_readahead::{
+    Advice, Balance, FileState, PageIndex, Policy, PolicyName, max_pages_from_bytes,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -33,6 +36,8 @@ pub(crate) struct Stream {
     /// is always the open file. For a shared stream, it is the file whose reader locked `state`
     /// last, or 0 before the first use. It changes only with `state` locked.
     ino: AtomicU32,
+    /// The number of the open file, from 1, or 0 for a shared stream.
+    number: u32,
     /// The end of the last read of the file `ino`, as [`End`] packs it.
     end: AtomicU64,
     last_turn: LastTurn,
@@ -47,6 +52,11 @@ pub(crate) struct StreamRef<'s> {
 }
 
 impl StreamRef<'_> {
+    /// Returns the number of the open file, or 0 if the stream is shared.
+    pub(crate) fn number(self) -> u32 {
+        self.stream.number
+    }
+
     /// Records the end of a read for the next readahead decision, without taking the lock. Does
     /// nothing if the state of the stream belongs to another file. If another file takes over the
     /// stream during this call, the end may be recorded for that file. The next readahead decision
@@ -112,11 +122,15 @@ pub(crate) struct Streams {
     /// The device. Its [window](BlockDevice::window_bytes) is another limit of the windows.
     device: Arc<dyn BlockDevice>,
     page_bytes: u32,
+    /// The memory and the device estimate that all streams share, if the policy needs them.
+    balance: Option<Arc<Balance>>,
     /// Whether each read works on a copy of the state of its stream, and stores the copy when the read
     /// ends.
     copies_state: bool,
     /// The number of windows for which pages were read ahead.
     windows: AtomicU64,
+    /// The number of files that were opened.
+    opened: AtomicU32,
 }
 
 impl Streams {
@@ -141,7 +155,12 @@ impl Streams {
         if !is_exact && device.pieces().is_some() {
             initial.set_first_pages(max_pages_from_bytes(FIRST_WINDOW_BYTES, page_bytes));
         }
-        let streams = std::iter::repeat_with(|| Stream::new(Ino(0), initial));
+        let is_adaptive = policy.name() == PolicyName::Adaptive;
+        let balance = is_adaptive.then(|| Arc::new(Balance::new(cache_pages)));
+        if let Some(balance) = &balance {
+            initial.share(balance);
+        }
+        let streams = std::iter::repeat_with(|| Stream::new(Ino(0), 0, initial.clone()));
         Self {
             by_ino: streams.take(STREAMS).collect(),
             driver: Driver::new(policy),
@@ -149,8 +168,10 @@ impl Streams {
             shares: (!is_exact).then(|| Shares::new(cache_pages, max_pages)),
             device: Arc::clone(device),
             page_bytes,
+            balance,
             copies_state: is_exact && policy.copies_state(),
             windows: AtomicU64::new(0),
+            opened: AtomicU32::new(0),
         }
     }
 
@@ -162,7 +183,9 @@ impl Streams {
 
     /// Returns a new stream for an open file of `ino`.
     pub(crate) fn open(&self, ino: Ino) -> Stream {
-        Stream::new(ino, self.initial)
+        // After 2^32 opens, the numbers repeat.
+        let number = self.opened.fetch_add(1, Relaxed).wrapping_add(1);
+        Stream::new(ino, number.max(1), self.initial.clone())
     }
 
     /// Returns the readahead driver, with the policy for all streams.
@@ -185,7 +208,7 @@ impl Streams {
     /// Returns a copy of the state for a read that begins, if reads work on copies. The read stores
     /// the copy with [`Self::store`] when it ends.
     pub(crate) fn copy(&self, of: StreamRef<'_>) -> Option<FileState> {
-        self.copies_state.then(|| *self.lock(of))
+        self.copies_state.then(|| self.lock(of).clone())
     }
 
     /// Replaces the state of the stream with the copy of a read that ends.
@@ -198,11 +221,14 @@ impl Streams {
         self.shares.is_none()
     }
 
-    /// Applies `advice` to the stream, and returns the resulting state.
-    pub(crate) fn advise(&self, of: StreamRef<'_>, advice: Advice) -> FileState {
-        let mut state = self.lock(of);
-        state.advise(advice);
-        *state
+    /// Applies `advice` to the stream.
+    pub(crate) fn advise(&self, of: StreamRef<'_>, advice: Advice) {
+        self.lock(of).advise(advice);
+    }
+
+    /// Returns the memory and the device estimate that all streams share, if the policy needs them.
+    pub(crate) fn balance(&self) -> Option<&Arc<Balance>> {
+        self.balance.as_ref()
     }
 
     /// Returns the policy for all streams.
@@ -229,7 +255,7 @@ impl Streams {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();
         if stream.ino.load(Relaxed) != ino.0 {
-            *state = self.initial;
+            *state = self.initial.clone();
             stream.end.store(End::NONE, Relaxed);
             stream.ino.store(ino.0, Relaxed);
         } else if let Some(end) = End::unpacked(stream.end.load(Relaxed)) {
@@ -246,9 +272,10 @@ impl Streams {
 }
 
 impl Stream {
-    fn new(ino: Ino, state: FileState) -> Self {
+    fn new(ino: Ino, number: u32, state: FileState) -> Self {
         Self {
             ino: AtomicU32::new(ino.0),
+            number,
             end: AtomicU64::new(End::NONE),
             last_turn: LastTurn::default(),
             state: Mutex::new(state),

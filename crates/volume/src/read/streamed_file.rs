@@ -33,7 +33,7 @@ use larder_block::Priority;
 use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait, StillBusy};
 use larder_ext4::{Ino, Inode};
 use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Request, Run, start_pages};
-use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
+use larder_readahead::{FileState, PageIndex, PolicyName, Read, Residency, Trigger, Window};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -174,9 +174,9 @@ impl<'r> StreamedFile<'r> {
     /// the number of all these pages, and the number of those that count as read ahead: all except
     /// pages of the request that are in `own`.
     ///
-    /// After a miss, a window without an asynchronous part contains only pages of the request, and
-    /// the policy is called again at the next miss. Therefore the pages of such a window after
-    /// `own` are not requested now.
+    /// After a miss, a window without an asynchronous part is continued at the next miss, when the policy is
+    /// called again. Therefore the pages of such a window after `own` are not requested now. The windows of
+    /// the policy `adaptive` can extend past the request without an asynchronous part; these are requested.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();
@@ -193,7 +193,9 @@ impl<'r> StreamedFile<'r> {
             overlap(&(read.request_start.0..request_end), &pages)
         };
         let mut unread = self.extend_own(read, &for_reader, marker);
-        if read.trigger == Trigger::Miss && window.async_size == 0 {
+        let is_adaptive = self.streams.driver().policy().name() == PolicyName::Adaptive;
+        let is_for_request = !is_adaptive || has_page && pages.end <= request_end;
+        if read.trigger == Trigger::Miss && window.async_size == 0 && is_for_request {
             unread = for_reader.end;
         }
         let started = start_pages(self, pages.start..for_reader.start, marker)

@@ -2,7 +2,7 @@
 
 use super::Fallocate;
 use super::names::{FIXED, check_flags};
-use super::pages::Writing;
+use super::writing::Writing;
 use crate::read::check_content;
 use crate::write_back::Times;
 use crate::{Ino, Result, Volume};
@@ -277,5 +277,13 @@ impl Volume {
         // Freed blocks can be discarded only after the transaction that freed them is committed.
         self.fs().commit(self.fs().running_tid()?)?;
         Ok(self.fs().trim(bytes, min_bytes)?)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "closing the volume failed");
+        }
     }
 }

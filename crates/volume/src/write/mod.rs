@@ -12,7 +12,9 @@
 //! it. Therefore no commit exposes the previous contents of a block.
 
 mod allocate;
+mod buffers;
 mod content;
+pub(crate) mod content_batch;
 mod delayed;
 mod inline;
 mod link;
@@ -24,6 +26,7 @@ mod rename;
 mod settings;
 mod truncate;
 mod unlink;
+mod writing;
 
 use crate::fill::PageFiller;
 use crate::live::Inodes;
@@ -31,6 +34,7 @@ use crate::write_back::WriteBack;
 use crate::write_back::retry::retry_after_commit;
 use crate::{Clock, Result, Timestamp};
 use bitflags::bitflags;
+pub use buffers::ContentBuffers;
 pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
@@ -48,6 +52,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    pub(crate) fn inodes(&self) -> &Arc<Inodes> {
+        &self.inodes
+    }
+
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         filler: PageFiller,
@@ -92,7 +100,7 @@ impl Writer {
 
     /// Calls `run` once, for an operation that changes the image. If `run` reports corruption, acts
     /// as `errors=` specifies. The caller may hold locks of inodes.
-    fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(crate) fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let done = run();
         if let Err(error) = &done {
             self.inodes.handle_damage(error);
@@ -190,6 +198,15 @@ impl NewFile {
     pub fn owner(self, uid: u32, gid: u32) -> Self {
         Self { uid, gid, ..self }
     }
+}
+
+/// The times of a file that utimensat(2) sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileTimes {
+    /// The time of the last access.
+    pub accessed: Timestamp,
+    /// The time of the last change of the content.
+    pub modified: Timestamp,
 }
 
 /// A change of the attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. A field

@@ -5,7 +5,7 @@
 //! permissions before it sends a FUSE request. This module and [`super::unlink`] check the
 //! restrictions of the directory itself: immutable, append-only, removed.
 
-use super::{DeviceNumber, FileKind, Make, NewFile};
+use super::{DeviceNumber, FileKind, FileTimes, Make, NewFile};
 use crate::lookup::{MAX_NAME_BYTES, entry_of};
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_ext4::ondisk::features::RoCompat;
@@ -72,6 +72,35 @@ impl Volume {
         what: Make<'_>,
         new: &NewFile,
     ) -> Result<Metadata> {
+        self.make_named(parent, name, what, new, None)
+    }
+
+    /// Creates a file like [`Volume::make`], with exactly the attributes in `new` and the times in `times`. The file does
+    /// not inherit the group or the access control lists of the directory, and `new.umask` is ignored. For copies of
+    /// files, whose attributes would otherwise be set one after the other.
+    ///
+    /// # Errors
+    /// The same as for [`Volume::create`].
+    pub fn make_exactly(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        what: Make<'_>,
+        new: &NewFile,
+        times: FileTimes,
+    ) -> Result<Metadata> {
+        self.make_named(parent, name, what, new, Some(times))
+    }
+
+    /// Creates a file. If `exact` is given, the file has these times, and inherits only flags.
+    fn make_named(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        what: Make<'_>,
+        new: &NewFile,
+        exact: Option<FileTimes>,
+    ) -> Result<Metadata> {
         self.check_make(parent, what)?;
         self.writer.change(|| {
             check_name(parent, name)?;
@@ -89,7 +118,7 @@ impl Volume {
             }
             let (handle, (dir, child)) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
                 let mut dir = dir_live.inode()?;
-                let child = self.make_inode(handle, &dir, what, new)?;
+                let child = self.make_inode(handle, &dir, what, new, exact)?;
                 fs.add_entry(handle, &mut dir, name, entry_of(&child))?;
                 if is_directory {
                     add_subdirectory(&mut dir);
@@ -135,16 +164,18 @@ impl Volume {
         Ok(())
     }
 
-    /// Creates and writes the inode of a new file in `dir`. Does not add the name to `dir`.
+    /// Creates and writes the inode of a new file in `dir`. Does not add the name to `dir`. If `exact` is given, the file
+    /// has these times, and inherits only flags.
     pub(super) fn make_inode(
         &self,
         handle: &mut Handle<'_>,
         dir: &Inode,
         what: Make<'_>,
         new: &NewFile,
+        exact: Option<FileTimes>,
     ) -> Result<Inode> {
         let fs = self.fs();
-        let inherits_group = dir.mode() & SET_GROUP_ID != 0;
+        let inherits_group = exact.is_none() && dir.mode() & SET_GROUP_ID != 0;
         let mut permissions = new.permissions & 0o7777;
         let mut device = None;
         match what {
@@ -172,8 +203,13 @@ impl Volume {
             }
             Make::Symlink { target } => fs.write_link(handle, &mut inode, target)?,
         }
-        if what.kind() != FileKind::Symlink {
-            fs.inherit_acl(handle, dir, &mut inode, new.umask)?;
+        match exact {
+            Some(times) => {
+                inode.set_atime(times.accessed);
+                inode.set_mtime(times.modified);
+            }
+            None if what.kind() == FileKind::Symlink => {}
+            None => fs.inherit_acl(handle, dir, &mut inode, new.umask)?,
         }
         fs.write_inode(handle, &inode)?;
         Ok(inode)
@@ -200,7 +236,7 @@ impl Volume {
             check_changeable(&dir, b"")?;
             let fs = self.fs();
             let (handle, inode) = fs.change(NAME_CREDITS, |handle| -> Result<_> {
-                let mut inode = self.make_inode(handle, &dir, what, new)?;
+                let mut inode = self.make_inode(handle, &dir, what, new, None)?;
                 inode.set_links(0);
                 fs.add_orphan(handle, &mut inode)?;
                 fs.write_inode(handle, &inode)?;

@@ -15,13 +15,14 @@
 
 use super::Writer;
 use super::names::check_flags;
+use super::writing::Writing;
 use crate::live::{Live, key};
 use crate::read::check_content;
 use crate::write_back::retry::retry_after_commit;
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage, StillBusy};
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, Inode, MappingKind, MemoryOnly, Privilege};
+use larder_ext4::{Error, Inode, MappingKind, MemoryOnly};
 use std::ops::{Deref, DerefMut, Range};
 
 /// The whole pages of a write bypass the page cache if they have at least this number of bytes, and
@@ -43,85 +44,6 @@ struct Change {
     bytes: Range<u64>,
     /// The minimum size of the file after the change.
     size_bytes: u64,
-}
-
-/// A write of a buffer to a file, and its progress. Bytes are written in order.
-#[derive(Debug)]
-pub(crate) struct Writing<'b> {
-    buf: &'b [u8],
-    offset_bytes: u64,
-    /// Whether `offset_bytes` is set to the end of the file when the write begins.
-    appends: bool,
-    done: usize,
-    privilege: Privilege,
-}
-
-impl<'b> Writing<'b> {
-    /// Creates a write of `buf` at `offset_bytes` of a file.
-    pub(crate) fn new(buf: &'b [u8], offset_bytes: u64) -> Self {
-        Self {
-            buf,
-            offset_bytes,
-            appends: false,
-            done: 0,
-            privilege: Privilege::Ordinary,
-        }
-    }
-
-    /// Creates a write of `buf` at the end of a file. The end is determined when the write begins.
-    pub(crate) fn append(buf: &'b [u8]) -> Self {
-        Self {
-            appends: true,
-            ..Self::new(buf, 0)
-        }
-    }
-
-    /// Creates a write of content that a cache above the volume, such as the kernel's page cache,
-    /// accepted earlier. The write may use the free space that
-    /// [`Volume::set_aside`](crate::Volume::set_aside) keeps for such content.
-    pub(crate) fn accepted(buf: &'b [u8], offset_bytes: u64) -> Self {
-        Self {
-            privilege: Privilege::Accepted,
-            ..Self::new(buf, offset_bytes)
-        }
-    }
-
-    /// Returns the privilege with which space is reserved.
-    pub(super) fn privilege(&self) -> Privilege {
-        self.privilege
-    }
-
-    /// Returns whether all bytes have been written.
-    pub(crate) fn is_done(&self) -> bool {
-        self.done == self.buf.len()
-    }
-
-    /// Returns the file offset at which the write began.
-    pub(crate) fn offset_bytes(&self) -> u64 {
-        self.offset_bytes
-    }
-
-    /// Returns the number of bytes that have been written.
-    pub(crate) fn done(&self) -> usize {
-        self.done
-    }
-
-    /// Returns the file offset of the first byte that has not been written yet.
-    pub(super) fn at(&self) -> u64 {
-        self.offset_bytes.saturating_add(self.done as u64)
-    }
-
-    /// Returns the bytes that have not been written yet, up to the file offset `until`.
-    pub(super) fn left(&self, until: u64) -> &'b [u8] {
-        let left = &self.buf[self.done..];
-        let len = usize::try_from(until.saturating_sub(self.at()));
-        &left[..len.map_or(left.len(), |len| len.min(left.len()))]
-    }
-
-    /// Records that all bytes before the file offset `at` have been written.
-    pub(super) fn advance_to(&mut self, at: u64) {
-        self.done += self.left(at).len();
-    }
 }
 
 impl OwnPage<'_> {
@@ -192,9 +114,7 @@ impl Writer {
     fn write_locked(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
-        if writing.appends && writing.done == 0 {
-            writing.offset_bytes = inode.size_bytes();
-        }
+        writing.begin(inode.size_bytes());
         let (left, start_bytes) = (writing.left(u64::MAX), writing.at());
         if left.is_empty() {
             return Ok(());
@@ -203,7 +123,7 @@ impl Writer {
         let end_bytes = end_bytes
             .filter(|end| *end <= self.fs().max_file_bytes(&inode))
             .ok_or(Error::FileTooLarge(live.ino()))?;
-        let (part, privilege) = ((left, start_bytes), writing.privilege);
+        let (part, privilege) = ((left, start_bytes), writing.privilege());
         if inode.has_inline_data() && self.write_inline(live, part, privilege)? {
             writing.advance_to(end_bytes);
             return Ok(());
@@ -263,7 +183,7 @@ impl Writer {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
             // If space runs out, `reserve_first_holes` writes back all files. This also releases
             // space that earlier iterations reserved for the worst case, but do not need.
-            let end = self.reserve_first_holes(live, blocks.clone(), writing.privilege)?;
+            let end = self.reserve_first_holes(live, blocks.clone(), writing.privilege())?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
             live.end_expecting(blocks.start..end);
@@ -379,7 +299,7 @@ impl Writer {
                 Entry::Full if rounds < ROUNDS => {
                     MemoryOnly::check_may_wait()?;
                     rounds += 1;
-                    self.write_back.write_for_room();
+                    self.write_back.write_back_to_free_space();
                 }
                 Entry::Full => return Ok(None),
             }

@@ -10,7 +10,7 @@
 //! exclusively, before the write returns.
 
 use super::Writer;
-use super::pages::Writing;
+use super::writing::Writing;
 use crate::Result;
 use crate::live::Live;
 use crate::write_back::place::{Piece, Written, map_written, place};

@@ -36,6 +36,8 @@ struct Rename<'v, 'a> {
     from: Name<'a>,
     to: Name<'a>,
     flags: RenameFlags,
+    /// The user and the group who own the whiteout.
+    whiteout_owner: (u32, u32),
     /// The directory of the old name, followed by the directory of the new name if it is a
     /// different one.
     dirs: Vec<Live<'v>>,
@@ -52,12 +54,28 @@ struct Changed {
 }
 
 impl Volume {
-    /// Renames a file, like renameat2(2).
+    /// Renames a file, like renameat2(2) of root.
     ///
     /// # Errors
     /// The same as for rename(2), or an error of the image.
     pub fn rename(
         &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.rename_by((0, 0), parent, name, new_parent, new_name, flags)
+    }
+
+    /// Renames a file, like renameat2(2) of a user and a group, who own the whiteout if [`RenameFlags::WHITEOUT`] is set.
+    ///
+    /// # Errors
+    /// The same as for [`Volume::rename`].
+    pub fn rename_by(
+        &self,
+        (uid, gid): (u32, u32),
         parent: Ino,
         name: &[u8],
         new_parent: Ino,
@@ -104,6 +122,7 @@ impl Volume {
                     from,
                     to,
                     flags,
+                    whiteout_owner: (uid, gid),
                     dirs,
                 };
                 if rename.run(&ancestors, tree.is_some())? {
@@ -398,6 +417,7 @@ impl Rename<'_, '_> {
     /// overlay.
     fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Inode> {
         let device = DeviceNumber { major: 0, minor: 0 };
+        let (uid, gid) = self.whiteout_owner;
         let what = Make::Node {
             kind: FileKind::CharDevice,
             device: Some(device),
@@ -405,9 +425,9 @@ impl Rename<'_, '_> {
         let new = NewFile {
             permissions: 0,
             umask: 0,
-            uid: 0,
-            gid: 0,
+            uid,
+            gid,
         };
-        self.volume.make_inode(handle, dir, what, &new)
+        self.volume.make_inode(handle, dir, what, &new, None)
     }
 }

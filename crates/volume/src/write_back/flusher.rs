@@ -84,9 +84,10 @@ impl Flusher {
         let interval = Duration::from_secs(seconds.into());
         let panicked = "the flusher thread panicked";
         let for_thread = Arc::clone(write_back);
-        let thread = background::spawn(&write_back.inodes, "flusher", panicked, move || {
-            run(&for_thread, interval);
-        })?;
+        let thread =
+            background::spawn(&write_back.inodes, "larder-flusher", panicked, move || {
+                run(&for_thread, interval);
+            })?;
         Ok(Self {
             write_back: Arc::clone(write_back),
             thread: Some(thread),

@@ -8,15 +8,17 @@
 //!
 //! A batch is written in these steps:
 //!
-//! 1. Claim free blocks for the dirty blocks that are not mapped. No bitmap changes.
+//! 1. Claim free blocks for the dirty blocks that are not mapped. This does not change the bitmap.
 //! 2. Pin the pages of the dirty blocks. A pinned page cannot change.
 //! 3. Write the content to the device. With `data=journal`, step 4 writes it to the journal instead.
-//! 4. Map the claims, and set the sizes of the files. One handle can do this for many files.
+//! 4. Map the claims, convert unwritten extents to written ones, and set the sizes of the files. One
+//!    handle can do this for many files.
 //! 5. Mark the blocks as clean.
 //!
 //! A claim is a run of free blocks that is assigned to one file, in memory only. The bitmap changes
-//! when a handle maps the claim. A piece is a run of a file's blocks with its place on the device:
-//! mapped blocks, or a claim.
+//! when a handle maps the claim. A piece is a run of a file's blocks that is contiguous on the
+//! device. The blocks of a piece are of one of three kinds: mapped as written, mapped as unwritten,
+//! or claimed. Only blocks that are mapped as written are overwritten in place, and so need no step 4.
 //!
 //! # Locking
 //! Write-back holds the `writeback` lock of each of its files from start to end. It locks the files
@@ -39,6 +41,7 @@ use larder_ext4::{Ino, MemoryOnly, Reservation};
 use place::{Piece, Written, map_written, place};
 use retry::retry_after_commit;
 use std::collections::{BTreeMap, VecDeque, btree_map};
+use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 use wakeup::{FlusherSignal, FlusherWakeup};
@@ -107,7 +110,7 @@ struct FileBatch<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Arc<OwnedPage>>,
     pieces: VecDeque<Piece>,
-    /// The size that the file on the image gets when the batch is mapped, unless it is already longer.
+    /// The size that the inode on the image gets when the batch is mapped, unless its size is already larger.
     size_bytes: u64,
 }
 
@@ -156,7 +159,7 @@ impl WriteBack {
     pub(crate) fn balance_dirty(&self, balance: Balance) {
         let dirty = self.inodes.dirty_files.blocks();
         if dirty > self.limits.writer_blocks && balance == Balance::Write {
-            self.write_for_room();
+            self.write_back_to_free_space();
         } else if dirty > self.limits.background_blocks {
             self.wakeup.send(FlusherSignal::WriteBack);
         }
@@ -166,14 +169,14 @@ impl WriteBack {
     /// reserved for the worst case but not needed. Errors are logged and not returned. Content that
     /// could not be written stays dirty, and the next fsync of the file tries to write it again,
     /// and returns the error if that fails.
-    pub(crate) fn write_for_room(&self) {
+    pub(crate) fn write_back_to_free_space(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);
         }
     }
 
     /// Calls `run`. If `run` fails for lack of blocks, writes back all files as
-    /// [`WriteBack::write_for_room`] does, to release reserved space that is not needed. Then calls
+    /// [`WriteBack::write_back_to_free_space`] does, to release reserved space that is not needed. Then calls
     /// `run` again through [`retry_after_commit`]. The caller must not hold `writeback` of any file.
     pub(crate) fn retry_after_write_back<R>(
         &self,
@@ -182,7 +185,7 @@ impl WriteBack {
         match run() {
             Err(error) if error.is_no_space() => {
                 MemoryOnly::check_may_wait()?;
-                self.write_for_room();
+                self.write_back_to_free_space();
                 retry_after_commit(&self.inodes.fs, run)
             }
             done => done,
@@ -232,10 +235,25 @@ impl WriteBack {
         self.write_files(std::slice::from_ref(live), Times::Written)
     }
 
+    /// Returns the size of a block in bytes.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.inodes.block_bytes()
+    }
+
     /// Writes content to the device, at `offset_bytes` of the device. A failed write aborts the
     /// journal, so that no metadata that refers to the unwritten content can be committed.
     pub(crate) fn write_to_device(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let written = self.device.write_at(bytes, offset_bytes);
+        written.map_err(|error| self.content_failed(error))
+    }
+
+    /// Writes content like [`WriteBack::write_to_device`], from several buffers.
+    pub(crate) fn write_vectored_to_device(
+        &self,
+        bufs: &[IoSlice<'_>],
+        offset_bytes: u64,
+    ) -> Result<()> {
+        let written = self.device.write_vectored_at(bufs, offset_bytes);
         written.map_err(|error| self.content_failed(error))
     }
 
@@ -283,9 +301,10 @@ impl WriteBack {
         result
     }
 
-    /// Removes ranges from the front of `queue`, and writes them back as one batch. The batch ends
-    /// inside a range if it is full, or if a claim must be mapped before the rest is written. Then
-    /// returns the rest of this range. Appends the removed ranges to `begun`, even if it fails.
+    /// Removes ranges from the front of `queue`, and writes them back as one batch. If the batch is
+    /// full, or if a claim must be mapped before the next blocks are placed, it can end inside a
+    /// range. The remaining part of this range is then returned. Appends the removed ranges to
+    /// `begun`, even on an error.
     fn write_next_batch<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
@@ -293,17 +312,17 @@ impl WriteBack {
         times: Times,
     ) -> Result<Option<Part<'r>>> {
         let begun = BatchGuard(begun);
-        let most = self.inodes.caches.pages.frames().capacity() / 8;
-        let mut room = most.clamp(1, BATCH_PAGES) as usize;
+        let cache_share = self.inodes.caches.pages.frames().capacity() / 8;
+        let mut pages_left = cache_share.clamp(1, BATCH_PAGES) as usize;
         let mut rest = None;
         let mut batch = Vec::new();
-        while room > 0
+        while pages_left > 0
             && rest.is_none()
             && let Some((live, blocks)) = queue.pop_front()
         {
             begun.0.push((live, blocks.clone()));
-            let (file, next) = self.gather(live, blocks.clone(), room)?;
-            room = room.saturating_sub(file.pages.len());
+            let (file, next) = self.gather(live, blocks.clone(), pages_left)?;
+            pages_left = pages_left.saturating_sub(file.pages.len());
             batch.push(file);
             rest = next.map(|next| (live, next..blocks.end));
         }
@@ -324,21 +343,21 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Pins at most `room` pages of the file that have dirty blocks in `blocks`, and assigns device
-    /// blocks to the dirty blocks. If some of `blocks` remain, also returns the block at which the
-    /// next batch must continue.
+    /// Pins pages of the file that have dirty blocks in `blocks`, at most `max_pages` of them, and
+    /// assigns device blocks to these dirty blocks. If dirty blocks in `blocks` remain, also returns
+    /// the block at which the next batch must continue.
     fn gather<'r>(
         &'r self,
         live: &'r Live<'r>,
         blocks: Range<u64>,
-        room: usize,
+        max_pages: usize,
     ) -> Result<(FileBatch<'r>, Option<u64>)> {
         let per_page = self.inodes.blocks_per_page();
         let (runs, next, present_bytes, is_last, mut reservation) = {
             let mut state = live.loaded()?;
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
-            let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
+            let (runs, next) = first_pages(&state.dirty.blocks, blocks, max_pages as u64, per_page);
             // The inode on the image gets the present size only with the last dirty blocks.
             // Earlier batches do not extend it past the content that they write.
             let is_last = next.is_none() && !is_dirty_after;
@@ -380,9 +399,9 @@ impl WriteBack {
         Ok((file, stopped_at.or(next)))
     }
 
-    /// Assigns device blocks to `runs`. A run can begin in a cluster that an earlier piece has claimed.
-    /// That claim must be mapped first. In this case, stops before the run, and also returns its first
-    /// file block.
+    /// Assigns device blocks to `runs`. If a run begins in a cluster in which the preceding piece ends,
+    /// and that piece is not overwritten in place, the piece must be mapped first. This function then
+    /// stops before the run, and also returns the first file block of the run.
     fn place_runs(
         &self,
         live: &Live<'_>,
@@ -394,7 +413,7 @@ impl WriteBack {
         let mut pieces: VecDeque<Piece> = VecDeque::new();
         for run in runs {
             let shares_cluster = |last: &Piece| {
-                !last.is_mapped()
+                !last.is_overwrite()
                     && (last.blocks.end - 1) >> cluster_log2 == run.start >> cluster_log2
             };
             if cluster_log2 > 0 && pieces.back().is_some_and(shares_cluster) {
@@ -447,15 +466,15 @@ impl WriteBack {
         for file in &mut batch {
             let live = file.live;
             if !journals_content {
-                // The pages need no pins any more: a thread that is about to change one of them
-                // first waits for the end of the write-back.
+                // The pages need no pins any more: a thread that changes one of them first waits
+                // for the end of the write-back.
                 file.pages.clear();
                 // Blocks that were overwritten in place need no new mapping, so they can be marked
                 // as clean now.
-                for piece in file.pieces.iter().filter(|piece| piece.is_mapped()) {
+                for piece in file.pieces.iter().filter(|piece| piece.is_overwrite()) {
                     live.mark_written_back(piece.blocks.clone())?;
                 }
-                file.pieces.retain(|piece| !piece.is_mapped());
+                file.pieces.retain(|piece| !piece.is_overwrite());
             }
             let is_longer = live.inode()?.size_bytes() < file.size_bytes;
             let has_times = times == Times::Written && live.has_times();
@@ -516,7 +535,7 @@ impl WriteBack {
         Ok(merged)
     }
 
-    /// Returns the parts of the pages of `file` that contain `blocks`.
+    /// Returns the content of `blocks`, as parts of the pages of `file`.
     fn parts(&self, file: &FileBatch<'_>, blocks: &Range<u64>) -> PageParts {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
@@ -532,16 +551,16 @@ impl WriteBack {
     }
 }
 
-/// Returns the dirty runs in `blocks`, limited to the first `room` pages that contain dirty blocks.
+/// Returns the dirty runs in `blocks`, limited to the first `max_pages` pages that contain dirty blocks.
 /// If runs remain, also returns the block at which to continue.
 fn first_pages(
     dirty: &BlockSet,
     blocks: Range<u64>,
-    room: u64,
+    max_pages: u64,
     per_page: u64,
 ) -> (Vec<Range<u64>>, Option<u64>) {
     let mut runs: Vec<Range<u64>> = Vec::new();
-    let mut left = room;
+    let mut left = max_pages;
     // The first page that is not counted yet. Two runs can share a page, which must be counted only once.
     let mut counted = 0;
     for run in dirty.runs_in(blocks) {
@@ -674,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn size_that_the_file_does_not_have_stops_writing() {
+    fn mapped_size_past_file_size_stops_writing() {
         assert_stops_writing("exceeds the size of the file", |write_back, live| {
             map(write_back, live, 100 * BLOCK as u64, |_| {})
         });

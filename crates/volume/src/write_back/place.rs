@@ -52,8 +52,8 @@ impl Piece {
         }
     }
 
-    /// Returns whether the blocks are already mapped as written.
-    pub(crate) fn is_mapped(&self) -> bool {
+    /// Returns whether the content overwrites blocks that are mapped as written, so that the mapping does not change.
+    pub(crate) fn is_overwrite(&self) -> bool {
         matches!(self.target, Target::Written(_))
     }
 

@@ -52,27 +52,44 @@ pub fn write_content(
     Ok(())
 }
 
+/// What is a hole of a copy in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// The holes that the file system of the host reports.
+    OfSource,
+    /// Each block of zeros, so that the copy depends only on the content.
+    Zeros,
+}
+
 /// Writes the content of `file` to the empty file `copy` of the image.
+///
+/// With [`Holes::Zeros`], the writes to the image do not depend on the holes of `file`, either.
 pub(super) fn read_content(
     volume: &Volume,
     file: &File,
     copy: Ino,
+    holes: Holes,
     buffer: &mut [u8],
     observer: &mut dyn Observer,
 ) -> Result<(), CopyError> {
     let size_bytes = file.metadata().map_err(CopyError::source)?.len();
+    let block_bytes = volume.inodes.block_bytes();
+    let buffer_bytes = buffer.len() as u64;
     let mut run = |range: Range<u64>| -> Result<u64, CopyError> {
         let mut at_bytes = range.start;
         while at_bytes < range.end {
-            let part = part(buffer, range.end - at_bytes);
-            let len = match file.read_at(part, at_bytes) {
-                Ok(0) => break,
-                Ok(len) => len,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(CopyError::source(error)),
-            };
+            // Reads end at multiples of the length of the buffer, wherever the run begins.
+            let left_bytes = (range.end - at_bytes).min(buffer_bytes - at_bytes % buffer_bytes);
+            let part = part(buffer, left_bytes);
+            let len = read_full_at(file, part, at_bytes).map_err(CopyError::source)?;
+            if len == 0 {
+                break;
+            }
             let read = part.get(..len).unwrap_or_default();
-            let written = volume.write_all_at(copy, read, at_bytes);
+            let written = match holes {
+                Holes::OfSource => volume.write_all_at(copy, read, at_bytes),
+                Holes::Zeros => write_except_zeros(volume, copy, read, at_bytes),
+            };
             written.map_err(CopyError::copy)?;
             at_bytes += len as u64;
             observer.copied(len as u64);
@@ -83,21 +100,136 @@ pub(super) fn read_content(
     while at_bytes < size_bytes {
         let data = data_run(file, at_bytes, size_bytes).map_err(CopyError::source)?;
         let Some(data) = data else {
-            // If the file ends in a hole, writing the data has not set the size of the copy.
-            let grown = volume.truncate(copy, size_bytes);
-            grown.map_err(CopyError::copy)?;
             at_bytes = size_bytes;
             break;
         };
-        let end_bytes = data.end;
-        at_bytes = run(data)?;
+        // The host can have smaller blocks than the image.
+        let start_bytes = data.start - data.start % block_bytes;
+        let end_bytes = data.end.next_multiple_of(block_bytes).min(size_bytes);
+        at_bytes = run(start_bytes.max(at_bytes)..end_bytes)?;
         if at_bytes < end_bytes {
             // The source was truncated during the copy.
-            return Ok(());
+            return end_at(volume, copy, at_bytes);
         }
     }
     // There may be more data: the file may have grown, or its size is not known, as in /proc.
-    run(at_bytes..u64::MAX).map(drop)
+    let end_bytes = run(at_bytes..u64::MAX)?;
+    end_at(volume, copy, end_bytes)
+}
+
+/// Gives the file `copy` the size `size_bytes`, if it ends with a hole, so that writing the data has not done this.
+fn end_at(volume: &Volume, copy: Ino, size_bytes: u64) -> Result<(), CopyError> {
+    let metadata = volume.metadata(copy).map_err(CopyError::copy)?;
+    if metadata.size_bytes < size_bytes {
+        let grown = volume.truncate(copy, size_bytes);
+        grown.map_err(CopyError::copy)?;
+    }
+    Ok(())
+}
+
+/// Writes `bytes` to the regular file `ino` at `offset_bytes`, except blocks of zeros. In a file without content there, they
+/// are holes. The size of the file does not change for zeros at the end.
+///
+/// # Errors
+/// Those of [`Volume::write_all_at`].
+pub fn write_except_zeros(
+    volume: &Volume,
+    ino: Ino,
+    bytes: &[u8],
+    offset_bytes: u64,
+) -> crate::Result<()> {
+    for run in runs_except_zeros(bytes, offset_bytes, volume.inodes.block_bytes()) {
+        let start_bytes = offset_bytes + run.start as u64;
+        let run = bytes.get(run).unwrap_or_default();
+        volume.write_all_at(ino, run, start_bytes)?;
+    }
+    Ok(())
+}
+
+/// Returns whether `bytes`, the content of a file from its start, have a block of zeros in an image with blocks of the
+/// size of those of `volume`.
+#[must_use]
+pub fn has_zero_block(volume: &Volume, bytes: &[u8]) -> bool {
+    blocks(bytes, 0, volume.inodes.block_bytes()).any(|block| is_zeros(&bytes[block]))
+}
+
+/// Returns the longest runs of blocks that are not zeros. `bytes` begin at `offset_bytes` of the file.
+fn runs_except_zeros(bytes: &[u8], offset_bytes: u64, block_bytes: u64) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for block in blocks(bytes, offset_bytes, block_bytes) {
+        if is_zeros(&bytes[block.clone()]) {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(last) if last.end == block.start => last.end = block.end,
+            _ => runs.push(block),
+        }
+    }
+    runs
+}
+
+/// Splits `bytes`, which begin at `offset_bytes` of a file, at the borders of its blocks.
+fn blocks(
+    bytes: &[u8],
+    offset_bytes: u64,
+    block_bytes: u64,
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let len = bytes.len();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at;
+        let left_bytes = block_bytes - (offset_bytes + start as u64) % block_bytes;
+        at = usize::try_from(left_bytes).map_or(len, |left| len.min(start.saturating_add(left)));
+        (start < len).then_some(start..at)
+    })
+}
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    // Each byte equals the next one.
+    bytes.first().is_none_or(|&first| first == 0)
+        && bytes.get(1..) == bytes.split_last().map(|(_, all)| all)
+}
+
+/// Returns the number of bytes of `file`, a file of the host with `size_bytes`, in blocks of `block_bytes` that are not
+/// zeros.
+///
+/// # Errors
+/// An error of a read.
+pub fn nonzero_bytes(file: &File, size_bytes: u64, block_bytes: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut sum_bytes = 0;
+    let mut at_bytes = 0;
+    while let Some(data) = data_run(file, at_bytes, size_bytes)? {
+        let end_bytes = data.end.next_multiple_of(block_bytes);
+        at_bytes = at_bytes.max(data.start - data.start % block_bytes);
+        while at_bytes < end_bytes {
+            let part = part(&mut buffer, end_bytes - at_bytes);
+            let len = read_full_at(file, part, at_bytes)?;
+            if len == 0 {
+                return Ok(sum_bytes);
+            }
+            let runs = runs_except_zeros(&part[..len], at_bytes, block_bytes);
+            sum_bytes += runs.iter().map(|run| run.len() as u64).sum::<u64>();
+            at_bytes += len as u64;
+        }
+    }
+    Ok(sum_bytes)
+}
+
+/// Reads from `offset_bytes` of `file` until `buffer` is full, or the file ends. Returns the number of bytes.
+pub(super) fn read_full_at(file: &File, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+    let mut len = 0;
+    while let Some(left) = buffer.get_mut(len..)
+        && !left.is_empty()
+    {
+        match file.read_at(left, offset_bytes + len as u64) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(len)
 }
 
 /// Returns the next run of data of `file`, a file of the host with `size_bytes`, at or after `at_bytes`. Returns `None` if
@@ -121,4 +253,45 @@ fn part(buffer: &mut [u8], left_bytes: u64) -> &mut [u8] {
     let left = usize::try_from(left_bytes).unwrap_or(usize::MAX);
     let len = left.min(buffer.len());
     buffer.get_mut(..len).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice;
+
+    #[test]
+    fn blocks_of_zeros_are_left_out() {
+        let mut bytes = vec![0; 50];
+        (bytes[9], bytes[10], bytes[30]) = (1, 2, 3);
+        assert_eq!(runs_except_zeros(&bytes, 0, 10), [0..20, 30..40]);
+        // Blocks begin at 3, 13, ….
+        assert_eq!(runs_except_zeros(&bytes, 7, 10), [3..13, 23..33]);
+        assert_eq!(runs_except_zeros(&bytes[31..], 31, 10), []);
+        assert_eq!(
+            runs_except_zeros(&bytes[..10], 0, 4096),
+            slice::from_ref(&(0..10))
+        );
+        assert!(is_zeros(&[]) && is_zeros(&[0]) && is_zeros(&[0, 0]));
+        assert!(!is_zeros(&[1]) && !is_zeros(&[1, 1]) && !is_zeros(&[0, 1]) && !is_zeros(&[1, 0]));
+    }
+
+    #[test]
+    fn count_does_not_depend_on_holes() {
+        let mut content = vec![0; 100_000];
+        content[50_000..60_000].fill(1);
+        content[99_999] = 1;
+        let full = tempfile::tempfile().unwrap();
+        full.write_all_at(&content, 0).unwrap();
+        let sparse = tempfile::tempfile().unwrap();
+        sparse.set_len(100_000).unwrap();
+        sparse
+            .write_all_at(&content[50_000..60_000], 50_000)
+            .unwrap();
+        sparse.write_all_at(&[1], 99_999).unwrap();
+        for file in [full, sparse] {
+            let count = nonzero_bytes(&file, 100_000, 4096).unwrap();
+            assert_eq!(count, 3 * 4096 + 100_000 % 4096);
+        }
+    }
 }

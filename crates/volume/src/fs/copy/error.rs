@@ -62,6 +62,11 @@ impl CopyError {
         Self::refused(io::ErrorKind::InvalidInput, "is the image itself")
     }
 
+    /// Returns whether there was no space, in the image or on the host.
+    pub(super) fn is_no_space(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::StorageFull
+    }
+
     /// Returns the error with the path of the source.
     pub(super) fn at(self, path: &Path) -> io::Error {
         let kind = self.cause.kind();

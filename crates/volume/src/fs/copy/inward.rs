@@ -5,20 +5,26 @@
 //!    no symbolic link is followed. Metadata, attributes and content are read from the descriptor. So
 //!    another process that changes the tree cannot make the copy read other files.
 //! 2. A new file has no name until its content and metadata are complete. It then gets its name, and
-//!    replaces the file that had the name before. An existing directory is kept.
+//!    replaces the file that had the name before. An existing directory is kept. The exception is a copy
+//!    into an image that is not used before it is complete ([`CopyIn::into_unused`]).
 //! 3. The file that stores the image is not copied into the image.
+//!
+//! Cost: the names of all directories on the present path are in memory, because they are copied in
+//! order: about 40 bytes a name.
 
-use super::content::{BUFFER_BYTES, read_content};
+use super::content::{BUFFER_BYTES, Holes, read_content};
 use super::error::CopyError;
-use super::inward_metadata::{self as metadata_of, set_times};
+use super::inward_metadata::{self as metadata_of, Times, set_times};
 use super::observer::Observer;
+use super::rules::{KeepAll, Rules};
 use super::source::Source;
+use super::together::Together;
 use super::trail::Trail;
 use crate::fs::path::Pinned;
-use crate::{DeviceNumber, Error, FileKind, Ino, Make, NewFile, Volume};
+use crate::{DeviceNumber, Errno, Error, FileKind, Ino, Make, NewFile, Volume};
 use rustix::fs::{CWD, Dir, FileType, major, minor, readlinkat};
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -30,11 +36,16 @@ use std::path::Path;
 pub struct CopyIn<'a> {
     volume: &'a Volume,
     observer: &'a mut dyn Observer,
+    rules: &'a dyn Rules,
+    times: Times,
+    holes: Holes,
     is_stopped: bool,
     /// The copies of files with several hard links, by the device and inode number of the source. A
     /// copy is pinned so that it is not deleted if its name is replaced during the copy.
     linked: HashMap<(u64, u64), Pinned>,
     buffer: Vec<u8>,
+    /// The small files of a copy into an image that is not used before it is complete.
+    together: Option<Together<'a>>,
     /// The path of the present file, for messages.
     path: Trail,
 }
@@ -42,6 +53,8 @@ pub struct CopyIn<'a> {
 /// A directory that is being copied.
 struct Level {
     listing: Dir,
+    /// The names that are left, in reverse order of their bytes.
+    names: Vec<CString>,
     metadata: Metadata,
     copy: Pinned,
     /// The length of the path of the parent.
@@ -54,11 +67,44 @@ impl<'a> CopyIn<'a> {
         Self {
             volume,
             observer,
+            rules: &KeepAll,
+            times: Times::All,
+            holes: Holes::OfSource,
             is_stopped: false,
             linked: HashMap::new(),
             buffer: vec![0; BUFFER_BYTES],
+            together: None,
             path: Trail::default(),
         }
+    }
+
+    /// Lets new files have their names before their content is complete, so that the content of small files is written
+    /// together. This is much faster. For images that are discarded if the copy fails.
+    ///
+    /// Each block of zeros is then a hole, whether or not it is a hole of the source. So copies of the same content are the
+    /// same, on all file systems of the host.
+    ///
+    /// # Errors
+    /// `EROFS`, or the error of a new thread.
+    pub fn into_unused(mut self) -> crate::Result<Self> {
+        self.together = Together::new(self.volume)?;
+        self.holes = Holes::Zeros;
+        Ok(self)
+    }
+
+    /// Sets the rules by which the copy differs from its source.
+    #[must_use]
+    pub fn rules(mut self, rules: &'a dyn Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Gives each copy the time of its modification as the time of its access, too. Reading a file can change its time
+    /// of access, so two copies of a tree are otherwise different.
+    #[must_use]
+    pub fn without_access_times(mut self) -> Self {
+        self.times = Times::Modification;
+        self
     }
 
     /// Copies the file at `source` to `name` in the directory `parent` of the image. A directory is
@@ -88,21 +134,15 @@ impl<'a> CopyIn<'a> {
         while !self.is_stopped
             && let Some(level) = levels.last_mut()
         {
-            let Some(entry) = level.listing.next() else {
+            let Some(name) = level.names.pop() else {
                 // Creating its entries has changed the times of the directory.
-                let set = set_times(self.volume, level.copy.ino(), &level.metadata);
+                let set = set_times(self.volume, level.copy.ino(), &level.metadata, self.times);
                 self.reported(set.map_err(CopyError::copy));
                 self.path.truncate(level.parent_len);
                 levels.pop();
                 continue;
             };
-            let Some(entry) = self.reported(entry.map_err(CopyError::source)) else {
-                continue;
-            };
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
+            let name = name.to_bytes();
             let parent_len = self.path.len();
             self.path.push(OsStr::from_bytes(name));
             let below = self.entry_of(level, name);
@@ -114,12 +154,30 @@ impl<'a> CopyIn<'a> {
                 None => self.path.truncate(parent_len),
             }
         }
+        let finished = self.finish_together();
+        self.reported(finished);
+    }
+
+    /// Returns when the content of all files is in the image.
+    fn finish_together(&mut self) -> Result<(), CopyError> {
+        match &mut self.together {
+            Some(together) => together.finish().map_err(CopyError::copy),
+            None => Ok(()),
+        }
     }
 
     fn entry_of(&mut self, level: &Level, name: &[u8]) -> Result<Option<Level>, CopyError> {
         let parent = level.listing.fd().map_err(CopyError::source)?;
-        let source = Source::open(self.volume, parent, OsStr::from_bytes(name), false)?;
-        self.entry(source, level.copy.ino(), name)
+        let volume = self.volume;
+        let open = || Source::open(volume, parent, OsStr::from_bytes(name), false);
+        match self.entry(open()?, level.copy.ino(), name) {
+            // Content that is not in the image yet has reserved space in the worst case.
+            Err(error) if error.is_no_space() && self.together.is_some() => {
+                self.finish_together()?;
+                self.entry(open()?, level.copy.ino(), name)
+            }
+            copied => copied,
+        }
     }
 
     /// Copies one file. For a directory, creates only the directory and returns it; the caller copies
@@ -131,6 +189,9 @@ impl<'a> CopyIn<'a> {
         name: &[u8],
     ) -> Result<Option<Level>, CopyError> {
         let volume = self.volume;
+        if self.together.is_some() && self.named(&source, parent, name)? {
+            return Ok(None);
+        }
         let present = match volume.lookup(parent, name) {
             Ok(ino) => {
                 let kind = volume.metadata(ino).map_err(CopyError::copy)?.kind;
@@ -149,8 +210,11 @@ impl<'a> CopyIn<'a> {
                 None => self.directory(source, parent, name).map(Some),
             };
         }
-        if present.is_some_and(|(_, is_directory)| is_directory) {
-            return Err(CopyError::replaces_directory());
+        match present {
+            Some((_, true)) => return Err(CopyError::replaces_directory()),
+            // The content of the file that is replaced may not be in the image yet.
+            Some((_, false)) => self.finish_together()?,
+            None => {}
         }
         let identity = (source.metadata.dev(), source.metadata.ino());
         if let Some(first) = self.linked.get(&identity)
@@ -173,7 +237,7 @@ impl<'a> CopyIn<'a> {
     /// new directory.
     fn directory(&mut self, source: Source, parent: Ino, name: &[u8]) -> Result<Level, CopyError> {
         let volume = self.volume;
-        let made = volume.make_dir(parent, name, &new(&source.metadata));
+        let made = volume.make_dir(parent, name, &self.new_file(&source.metadata));
         let copy = Pinned::new(volume, made.map_err(CopyError::copy)?.ino);
         let copy = copy.map_err(CopyError::copy)?;
         if let Err(error) = self.keep(copy.ino(), &source) {
@@ -183,19 +247,43 @@ impl<'a> CopyIn<'a> {
             let reason = "the directory and its content were not copied";
             return Err(CopyError::refused(io::ErrorKind::Other, reason));
         }
-        enter(source, copy)
+        self.enter(source, copy)
     }
 
     /// Sets the metadata of a directory that exists. It is kept if its metadata cannot be set.
     fn enter_existing(&mut self, source: Source, copy: Pinned) -> Result<Level, CopyError> {
         let kept = self.keep(copy.ino(), &source);
         self.reported(kept);
-        enter(source, copy)
+        self.enter(source, copy)
+    }
+
+    /// Lists the directory `source`, in the order of the names. Reports the errors of single entries.
+    fn enter(&mut self, source: Source, copy: Pinned) -> Result<Level, CopyError> {
+        let mut listing = Dir::new(source.file).map_err(CopyError::source)?;
+        let mut names = Vec::new();
+        for entry in &mut listing {
+            let Some(entry) = self.reported(entry.map_err(CopyError::source)) else {
+                continue;
+            };
+            let name = entry.file_name();
+            let bytes = name.to_bytes();
+            if !matches!(bytes, b"." | b"..") && !self.rules.excludes(bytes) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(Level {
+            listing,
+            names,
+            metadata: source.metadata,
+            copy,
+            parent_len: 0,
+        })
     }
 
     /// Sets the metadata of `copy`. Reports all errors but the last, which is returned.
     fn keep(&mut self, copy: Ino, source: &Source) -> Result<(), CopyError> {
-        let mut errors = metadata_of::set(self.volume, copy, source);
+        let mut errors = metadata_of::set(self.volume, copy, source, self.rules, self.times);
         let last = errors.pop();
         for error in errors {
             self.report(error);
@@ -203,45 +291,90 @@ impl<'a> CopyIn<'a> {
         last.map_or(Ok(()), Err)
     }
 
+    /// Copies a file that is not a directory. The copy has its name and its metadata from the start. Returns false, and
+    /// copies nothing, if this is a directory, or another file has the name.
+    ///
+    /// A file with several hard links is copied like one with a single link: its other links may be outside the source.
+    fn named(&mut self, source: &Source, parent: Ino, name: &[u8]) -> Result<bool, CopyError> {
+        let (volume, metadata) = (self.volume, &source.metadata);
+        if metadata.is_dir() {
+            return Ok(false);
+        }
+        let identity = (metadata.dev(), metadata.ino());
+        if let Some(first) = self.linked.get(&identity) {
+            match volume.link(first.ino(), parent, name) {
+                Ok(_) => return Ok(true),
+                Err(error) if error.errno() == Errno::EXIST => return Ok(false),
+                // The file has too many links, so that it gets another copy.
+                Err(error) if error.errno() == Errno::MLINK => {}
+                Err(error) => return Err(CopyError::copy(error)),
+            }
+        }
+        let new = self
+            .new_file(metadata)
+            .permissions(metadata_of::permissions_of(metadata));
+        let times = metadata_of::times_of(metadata, self.times);
+        let make = |what: Make<'_>| volume.make_exactly(parent, name, what, &new, times);
+        let copy = match with_make(source, make)? {
+            Ok(new) => new.ino,
+            Err(error) if error.errno() == Errno::EXIST => return Ok(false),
+            Err(error) => return Err(CopyError::copy(error)),
+        };
+        if metadata.nlink() > 1 {
+            let copy = Pinned::new(volume, copy).map_err(CopyError::copy)?;
+            self.linked.insert(identity, copy);
+        }
+        let read = match &mut self.together {
+            Some(together) if metadata.is_file() => together.add(copy, source)?,
+            _ => Some(0),
+        };
+        if let Some(len_bytes) = read {
+            self.observer.copied(len_bytes);
+            let mut errors = metadata_of::set_new(volume, copy, source, self.rules);
+            let last = errors.pop();
+            for error in errors {
+                self.report(error);
+            }
+            return last.map_or(Ok(true), Err);
+        }
+        self.read_content(source, copy)?;
+        self.keep(copy, source).map(|()| true)
+    }
+
     /// Creates a copy of a file that is not a directory. The copy has no name yet.
     fn unnamed(&mut self, source: &Source, parent: Ino) -> Result<Pinned, CopyError> {
         let metadata = &source.metadata;
         let volume = self.volume;
-        let make = |what| {
-            let made = volume.make_unnamed(parent, what, &new(metadata))?;
+        let new = self.new_file(metadata);
+        let created = with_make(source, |what| {
+            let made = volume.make_unnamed(parent, what, &new)?;
             Pinned::new(volume, made.ino)
-        };
-        let node = |kind, has_device: bool| Make::Node {
-            kind,
-            device: has_device.then(|| DeviceNumber {
-                major: major(metadata.rdev()),
-                minor: minor(metadata.rdev()),
-            }),
-        };
-        let created = match FileType::from_raw_mode(metadata.mode()) {
-            FileType::Symlink => {
-                let target = readlinkat(&source.file, "", Vec::new());
-                let target = target.map_err(CopyError::source)?;
-                let target = target.to_bytes();
-                make(Make::Symlink { target })
-            }
-            FileType::CharacterDevice => make(node(FileKind::CharDevice, true)),
-            FileType::BlockDevice => make(node(FileKind::BlockDevice, true)),
-            FileType::Fifo => make(node(FileKind::Fifo, false)),
-            FileType::Socket => make(node(FileKind::Socket, false)),
-            _ => make(Make::FILE),
-        };
+        })?;
         let copy = created.map_err(CopyError::copy)?;
         if metadata.is_file() {
-            read_content(
-                volume,
-                &source.file,
-                copy.ino(),
-                &mut self.buffer,
-                self.observer,
-            )?;
+            self.read_content(source, copy.ino())?;
         }
         Ok(copy)
+    }
+
+    fn read_content(&mut self, source: &Source, copy: Ino) -> Result<(), CopyError> {
+        read_content(
+            self.volume,
+            &source.file,
+            copy,
+            self.holes,
+            &mut self.buffer,
+            self.observer,
+        )
+    }
+
+    /// Returns the attributes with which a copy is created. Only the owner has access to the copy until
+    /// its metadata is complete.
+    fn new_file(&self, metadata: &Metadata) -> NewFile {
+        let (uid, gid) = self.rules.owner(metadata.uid(), metadata.gid());
+        NewFile::new()
+            .permissions(if metadata.is_dir() { 0o700 } else { 0o600 })
+            .owner(uid, gid)
     }
 
     /// Returns the value. Reports an error.
@@ -257,19 +390,27 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-fn enter(source: Source, copy: Pinned) -> Result<Level, CopyError> {
-    Ok(Level {
-        listing: Dir::new(source.file).map_err(CopyError::source)?,
-        metadata: source.metadata,
-        copy,
-        parent_len: 0,
+/// Calls `make` with what creates a copy of `source`, which must not be a directory.
+fn with_make<R>(source: &Source, make: impl FnOnce(Make<'_>) -> R) -> Result<R, CopyError> {
+    let metadata = &source.metadata;
+    let node = |kind, has_device: bool| Make::Node {
+        kind,
+        device: has_device.then(|| DeviceNumber {
+            major: major(metadata.rdev()),
+            minor: minor(metadata.rdev()),
+        }),
+    };
+    Ok(match FileType::from_raw_mode(metadata.mode()) {
+        FileType::Symlink => {
+            let target = readlinkat(&source.file, "", Vec::new());
+            let target = target.map_err(CopyError::source)?;
+            let target = target.to_bytes();
+            make(Make::Symlink { target })
+        }
+        FileType::CharacterDevice => make(node(FileKind::CharDevice, true)),
+        FileType::BlockDevice => make(node(FileKind::BlockDevice, true)),
+        FileType::Fifo => make(node(FileKind::Fifo, false)),
+        FileType::Socket => make(node(FileKind::Socket, false)),
+        _ => make(Make::FILE),
     })
-}
-
-/// Returns the attributes with which a copy is created. Only the owner has access to the copy until
-/// its metadata is complete.
-fn new(metadata: &Metadata) -> NewFile {
-    NewFile::new()
-        .permissions(if metadata.is_dir() { 0o700 } else { 0o600 })
-        .owner(metadata.uid(), metadata.gid())
 }

@@ -6,8 +6,11 @@
 
 use super::descriptor;
 use super::error::CopyError;
+use super::rules::{Rules, attribute_value};
 use super::source::Source;
-use crate::{Ino, Result, SetAttributes, SetTime, Timestamp, Volume, XattrMode, access_list};
+use crate::{
+    FileTimes, Ino, Result, SetAttributes, SetTime, Timestamp, Volume, XattrMode, access_list,
+};
 use rustix::fs::{fgetxattr, flistxattr, getxattr, listxattr};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -19,39 +22,95 @@ use std::os::unix::fs::MetadataExt;
 /// Linux.
 const MAX_XATTR_BYTES: usize = 64 << 10;
 
+/// The times that a copy gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Times {
+    /// The times of access and of modification of the source.
+    All,
+    /// The time of modification of the source, also as the time of access.
+    Modification,
+}
+
 /// Sets the metadata of `copy` to that of `source`. Returns all errors. If only attributes could not
 /// be set, all other metadata is set.
-pub(super) fn set(volume: &Volume, copy: Ino, source: &Source) -> Vec<CopyError> {
+pub(super) fn set(
+    volume: &Volume,
+    copy: Ino,
+    source: &Source,
+    rules: &dyn Rules,
+    times: Times,
+) -> Vec<CopyError> {
     let metadata = &source.metadata;
+    let (uid, gid) = rules.owner(metadata.uid(), metadata.gid());
     let owner = SetAttributes {
-        uid: Some(metadata.uid()),
-        gid: Some(metadata.gid()),
+        uid: Some(uid),
+        gid: Some(gid),
         ..SetAttributes::default()
     };
     let mut errors = Vec::new();
     let set = volume.set_attributes(copy, &owner);
     errors.extend(set.err().map(CopyError::copy));
-    if let Err(error) = set_xattrs(volume, copy, source, &mut errors) {
+    if let Err(error) = set_xattrs(volume, copy, source, rules, &mut errors) {
         errors.push(error);
     }
-    let permissions = SetAttributes {
-        permissions: (!metadata.is_symlink())
-            .then(|| u16::try_from(metadata.mode() & 0o7777).unwrap_or(0)),
-        ..SetAttributes::default()
+    let times = times_of(metadata, times);
+    let last = SetAttributes {
+        permissions: (!metadata.is_symlink()).then(|| permissions_of(metadata)),
+        ..set_to(times)
     };
-    let set = volume.set_attributes(copy, &permissions);
-    let set = set.and_then(|_| set_times(volume, copy, metadata));
+    let set = volume.set_attributes(copy, &last);
     errors.extend(set.err().map(CopyError::copy));
     errors
 }
 
-/// Sets the times of `copy`.
-pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> Result<()> {
-    let times = SetAttributes {
-        atime: Some(time(metadata.atime(), metadata.atime_nsec())),
-        mtime: Some(time(metadata.mtime(), metadata.mtime_nsec())),
+/// Sets the extended attributes of `copy`, a new file that has inherited none. Returns all errors.
+pub(super) fn set_new(
+    volume: &Volume,
+    copy: Ino,
+    source: &Source,
+    rules: &dyn Rules,
+) -> Vec<CopyError> {
+    let mut errors = Vec::new();
+    match xattr_names(source) {
+        Ok(names) => copy_xattrs(volume, copy, source, (&names, rules), &mut errors),
+        Err(error) => errors.push(error),
+    }
+    errors
+}
+
+/// Returns the permissions of a file of the host.
+pub(super) fn permissions_of(metadata: &Metadata) -> u16 {
+    u16::try_from(metadata.mode() & 0o7777).unwrap_or(0)
+}
+
+/// Returns the times that the copy of a file of the host gets.
+pub(super) fn times_of(metadata: &Metadata, times: Times) -> FileTimes {
+    let modified = time(metadata.mtime(), metadata.mtime_nsec());
+    FileTimes {
+        accessed: match times {
+            Times::All => time(metadata.atime(), metadata.atime_nsec()),
+            Times::Modification => modified,
+        },
+        modified,
+    }
+}
+
+fn set_to(times: FileTimes) -> SetAttributes {
+    SetAttributes {
+        atime: Some(SetTime::To(times.accessed)),
+        mtime: Some(SetTime::To(times.modified)),
         ..SetAttributes::default()
-    };
+    }
+}
+
+/// Sets the times of `copy`.
+pub(super) fn set_times(
+    volume: &Volume,
+    copy: Ino,
+    metadata: &Metadata,
+    times: Times,
+) -> Result<()> {
+    let times = set_to(times_of(metadata, times));
     volume.set_attributes(copy, &times).map(drop)
 }
 
@@ -62,36 +121,72 @@ fn set_xattrs(
     volume: &Volume,
     copy: Ino,
     source: &Source,
+    rules: &dyn Rules,
     errors: &mut Vec<CopyError>,
 ) -> Result<(), CopyError> {
-    let is_readable = source.metadata.is_file() || source.metadata.is_dir();
-    let path = descriptor::path(&source.file);
-    let mut buffer = vec![0; MAX_XATTR_BYTES];
-    let listed = if is_readable {
-        flistxattr(&source.file, buffer.as_mut_slice())
-    } else {
-        listxattr(&path, buffer.as_mut_slice())
+    let names = xattr_names(source)?;
+    let present = volume.xattrs(copy).map_err(CopyError::copy)?;
+    for list in access_list::NAMES.map(str::as_bytes) {
+        let is_copied = names.iter().any(|name| name == list);
+        if !is_copied && present.iter().any(|name| name == list) {
+            volume.remove_xattr(copy, list).map_err(CopyError::copy)?;
+        }
+    }
+    copy_xattrs(volume, copy, source, (&names, rules), errors);
+    Ok(())
+}
+
+/// Returns the names of the extended attributes of `source`, in order: the order of the host must not determine the bytes
+/// of the image.
+fn xattr_names(source: &Source) -> Result<Vec<Vec<u8>>, CopyError> {
+    let list = |buffer: &mut [u8]| {
+        if is_readable(source) {
+            flistxattr(&source.file, buffer)
+        } else {
+            listxattr(descriptor::path(&source.file), buffer)
+        }
     };
+    let mut short = [0; 256];
+    let mut long = Vec::new();
+    let mut listed = list(&mut short);
+    let mut buffer = &short[..];
+    if listed == Err(Errno::RANGE) {
+        long.resize(MAX_XATTR_BYTES, 0);
+        listed = list(&mut long);
+        buffer = &long;
+    }
     let len = match listed {
         Ok(len) => len,
         Err(Errno::NOTSUP) => 0,
         Err(errno) => return Err(CopyError::new("cannot list the attributes", errno)),
     };
-    buffer.truncate(len);
-    let names: Vec<_> = buffer
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty())
-        .collect();
-    let present = volume.xattrs(copy).map_err(CopyError::copy)?;
-    for list in access_list::NAMES.map(str::as_bytes) {
-        if !names.contains(&list) && present.iter().any(|name| name == list) {
-            volume.remove_xattr(copy, list).map_err(CopyError::copy)?;
-        }
+    let names = buffer.get(..len).unwrap_or_default();
+    let names = names.split(|&byte| byte == 0).map(<[u8]>::to_vec);
+    let mut names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_readable(source: &Source) -> bool {
+    source.metadata.is_file() || source.metadata.is_dir()
+}
+
+/// Copies the attributes `names`. Errors of single attributes are added to `errors`.
+fn copy_xattrs(
+    volume: &Volume,
+    copy: Ino,
+    source: &Source,
+    (names, rules): (&[Vec<u8>], &dyn Rules),
+    errors: &mut Vec<CopyError>,
+) {
+    if names.is_empty() {
+        return;
     }
+    let path = descriptor::path(&source.file);
     let mut value = vec![0; MAX_XATTR_BYTES];
     for name in names {
         let host_name = OsStr::from_bytes(name);
-        let read = if is_readable {
+        let read = if is_readable(source) {
             fgetxattr(&source.file, host_name, value.as_mut_slice())
         } else {
             getxattr(&path, host_name, value.as_mut_slice())
@@ -106,10 +201,9 @@ fn set_xattrs(
                 continue;
             }
         };
-        let value = value.get(..len).unwrap_or_default();
-        errors.extend(set_xattr(volume, copy, name, value).err());
+        let value = attribute_value(rules, name, value.get(..len).unwrap_or_default());
+        errors.extend(set_xattr(volume, copy, name, &value).err());
     }
-    Ok(())
 }
 
 /// Sets an extended attribute, unless ext4 does not support it.
@@ -128,11 +222,11 @@ fn set_xattr(volume: &Volume, copy: Ino, name: &[u8], value: &[u8]) -> Result<()
     }
 }
 
-fn time(seconds: i64, nanoseconds: i64) -> SetTime {
-    SetTime::To(Timestamp {
+fn time(seconds: i64, nanoseconds: i64) -> Timestamp {
+    Timestamp {
         seconds,
         nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
-    })
+    }
 }
 
 #[cfg(test)]

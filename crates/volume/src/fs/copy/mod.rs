@@ -17,15 +17,20 @@ mod inward_metadata;
 mod observer;
 mod outward;
 mod outward_metadata;
+mod rules;
 mod source;
+mod together;
 mod trail;
 mod unfinished;
 
-pub use content::{BUFFER_BYTES, data_run, write_content};
+pub use content::{
+    BUFFER_BYTES, data_run, has_zero_block, nonzero_bytes, write_content, write_except_zeros,
+};
 pub use error::CopyError;
 pub use inward::CopyIn;
 pub use observer::Observer;
 pub use outward::CopyOut;
+pub use rules::{Rules, attribute_value};
 
 use super::path::{Fs, Last, at, path_bytes};
 use crate::Errno;
