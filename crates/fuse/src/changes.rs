@@ -154,12 +154,19 @@ impl Operations {
     }
 
     /// Renames a file, with the flags of renameat2(2).
-    pub(crate) fn rename(&self, old: Name<'_>, new: Name<'_>, flags: u32) -> Answer<()> {
+    pub(crate) fn rename(
+        &self,
+        caller: Caller,
+        old: Name<'_>,
+        new: Name<'_>,
+        flags: u32,
+    ) -> Answer<()> {
         self.check_writable()?;
         let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
         let to = inode_of(new.parent)?;
         self.with_inode("rename", old.parent, |volume, from| {
-            volume.rename(from, old.name, to, new.name, flags)
+            let by = (caller.uid, caller.gid);
+            volume.rename_by(by, from, old.name, to, new.name, flags)
         })?;
         self.synced(new.parent, ())
     }

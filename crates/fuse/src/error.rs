@@ -41,6 +41,9 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
+    /// The mount point is a descriptor, but not one of the FUSE device. Errno: `EBADF`.
+    #[error("/dev/fd/{0} is not an open /dev/fuse")]
+    NotFuseDescriptor(i32),
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
     #[error("FUSE is not available: /dev/fuse does not exist, or has no driver")]
     NoFuseDevice,

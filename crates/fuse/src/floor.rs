@@ -32,9 +32,14 @@ pub fn serve(mountpoint: &Path, size_bytes: u64, transport: Transport) -> Result
         transport,
         ..MountOptions::default()
     };
-    let Attached { device, entry } = attach(mountpoint, &options)?;
+    let Attached {
+        device,
+        entry,
+        is_inherited,
+    } = attach(mountpoint, &options)?;
     let mut guard = Unserved(Some(Unmounter {
         entry: entry.clone(),
+        is_inherited,
     }));
     let session = transport::start_with(Arc::new(Floor { size_bytes }), device, &options)?;
     raise_kernel_readahead(&entry, options.kernel_readahead_bytes);

@@ -17,6 +17,9 @@ impl Error {
             Self::NotEmpty(_) => {
                 "use an empty directory, or -o nonempty, which hides its files".to_owned()
             }
+            Self::NotFuseDescriptor(_) => {
+                "use a directory as the mount point, or start the program that passes the descriptor".to_owned()
+            }
             Self::InUse { mountpoint, .. } | Self::ServerDead(mountpoint) => {
                 format!("unmount it first: larder umount {}", mountpoint.display())
             }

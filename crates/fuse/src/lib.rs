@@ -46,6 +46,7 @@
 
 #![deny(unsafe_code)]
 
+mod activity;
 mod changes;
 mod error;
 mod error_log;
@@ -58,6 +59,7 @@ mod node;
 mod open_files;
 mod operations;
 mod options;
+mod procfs;
 mod protocol;
 mod server;
 mod transport;

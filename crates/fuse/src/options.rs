@@ -77,6 +77,11 @@ pub struct MountOptions {
     pub sync: bool,
     /// Give the permissions of root to every user who has access. Default: false.
     pub fakeroot: bool,
+    /// The user who is shown as the owner of all files. Changes still store the true owner. Default: `None`, which shows
+    /// the owner of each file.
+    pub shown_uid: Option<u32>,
+    /// The group that is shown as the group of all files. Default: `None`, which shows the group of each file.
+    pub shown_gid: Option<u32>,
     /// Give all users access. Otherwise, only the user who mounts has access. Default: false.
     pub allow_other: bool,
     /// Give access to root and to the user who mounts. Default: false.
@@ -124,6 +129,8 @@ impl Default for MountOptions {
             read_write: false,
             sync: false,
             fakeroot: false,
+            shown_uid: None,
+            shown_gid: None,
             allow_other: false,
             allow_root: false,
             suid: false,

@@ -1,11 +1,12 @@
 //! The server of a mount: owns the mounted volume, and answers the kernel's requests in several threads.
 
+use crate::activity::Activity;
 use crate::mount::attach::{Attached, attach};
 use crate::mount::info::server_of;
 use crate::mount::unmount::unmount_own;
 use crate::transport::{self, Session};
 use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
-use larder::Volume;
+use larder::{Stats, Volume};
 use larder_observe::{Answer, Listener};
 use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub struct Server {
     session: Session,
     volume: Arc<Volume>,
+    activity: Arc<Activity>,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
     has_statistics: bool,
@@ -31,12 +33,21 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct Unmounter {
     pub(crate) entry: MountEntry,
+    /// Whether another program attached the mount, and unmounts it.
+    pub(crate) is_inherited: bool,
 }
 
 impl Unmounter {
     /// Unmounts the mount. If the mount is in use, detaches it from its mount point; the mount then ends
     /// when it is no longer in use. [`Server::serve`] returns when the mount has ended.
+    ///
+    /// A mount that another program has attached is not unmounted: the connection to the kernel ends, so that programs on
+    /// the mount get errors.
     pub fn unmount(&self) -> Result<Unmounted> {
+        if self.is_inherited {
+            abort(&self.entry);
+            return Ok(Unmounted::Now);
+        }
         unmount_own(&self.entry)
     }
 
@@ -98,19 +109,38 @@ impl Drop for Unserved {
 
 impl Server {
     /// Mounts `volume` on `mountpoint`. The mount is not served before [`Server::serve`] is called.
+    ///
+    /// If `mountpoint` is `/dev/fd/N`, as in libfuse 3, descriptor N of this process must be an open /dev/fuse on which
+    /// another program has mounted. The descriptor must stay open until the server ends. The options that concern the
+    /// kernel are those of that program.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         if let Some(threads) = options.threads
             && threads.get() > MountOptions::MAX_THREADS
         {
             return Err(Error::TooManyThreads(threads.get()));
         }
-        let Attached { device, entry } = attach(mountpoint, options)?;
-        let unmounter = Unmounter { entry };
+        let Attached {
+            device,
+            entry,
+            is_inherited,
+        } = attach(mountpoint, options)?;
+        let unmounter = Unmounter {
+            entry,
+            is_inherited,
+        };
         let guard = Unserved(Some(unmounter.clone()));
-        let session = transport::start(Arc::clone(&volume), device, &unmounter.entry, options)?;
+        let activity = Arc::default();
+        let session = transport::start(
+            Arc::clone(&volume),
+            &activity,
+            device,
+            &unmounter.entry,
+            options,
+        )?;
         Ok(Self {
             session,
             volume,
+            activity,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
             has_statistics: options.has_statistics,
@@ -137,6 +167,29 @@ impl Server {
         self.session.collects_writes()
     }
 
+    /// Returns a function that returns the statistics of the mount, or `None` after the volume is closed. They contain no
+    /// names of files or programs ([`Stats::hot`]), and no longest chains ([`Volume::counts`]).
+    pub fn statistics(&self) -> impl Fn() -> Option<Stats> + Send + 'static + use<> {
+        let (volume, complete) = (Arc::downgrade(&self.volume), self.completion());
+        move || {
+            let mut stats = volume.upgrade()?.counts();
+            complete(&mut stats);
+            Some(stats)
+        }
+    }
+
+    /// Returns a function that sets the statistics that the volume does not know, except [`Stats::hot`].
+    fn completion(&self) -> impl Fn(&mut Stats) + Send + 'static + use<> {
+        let (transport, collects_writes) =
+            (self.session.transport(), self.session.collects_writes());
+        let (activity, entry) = (Arc::clone(&self.activity), self.unmounter.entry.clone());
+        move |stats: &mut Stats| {
+            stats.transport = Some(transport);
+            stats.collects_writes = Some(collects_writes);
+            stats.requests = Some(activity.requests(waiting_requests(&entry)));
+        }
+    }
+
     /// Answers requests until the volume is unmounted.
     ///
     /// `ready` is called once, after the statistics socket is open ([`MountOptions::has_statistics`]) and before
@@ -156,20 +209,24 @@ impl Server {
         ready: impl FnOnce() -> io::Result<T>,
         end_recording: impl FnOnce() -> Option<String>,
     ) -> Result<()> {
+        let complete = self.completion();
         let Self {
             session,
             volume,
+            activity,
             unmounter,
             kernel_readahead_bytes,
             has_statistics,
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
-        let (transport, collects_writes) = (session.transport(), session.collects_writes());
         let start_listener = || -> Result<Listener> {
             let mount = server_of(&unmounter.entry)?;
-            let volume = Arc::downgrade(&volume);
-            Ok(Listener::start(&mount, volume, transport, collects_writes)?)
+            let complete = move |volume: &Volume, stats: &mut Stats| {
+                complete(stats);
+                stats.hot = Some(activity.hot(volume));
+            };
+            Ok(Listener::start(&mount, Arc::downgrade(&volume), complete)?)
         };
         let listener = has_statistics.then(start_listener).and_then(|started| {
             started
@@ -200,6 +257,12 @@ impl Server {
         }
         outcome.and(closed)
     }
+}
+
+/// Returns the number of requests that wait for an answer, or `None` if the kernel does not show it.
+fn waiting_requests(entry: &MountEntry) -> Option<u64> {
+    let text = fs::read_to_string(control_file(entry, "waiting")).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting.

@@ -1,6 +1,7 @@
 //! Attaches a mount to its mount point. Root and processes that may mount in their user namespace use mount(2). Other
-//! users run fusermount3.
+//! users run fusermount3. If the mount point is `/dev/fd/N`, another program has attached the mount.
 
+use super::inherited::{self, DEVICE};
 use super::{fusermount, info, unmount};
 use crate::{Error, MountEntry, MountOptions, Result};
 use rustix::io::Errno;
@@ -12,9 +13,6 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The kernel's FUSE device.
-pub(crate) const DEVICE: &str = "/dev/fuse";
-
 /// A mount that exists in the kernel and is not served yet.
 #[derive(Debug)]
 pub(crate) struct Attached {
@@ -22,6 +20,8 @@ pub(crate) struct Attached {
     pub device: OwnedFd,
     /// The entry of the mount in the kernel's list of mounts.
     pub entry: MountEntry,
+    /// Whether another program attached the mount.
+    pub is_inherited: bool,
 }
 
 /// Checks, before an image is opened, whether it can be mounted: whether FUSE is available, the mount point
@@ -30,7 +30,10 @@ pub(crate) struct Attached {
 /// # Errors
 /// Returns the same errors as [`Server::mount`](crate::Server::mount).
 pub fn check_mount(mountpoint: &Path, options: &MountOptions) -> Result<()> {
-    checked(mountpoint, options).map(|_| ())
+    match inherited::descriptor(mountpoint) {
+        Some(descriptor) => inherited::check(descriptor),
+        None => checked(mountpoint, options).map(|_| ()),
+    }
 }
 
 /// Makes the checks of [`check_mount`], and returns the canonical path of the mount point.
@@ -60,16 +63,20 @@ fn may_mount() -> bool {
 
 /// Checks the mount point and the options, and attaches a mount to `mountpoint`.
 pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
+    if let Some(descriptor) = inherited::descriptor(mountpoint) {
+        let (device, entry) = inherited::take(descriptor)?;
+        return Ok(Attached {
+            device,
+            entry,
+            is_inherited: true,
+        });
+    }
     let is_root = rustix::process::geteuid().is_root();
     let path = checked(mountpoint, options)?;
     let device = if may_mount() {
         match mount_directly(&path, options) {
             // In a container, root may lack permissions that the set-user-id program fusermount3 has.
-            Err(Error::Mount { source, .. })
-                if is_root
-                    && source.kind() == io::ErrorKind::PermissionDenied
-                    && fusermount::find().is_ok() =>
-            {
+            Err(error) if is_root && is_denied(&error) && fusermount::find().is_ok() => {
                 mount_through_fusermount(&path, options)?
             }
             result => result?,
@@ -79,7 +86,11 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     };
     let found = info::mounted_at(&path);
     match found.and_then(|entry| entry.ok_or_else(|| Error::NotMounted(path.clone()))) {
-        Ok(entry) => Ok(Attached { device, entry }),
+        Ok(entry) => Ok(Attached {
+            device,
+            entry,
+            is_inherited: false,
+        }),
         Err(error) => {
             // A mount without a server must not remain.
             if let Err(left) = unmount::detach(&path, true) {
@@ -128,6 +139,15 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     Ok(path)
 }
 
+/// Returns whether a mount has failed for lack of permission.
+fn is_denied(error: &Error) -> bool {
+    match error {
+        Error::DevicePermission => true,
+        Error::Mount { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+        _ => false,
+    }
+}
+
 fn mount_directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
     let failed = |source: io::Error| Error::Mount {
         mountpoint: mountpoint.to_owned(),
@@ -139,6 +159,7 @@ fn mount_directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> 
         .open(DEVICE)
         .map_err(|source| match Errno::from_io_error(&source) {
             Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => Error::NoFuseDevice,
+            Some(Errno::ACCESS) => Error::DevicePermission,
             _ => failed(source),
         })?;
     let mut data = format!(

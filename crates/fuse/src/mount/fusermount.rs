@@ -21,7 +21,8 @@ const PROGRAM: &str = "fusermount3";
 /// Directories that are searched after those in PATH, because mount(8) and systemd clear PATH.
 const USUAL_DIRECTORIES: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Returns the path of fusermount3. Searches the directories of PATH, and then the usual directories.
+/// Returns the path of fusermount3. Searches the directories of PATH, and then the usual directories. A relative
+/// directory in PATH is not searched, because another user may be able to write to the working directory.
 ///
 /// # Errors
 /// Returns [`Error::NoFusermount`] if the program is not found.

@@ -81,7 +81,7 @@ pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
 }
 
 /// Returns all mounts. If mounts are stacked at a mount point, the topmost is the last.
-fn entries() -> Result<Vec<MountEntry>> {
+pub(super) fn entries() -> Result<Vec<MountEntry>> {
     mounts::list().map_err(Error::MountInfo)
 }
 

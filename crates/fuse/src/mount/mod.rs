@@ -3,4 +3,5 @@
 pub(crate) mod attach;
 mod fusermount;
 pub(crate) mod info;
+mod inherited;
 pub(crate) mod unmount;

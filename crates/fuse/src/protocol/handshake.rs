@@ -69,13 +69,16 @@ pub(crate) struct Offer {
     capabilities: u64,
 }
 
-/// The capabilities that depend on more than the options of the mount.
+/// The parts of the reply that depend on more than the options of the mount.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
     /// Requests are passed through `io_uring`.
     pub io_uring: bool,
     /// The kernel collects written data.
     pub write_back: bool,
+    /// The granularity of the times of files, in nanoseconds. With 0, the kernel uses 1. A kernel that collects
+    /// written data rounds down the times that it sets itself.
+    pub time_granularity_ns: u32,
 }
 
 /// What both sides have agreed on.
@@ -162,7 +165,7 @@ impl Offer {
             max_background: MAX_BACKGROUND,
             congestion_threshold: CONGESTION_THRESHOLD,
             max_write_bytes: DATA_BYTES,
-            time_granularity_ns: 1,
+            time_granularity_ns: chosen.time_granularity_ns,
             max_pages: u16::try_from(max_pages).unwrap_or(u16::MAX),
             ..InitOut::default()
         };
@@ -218,12 +221,14 @@ mod tests {
         let all = Chosen {
             io_uring: true,
             write_back: true,
+            time_granularity_ns: 1_000_000_000,
         };
         let agreement = offer.accept(&options, all);
         assert_eq!(u64::from(agreement.reply.flags), offered);
         assert_eq!(agreement.reply.flags2, 0);
         assert_eq!(agreement.reply.minor, MINOR_VERSION);
         assert_eq!(agreement.reply.max_readahead_bytes, 128 << 10);
+        assert_eq!(agreement.reply.time_granularity_ns, 1_000_000_000);
         assert!(!agreement.skips_open && !agreement.skips_opendir && !agreement.write_back);
     }
 
@@ -238,6 +243,7 @@ mod tests {
             let chosen = Chosen {
                 io_uring,
                 write_back,
+                ..Chosen::default()
             };
             let agreement = offer.accept(&options, chosen);
             assert_eq!(agreement.reply.flags2, u32::from(io_uring) << 9);

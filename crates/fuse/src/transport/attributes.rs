@@ -9,12 +9,24 @@ use larder::{
 use rustix::fs::{FallocateFlags, StatxFlags};
 use std::time::Duration;
 
+/// The owner and group that are shown instead of those of each file, if they are set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShownOwner {
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+}
+
 /// The preferred size of a read in bytes, as stat(2) returns it.
 const BLOCK_SIZE_BYTES: u32 = 4096;
 
 /// Returns the reply with a file. The kernel may cache its name for `name_ttl` and its attributes for
 /// `attr_ttl`.
-pub(super) fn entry_out(entry: &Entry, name_ttl: Duration, attr_ttl: Duration) -> EntryOut {
+pub(super) fn entry_out(
+    entry: &Entry,
+    shown: ShownOwner,
+    name_ttl: Duration,
+    attr_ttl: Duration,
+) -> EntryOut {
     EntryOut {
         node: entry.node.0,
         generation: u64::from(entry.metadata.generation),
@@ -22,7 +34,7 @@ pub(super) fn entry_out(entry: &Entry, name_ttl: Duration, attr_ttl: Duration) -
         name_ttl_ns: name_ttl.subsec_nanos(),
         attr_ttl: attr_ttl.as_secs(),
         attr_ttl_ns: attr_ttl.subsec_nanos(),
-        attr: attr(&entry.metadata),
+        attr: attr(&entry.metadata, shown),
     }
 }
 
@@ -36,16 +48,16 @@ pub(super) fn no_entry(ttl: Duration) -> EntryOut {
 }
 
 /// Returns the reply with the attributes of a file.
-pub(super) fn attr_out(metadata: &Metadata, ttl: Duration) -> AttrOut {
+pub(super) fn attr_out(metadata: &Metadata, shown: ShownOwner, ttl: Duration) -> AttrOut {
     AttrOut {
         ttl: ttl.as_secs(),
         ttl_ns: ttl.subsec_nanos(),
         unused: 0,
-        attr: attr(metadata),
+        attr: attr(metadata, shown),
     }
 }
 
-fn attr(metadata: &Metadata) -> Attr {
+fn attr(metadata: &Metadata, shown: ShownOwner) -> Attr {
     Attr {
         ino: metadata.ino.0.into(),
         size_bytes: metadata.size_bytes,
@@ -58,8 +70,8 @@ fn attr(metadata: &Metadata) -> Attr {
         ctime_ns: metadata.changed.nanoseconds,
         mode: type_bits(metadata.kind) | u32::from(metadata.permissions),
         links: metadata.links,
-        uid: metadata.uid,
-        gid: metadata.gid,
+        uid: shown.uid.unwrap_or(metadata.uid),
+        gid: shown.gid.unwrap_or(metadata.gid),
         device: device_number(metadata.rdev_major, metadata.rdev_minor),
         block_size_bytes: BLOCK_SIZE_BYTES,
         unused: 0,
@@ -67,10 +79,10 @@ fn attr(metadata: &Metadata) -> Attr {
 }
 
 /// Returns the reply to `STATX`, which also has the creation time.
-pub(super) fn statx_out(metadata: &Metadata, ttl: Duration) -> StatxOut {
+pub(super) fn statx_out(metadata: &Metadata, shown: ShownOwner, ttl: Duration) -> StatxOut {
     let mut mask = StatxFlags::BASIC_STATS;
     mask.set(StatxFlags::BTIME, metadata.created.is_some());
-    let attr = attr(metadata);
+    let attr = attr(metadata, shown);
     StatxOut {
         ttl: ttl.as_secs(),
         ttl_ns: ttl.subsec_nanos(),

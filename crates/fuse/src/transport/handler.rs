@@ -2,7 +2,8 @@
 
 use crate::operations::Answer;
 use crate::protocol::{Body, Header, Malformed, Request};
-use std::fmt::Debug;
+use larder::block::timing::{Measured, Sampler, Timing};
+use std::fmt::{self, Debug, Formatter};
 
 /// Whether the thread that answers a request may wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,25 @@ pub(crate) enum Ending {
     Always,
 }
 
-/// Answers the requests of a session.
-pub(crate) trait Handler: Debug + Send + Sync {
+thread_local! {
+    static SAMPLER: Sampler = const { Sampler::new() };
+}
+
+/// The header of a request, and when the request arrived in this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) header: Header,
+    pub(crate) timing: Timing,
+}
+
+/// Returns the timing of a request that arrives now. It decides whether the request is measured.
+pub(super) fn arrive() -> Timing {
+    SAMPLER.with(Sampler::begin)
+}
+
+/// Answers the requests of a session. A handler refers to all state of a mount. [`Debug`] is not a supertrait: the table
+/// of the trait's functions would keep the code that formats all this state in the program.
+pub(crate) trait Handler: Send + Sync {
     /// Answers a parsed request: writes the body of the reply to `body`, which must be empty.
     fn answer(
         &self,
@@ -63,7 +81,18 @@ pub(crate) trait Handler: Debug + Send + Sync {
     /// sent.
     fn discard(&self, _header: &Header, _body: &[u8]) {}
 
+    /// Records a request for the statistics. `measured` is the time from its arrival until immediately before the answer
+    /// was sent, if it is measured. `answer` contains the body of the reply. If the operation has no reply, the body is
+    /// empty.
+    fn record(&self, _arrival: &Arrival, _measured: Option<Measured>, _answer: Answer<&[u8]>) {}
+
     /// Releases everything to which the kernel had references. This is called when the connection has
     /// ended.
     fn end(&self) {}
+}
+
+impl Debug for dyn Handler {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
 }

@@ -1,9 +1,10 @@
 //! Receives the requests of the kernel and sends the replies.
 //!
 //! There are two transports: rings of `io_uring` ([`queues`]), where the kernel offers them, and /dev/fuse
-//! ([`receivers`]). One is chosen in the handshake ([`start`]), before any request is answered. Both parse requests with
-//! [`crate::protocol`] and pass them to a [`Handler`]. For a volume, the handler is in [`requests`], and calls
-//! [`Operations`].
+//! ([`receivers`]). The transport is chosen in the handshake ([`start`]). If the kernel then rejects the rings,
+//! [`Transport::Auto`] changes to /dev/fuse. Both
+//! transports parse requests with [`crate::protocol`] and pass them to a [`Handler`]. The handler for a volume is in
+//! [`requests`], and calls [`Operations`].
 
 mod attributes;
 mod device;
@@ -11,6 +12,7 @@ mod follower;
 mod handler;
 mod ioctl;
 mod linger;
+mod listings;
 mod parking;
 mod passing;
 mod policy;
@@ -21,6 +23,7 @@ mod requests;
 mod ring;
 mod sharing;
 
+use crate::activity::Activity;
 use crate::operations::Operations;
 use crate::options::Transport;
 use crate::protocol::handshake::{Agreement, Chosen, DATA_BYTES, Offer, version_only};
@@ -46,8 +49,8 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use zerocopy::IntoBytes;
 
-/// The maximum number of threads that receive requests from /dev/fuse. [Workers](crate::workers) answer most of the
-/// requests that wait.
+/// The maximum number of threads that receive requests from /dev/fuse. If a request must wait for the storage of the image, and
+/// its receiver is not permitted to wait, the receiver passes the request to a [worker](crate::workers).
 const RECEIVERS: usize = 6;
 
 /// A connection to the kernel after the handshake.
@@ -58,20 +61,31 @@ pub(crate) struct Session {
     receiver_count: usize,
     /// The threads of the rings, if the transport is `io_uring`.
     queues: Option<QueueThreads>,
+    /// Whether the kernel collects written data before it sends the data to the server.
     collects_writes: bool,
 }
 
-/// Performs the handshake with the kernel over `device`. Returns a session that performs the operations on `volume`.
+/// Performs the handshake with the kernel over `device`. Returns a session that performs the operations on `volume`, and
+/// records them in `activity`.
 pub(crate) fn start(
     volume: Arc<Volume>,
+    activity: &Arc<Activity>,
     device: OwnedFd,
     entry: &MountEntry,
     options: &MountOptions,
 ) -> Result<Session> {
+    let granularity_ns = volume.time_granularity_ns();
     let collects_writes = || write_back::choose(&volume, entry, options);
-    let handshake = Handshake::perform(device, options, collects_writes, Queues::new)?;
+    let handshake = Handshake::perform(
+        device,
+        options,
+        granularity_ns,
+        collects_writes,
+        Queues::new,
+    )?;
     let requests = Requests::new(
         Operations::new(volume, options),
+        Arc::clone(activity),
         Arc::clone(&handshake.connection),
         &handshake.agreement,
         options,
@@ -79,15 +93,14 @@ pub(crate) fn start(
     handshake.session(Arc::new(requests), options)
 }
 
-/// Performs the handshake with the kernel over `device`, for a read-only mount whose requests `handler`
-/// answers.
+/// Performs the handshake with the kernel over `device`, for a read-only mount. `handler` answers its requests.
 #[cfg(feature = "floor")]
 pub(crate) fn start_with(
     handler: Arc<dyn Handler>,
     device: OwnedFd,
     options: &MountOptions,
 ) -> Result<Session> {
-    let handshake = Handshake::perform(device, options, || false, Queues::new)?;
+    let handshake = Handshake::perform(device, options, 1, || false, Queues::new)?;
     handshake.session(handler, options)
 }
 
@@ -99,12 +112,14 @@ struct Handshake {
 }
 
 impl Handshake {
-    /// Performs the handshake. If the kernel can collect written data, calls `collects_writes`, which decides whether
-    /// the kernel does so. If the transport may be `io_uring`, calls `create_queues` with the number
-    /// of requests that may wait at the same time.
+    /// Performs the handshake. The times of files have a granularity of `time_granularity_ns`. If the kernel can
+    /// collect written data before it sends the data, calls `collects_writes` to find out whether the kernel is to
+    /// collect the data. If the transport may be `io_uring`, calls `create_queues` with the maximum number of requests
+    /// that may wait for the storage of the image at the same time.
     fn perform(
         device: OwnedFd,
         options: &MountOptions,
+        time_granularity_ns: u32,
         collects_writes: impl FnOnce() -> bool,
         create_queues: impl FnOnce(&Arc<Connection>, usize) -> io::Result<Queues>,
     ) -> Result<Self> {
@@ -116,6 +131,7 @@ impl Handshake {
         let chosen = Chosen {
             io_uring: queues.is_some(),
             write_back: offer.has_write_back() && collects_writes(),
+            time_granularity_ns,
         };
         let agreement = offer.accept(options, chosen);
         connection.reply(unique, Ok(agreement.reply.as_bytes()));
@@ -128,7 +144,7 @@ impl Handshake {
         })
     }
 
-    /// Returns the session, whose requests `handler` answers.
+    /// Returns the session. `handler` answers its requests.
     fn session(self, handler: Arc<dyn Handler>, options: &MountOptions) -> Result<Session> {
         let Self {
             connection,
@@ -139,13 +155,18 @@ impl Handshake {
         let receiver_count = match queues {
             Some(_) => 1,
             None if options.read_write => threads.min(RECEIVERS),
-            // All receivers but one may wait for the device. At least as many requests may wait in workers.
+            // `threads` is the number of threads that may wait for the storage of the image: workers and receivers. At
+            // most half of these threads are receivers. One receiver more is started than may wait, because on a
+            // read-only mount, a receiver waits only while another one is idle.
             None => (threads / 2 + 1).min(RECEIVERS),
         };
-        // On a writable mount, some requests wait for others.
+        // On a writable mount, the answers to some requests wait until other requests are answered, so one thread
+        // is not enough.
         let has_workers = threads > 1 || queues.is_some() || options.read_write;
-        // On a read-only mount, several receivers wait in the kernel, which wakes one for each request.
+        // On a writable mount, usually one receiver waits for the next request of the kernel, and the others are parked. On a
+        // read-only mount, none is parked: all idle receivers wait in the kernel, which wakes one of them for each request.
         let parks = options.read_write && receiver_count > 1;
+        // The receivers that count towards `threads`. On a writable mount, none counts.
         let waiting_receivers = if parks { 0 } else { receiver_count - 1 };
         if parks {
             connection.set_nonblocking().map_err(Error::Session)?;
@@ -163,7 +184,7 @@ impl Handshake {
                 handler,
                 parking: parks.then(Parking::start),
                 idle: AtomicUsize::new(0),
-                most_waiting: receiver_count.saturating_sub(2),
+                max_waiting: receiver_count.saturating_sub(2),
                 waiting: AtomicUsize::new(0),
                 passed_bytes: Arc::default(),
             },
@@ -174,7 +195,7 @@ impl Handshake {
     }
 }
 
-/// Receives the `INIT` request of the kernel. Returns its number and its content.
+/// Receives the `INIT` request of the kernel. Returns the number of the request, and the offer that it contains.
 fn receive_offer(connection: &Connection) -> io::Result<(u64, Offer)> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut memory = vec![0; DATA_BYTES as usize];
@@ -217,18 +238,20 @@ fn choose(
     }
 }
 
-/// Returns whether [`Transport::Auto`] is `io_uring`, provided that the rings can be set up.
+/// Returns whether [`Transport::Auto`] selects `io_uring`, if the rings can be set up.
 fn prefers_io_uring(offer: &Offer, options: &MountOptions) -> bool {
     offer.has_io_uring()
-        // A session with rings has several threads.
+        // With rings, a session always has several threads. If only one is permitted, /dev/fuse is used.
         && options.thread_count() > 1
-        // Small requests, one after the other, are slower than over /dev/fuse unless the thread that answers them shares
-        // a processor with the program.
+        // For small requests in sequence, rings are slower than /dev/fuse, unless the thread that answers the requests
+        // runs on the same processor as the program that sends them. The scheduler places both there only while the
+        // thread has the policy `SCHED_IDLE`. Threads change to this policy and back, for which they need
+        // `CAP_SYS_NICE`.
         && can_change_policy()
 }
 
-/// Registers the entries of `queues`, after the reply to `INIT`. Returns `None` if this fails and the transport may be
-/// /dev/fuse.
+/// Registers the entries of `queues`, after the reply to `INIT`. On failure, returns `None` if the session changes to
+/// /dev/fuse, and [`Error::NoIoUring`] if it cannot.
 fn register(
     queues: Queues,
     connection: &Arc<Connection>,
@@ -241,8 +264,8 @@ fn register(
     Ok(threads)
 }
 
-/// Returns the value of `step`, a step in setting up the rings. If the step failed, returns `None` if the transport may
-/// be /dev/fuse, and [`Error::NoIoUring`] otherwise.
+/// Returns the value of `step`, a step in setting up the rings. On failure, returns `None` if the options permit
+/// /dev/fuse, and otherwise [`Error::NoIoUring`].
 fn or_fall_back<T>(step: io::Result<T>, options: &MountOptions) -> Result<Option<T>> {
     match step {
         Ok(value) => Ok(Some(value)),
@@ -263,12 +286,12 @@ impl Session {
         }
     }
 
-    /// Returns whether the kernel collects written data.
+    /// Returns whether the kernel collects written data before it sends the data to the server.
     pub(crate) fn collects_writes(&self) -> bool {
         self.collects_writes
     }
 
-    /// Answers requests, on several threads, until the volume is unmounted. If a thread fails, calls `abort`,
+    /// Answers requests until the volume is unmounted. If a thread fails, calls `abort`,
     /// which must end the connection: otherwise the requests of that thread would never be answered.
     pub(crate) fn run(self, abort: impl Fn() + Sync) -> Result<()> {
         let Self {

@@ -28,9 +28,10 @@
 //! # Locking
 //! One lock, which is not held while a request is answered or /proc is read.
 
-use super::handler::{Ending, Handler, Outcome, Waiting};
+use super::handler::{Arrival, Ending, Handler, Outcome, Waiting};
 use super::reply_memory::{SMALL_REPLY_BYTES, with_worker_memory};
 use crate::operations::Answer;
+use crate::procfs::has_own_proc;
 use crate::protocol::{Body, Header, Malformed, Request};
 use crate::workers::Workers;
 use parking_lot::Mutex;
@@ -51,8 +52,8 @@ const KILL_BIT: u64 = 1 << 8;
 
 /// A request that is passed to a worker.
 pub(super) trait Passed: Send {
-    /// Returns the header of the request.
-    fn header(&mut self) -> Header;
+    /// Returns the header of the request, and when the request arrived.
+    fn arrival(&mut self) -> Arrival;
 
     /// Parses the request.
     fn request(&mut self) -> Result<Request<'_>, Malformed>;
@@ -60,10 +61,10 @@ pub(super) trait Passed: Send {
     /// Returns a copy of the request for the worker to answer. After this, `self` can only send the reply.
     fn copy(&mut self) -> Copied;
 
-    /// Answers the request, and sends the reply.
-    fn answer(self: Box<Self>, handler: &dyn Handler);
+    /// Answers the request, sends the reply, and records the request.
+    fn answer(self: Box<Self>);
 
-    /// Sends the reply.
+    /// Sends the reply, and records the request.
     fn reply(self: Box<Self>, answer: Answer<&[u8]>);
 }
 
@@ -137,17 +138,17 @@ impl Passing {
 
     /// Passes a request to a worker.
     pub(super) fn pass(&self, mut passed: Box<dyn Passed>) {
-        let Header { unique, caller, .. } = passed.header();
+        let Header { unique, caller, .. } = passed.arrival().header;
         let request = passed.request();
         let ending = request.map_or(Ending::Never, |request| self.handler.ending(&request));
         let workers = match request {
             Ok(request) if self.handler.waits_for_kernel(&request) => &self.last,
             _ => &self.workers,
         };
-        let handler = Arc::clone(&self.handler);
         if ending == Ending::Never {
-            return workers.run(move || passed.answer(&*handler));
+            return workers.run(move || passed.answer());
         }
+        let handler = Arc::clone(&self.handler);
         let copy = (ending == Ending::Always).then(|| passed.copy());
         let must_start = self.pending.lock().insert(unique, caller.thread, passed);
         if must_start {
@@ -158,7 +159,7 @@ impl Passing {
             Some(copy) => answer_copy(&*handler, &pending, &copy),
             None => {
                 if let Some(passed) = take(&pending, unique) {
-                    passed.answer(&*handler);
+                    passed.answer();
                 }
             }
         });
@@ -258,13 +259,6 @@ fn check(pending: &Mutex<Pending>) -> bool {
     };
     pending.is_checked = pending.idle_checks < IDLE_CHECKS;
     pending.is_checked
-}
-
-/// Returns whether /proc shows the PID namespace of this process. The thread IDs in requests are those of this
-/// namespace.
-fn has_own_proc() -> bool {
-    let own = std::process::id().to_string();
-    std::fs::read_link("/proc/self").is_ok_and(|target| target.as_os_str() == &*own)
 }
 
 /// Returns whether a fatal signal is pending for a thread. Returns false if the thread is not in /proc.

@@ -24,7 +24,7 @@
 //! is registered later.
 
 use super::device::Connection;
-use super::handler::{Handler, Outcome, Waiting};
+use super::handler::{Arrival, Handler, Outcome, Waiting, arrive};
 use super::passing::{Copied, Passed, Passing};
 use super::policy::Watcher;
 use super::reply_memory::SMALL_REPLY_BYTES;
@@ -33,6 +33,7 @@ use crate::operations::Answer;
 use crate::protocol::abi::RingHeader;
 use crate::protocol::handshake::DATA_BYTES;
 use crate::protocol::{Body, Header, Malformed, Request};
+use larder::block::timing::Timing;
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
@@ -49,7 +50,8 @@ const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 const MAX_THREADS: usize = 16;
 /// The intended total number of entries. [`MIN_DEPTH`] and [`MAX_DEPTH`] take precedence.
 const ENTRIES: usize = 64;
-/// The minimum and the maximum number of entries of a queue, unless more requests may wait at the same time.
+/// The minimum and the maximum number of entries of a queue. A queue has more than the maximum if all queues together
+/// would otherwise have fewer entries than the number of requests that may wait for the device.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 
@@ -110,7 +112,8 @@ impl Returned {
 }
 
 impl Queues {
-    /// Creates the rings for the queues of all processors.
+    /// Creates the rings for the queues of all processors. `waiting` is the maximum number of requests that may wait for
+    /// the device at the same time: all queues together have at least this number of entries.
     ///
     /// # Errors
     /// The kernel has no `io_uring` or does not allow it, a limit is reached, or the number of processors is
@@ -232,7 +235,7 @@ impl Queue {
     /// Answers the requests in `received` and all later ones until the volume is unmounted.
     fn serve(mut self, mut received: Vec<Entry>, serving: &Serving) -> io::Result<()> {
         self.run_on_its_processors();
-        let handler = &*serving.handler;
+        let handler = &serving.handler;
         let answered = (*serving.watcher).as_ref().map(Watcher::add_this_thread);
         let returned = Arc::new(Returned {
             entries: Mutex::default(),
@@ -240,7 +243,8 @@ impl Queue {
         });
         loop {
             for mut entry in received.drain(..) {
-                if answer(handler, &mut entry, Waiting::Refused) {
+                let timing = arrive();
+                if answer(&**handler, &mut entry, timing, Waiting::Refused) {
                     if let Some(answered) = &answered {
                         answered.count_one();
                     }
@@ -248,8 +252,12 @@ impl Queue {
                     continue;
                 }
                 let returned = Arc::clone(&returned);
-                let passed = Box::new(FromRing { entry, returned });
-                serving.passing.pass(passed);
+                serving.passing.pass(Box::new(FromRing {
+                    handler: Arc::clone(handler),
+                    entry,
+                    timing,
+                    returned,
+                }));
             }
             if self.ring.is_ended() {
                 return Ok(());
@@ -291,13 +299,18 @@ fn caught(part: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 /// A request in an entry of a ring.
 #[derive(Debug)]
 struct FromRing {
+    handler: Arc<dyn Handler>,
     entry: Entry,
+    timing: Timing,
     returned: Arc<Returned>,
 }
 
 impl Passed for FromRing {
-    fn header(&mut self) -> Header {
-        request(&mut self.entry).0
+    fn arrival(&mut self) -> Arrival {
+        Arrival {
+            header: request(&mut self.entry).0,
+            timing: self.timing,
+        }
     }
 
     fn request(&mut self) -> Result<Request<'_>, Malformed> {
@@ -314,28 +327,23 @@ impl Passed for FromRing {
         }
     }
 
-    fn answer(self: Box<Self>, handler: &dyn Handler) {
-        let Self {
-            mut entry,
-            returned,
-        } = *self;
-        answer(handler, &mut entry, Waiting::Allowed);
-        returned.push(entry);
+    fn answer(mut self: Box<Self>) {
+        let (handler, timing) = (&*self.handler, self.timing);
+        answer(handler, &mut self.entry, timing, Waiting::Allowed);
+        self.returned.push(self.entry);
     }
 
-    fn reply(self: Box<Self>, answer: Answer<&[u8]>) {
-        let Self {
-            mut entry,
-            returned,
-        } = *self;
-        let (header, _, _) = request(&mut entry);
-        let (_, data) = entry.parts();
-        let answer = answer.map(|body| {
+    fn reply(mut self: Box<Self>, answer: Answer<&[u8]>) {
+        let measured = self.timing.end();
+        let arrival = self.arrival();
+        let (_, data) = self.entry.parts();
+        let len = answer.map(|body| {
             data[..body.len()].copy_from_slice(body);
             body.len()
         });
-        entry.set_reply(header.unique, answer);
-        returned.push(entry);
+        self.entry.set_reply(arrival.header.unique, len);
+        self.returned.push(self.entry);
+        self.handler.record(&arrival, measured, answer);
     }
 }
 
@@ -355,9 +363,9 @@ fn request(entry: &mut Entry) -> (Header, &[u8; 128], &[u8]) {
     (header, &ring_header.structure, names_and_data)
 }
 
-/// Answers the request in `entry`, and sets the reply. Returns false if the request would wait and `waiting`
-/// is [`Waiting::Refused`].
-fn answer(handler: &dyn Handler, entry: &mut Entry, waiting: Waiting) -> bool {
+/// Answers the request in `entry`, sets the reply, and records the request. Returns false if the request would wait and
+/// `waiting` is [`Waiting::Refused`].
+fn answer(handler: &dyn Handler, entry: &mut Entry, timing: Timing, waiting: Waiting) -> bool {
     let (ring_header, data) = entry.parts();
     let header = header(ring_header);
     let structure = &ring_header.structure;
@@ -385,6 +393,8 @@ fn answer(handler: &dyn Handler, entry: &mut Entry, waiting: Waiting) -> bool {
         Outcome::NoReply => Ok(0),
         Outcome::WouldWait => return false,
     };
+    let arrival = Arrival { header, timing };
+    handler.record(&arrival, timing.end(), answer.map(|len| &data[..len]));
     entry.set_reply(header.unique, answer);
     true
 }

@@ -27,7 +27,7 @@
 //! passed, and it holds no lock meanwhile.
 
 use super::device::{Connection, Received};
-use super::handler::{Ending, Handler, Outcome, Waiting};
+use super::handler::{Arrival, Ending, Handler, Outcome, Waiting, arrive};
 use super::parking::{Parking, Role};
 use super::passing::{Copied, Passed, Passing, reply_bytes};
 use super::reply_memory::{with_receiver_memory, with_worker_memory};
@@ -61,7 +61,7 @@ pub(super) struct Receivers {
     /// The number of receivers that receive a request, or wait for one in the kernel.
     pub(super) idle: AtomicUsize,
     /// While `waiting` is at least this, only the follower is permitted to wait.
-    pub(super) most_waiting: usize,
+    pub(super) max_waiting: usize,
     /// The number of receivers, including the follower, that have permission to wait for the device now.
     pub(super) waiting: AtomicUsize,
     /// The memory for copies of passed requests, in bytes. Small requests are not counted.
@@ -111,13 +111,15 @@ impl Receivers {
                 Received::Nothing => continue,
                 Received::Unmounted => return Ok(()),
             };
+            let timing = arrive();
             let (header, argument) = Header::parse(&memory[..len])
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             if let Some((parking, role)) = parking {
                 parking.begin(role, header.caller.thread);
             }
             let is_follower = parking.is_some_and(|(_, role)| role == Role::Follower);
-            self.answer(connection, header, argument, is_follower);
+            let arrival = Arrival { header, timing };
+            self.answer(connection, arrival, argument, is_follower);
         }
     }
 
@@ -136,7 +138,7 @@ impl Receivers {
 
     /// Permits the calling receiver to wait for the device while it answers a request whose argument has
     /// `argument_bytes`. Returns `None` if the argument is shorter than [`LARGE_BYTES`]. A receiver that is not the
-    /// follower also gets `None` while `waiting` is at least `most_waiting`, so that another one is left besides the
+    /// follower also gets `None` while `waiting` is at least `max_waiting`, so that another one is left besides the
     /// follower. `waiting` includes the follower, so one other receiver fewer may wait while the follower waits.
     ///
     /// Passing a large write copies its data, which takes about as long as the write itself. If the write waits for
@@ -145,8 +147,7 @@ impl Receivers {
         if argument_bytes < LARGE_BYTES {
             return None;
         }
-        let one_more =
-            |waiting| (is_follower || waiting < self.most_waiting).then_some(waiting + 1);
+        let one_more = |waiting| (is_follower || waiting < self.max_waiting).then_some(waiting + 1);
         let is_permitted = self.waiting.try_update(Relaxed, Relaxed, one_more);
         is_permitted.ok().map(|_| Permission(&self.waiting))
     }
@@ -167,35 +168,37 @@ impl Receivers {
     fn answer(
         &self,
         connection: &Arc<Connection>,
-        header: Header,
+        arrival: Arrival,
         argument: &[u8],
         is_follower: bool,
     ) {
-        let request = Request::parse(header, argument);
+        let request = Request::parse(arrival.header, argument);
         let permission = self.permit(argument.len(), is_follower);
         let waiting = match permission {
             Some(_) => Waiting::Allowed,
             None => self.waiting(request),
         };
-        let is_answered = with_receiver_memory(|memory| {
-            answer(&*self.handler, connection, header, request, waiting, memory)
-        });
+        let answer_here = |waiting| {
+            let handler = &*self.handler;
+            with_receiver_memory(|memory| {
+                answer(handler, connection, arrival, request, waiting, memory)
+            })
+        };
+        let is_answered = answer_here(waiting);
         drop(permission);
         let (false, Some(passing)) = (is_answered, &self.passing) else {
             return;
         };
         if let Some(counted) = self.count_passed(argument.len()) {
             passing.pass(Box::new(FromDevice {
+                handler: Arc::clone(&self.handler),
                 connection: Arc::clone(connection),
-                header,
+                arrival,
                 argument: argument.to_vec(),
                 _counted: counted,
             }));
         } else {
-            with_receiver_memory(|memory| {
-                let waiting = Waiting::Allowed;
-                answer(&*self.handler, connection, header, request, waiting, memory)
-            });
+            answer_here(Waiting::Allowed);
         }
     }
 }
@@ -203,40 +206,41 @@ impl Receivers {
 /// A request that was received from /dev/fuse.
 #[derive(Debug)]
 struct FromDevice {
+    handler: Arc<dyn Handler>,
     connection: Arc<Connection>,
-    header: Header,
+    arrival: Arrival,
     argument: Vec<u8>,
     _counted: PassedBytes,
 }
 
 impl Passed for FromDevice {
-    fn header(&mut self) -> Header {
-        self.header
+    fn arrival(&mut self) -> Arrival {
+        self.arrival
     }
 
     fn request(&mut self) -> Result<Request<'_>, Malformed> {
-        Request::parse(self.header, &self.argument)
+        Request::parse(self.arrival.header, &self.argument)
     }
 
     fn copy(&mut self) -> Copied {
         Copied {
-            header: self.header,
+            header: self.arrival.header,
             structure: None,
             rest: std::mem::take(&mut self.argument),
         }
     }
 
-    fn answer(self: Box<Self>, handler: &dyn Handler) {
-        let request = Request::parse(self.header, &self.argument);
+    fn answer(self: Box<Self>) {
+        let request = Request::parse(self.arrival.header, &self.argument);
         with_worker_memory(reply_bytes(request), |memory| {
             let waiting = Waiting::Allowed;
-            let (connection, header) = (&self.connection, self.header);
-            answer(handler, connection, header, request, waiting, memory);
+            let (handler, connection) = (&*self.handler, &self.connection);
+            answer(handler, connection, self.arrival, request, waiting, memory);
         });
     }
 
     fn reply(self: Box<Self>, answer: Answer<&[u8]>) {
-        self.connection.reply(self.header.unique, answer);
+        reply(&*self.handler, &self.connection, &self.arrival, answer);
     }
 }
 
@@ -245,22 +249,30 @@ impl Passed for FromDevice {
 fn answer(
     handler: &dyn Handler,
     connection: &Connection,
-    header: Header,
+    arrival: Arrival,
     request: Result<Request<'_>, Malformed>,
     waiting: Waiting,
     memory: &mut [u8],
 ) -> bool {
     let mut body = Body::new(memory);
-    let outcome = handler.answer(&header, request, waiting, &mut body);
+    let outcome = handler.answer(&arrival.header, request, waiting, &mut body);
     let len = body.len();
     match outcome {
         Outcome::Reply(answer) => {
-            connection.reply(header.unique, answer.map(|()| &memory[..len]));
+            let answer = answer.map(|()| &memory[..len]);
+            reply(handler, connection, &arrival, answer);
         }
-        Outcome::NoReply => {}
+        Outcome::NoReply => handler.record(&arrival, arrival.timing.end(), Ok(&[])),
         Outcome::WouldWait => return false,
     }
     true
+}
+
+/// Sends a reply, and then records the request.
+fn reply(handler: &dyn Handler, connection: &Connection, arrival: &Arrival, answer: Answer<&[u8]>) {
+    let measured = arrival.timing.end();
+    connection.reply(arrival.header.unique, answer);
+    handler.record(arrival, measured, answer);
 }
 
 #[cfg(test)]
@@ -314,7 +326,7 @@ mod tests {
             handler,
             parking,
             idle: AtomicUsize::new(0),
-            most_waiting: 2,
+            max_waiting: 2,
             waiting: AtomicUsize::new(0),
             passed_bytes: Arc::default(),
         }
@@ -367,7 +379,8 @@ mod tests {
         let connection = Arc::new(Connection(OwnedFd::from(writer)));
         let answer = |argument_bytes| {
             let (header, argument) = (Header::of_root(opcode::WRITE), vec![0; argument_bytes]);
-            receivers.answer(&connection, header, &argument, false);
+            let timing = arrive();
+            receivers.answer(&connection, Arrival { header, timing }, &argument, false);
             answered.recv().unwrap()
         };
         let this_thread = thread::current().id();

@@ -7,16 +7,19 @@
 //! case, each reader of a file on a read-only mount has a handle of its own.
 //!
 //! On a writable mount, the kernel may also collect writes ([`crate::write_back`]). It then
-//! maintains the sizes and times of files until it writes them back. If `OPEN` is not implemented, `CREATE`,
-//! which creates and opens a file in one request, is not implemented either. The kernel then sends `MKNOD`
-//! instead, and sends no `RELEASE`. Each reply that contains a node counts as a lookup
+//! maintains the sizes and times of files until it writes them back. `OPENDIR` is then implemented, so that the
+//! kernel reads a directory again when it has discarded attributes of the files ([`super::listings`]). If `OPEN` is
+//! not implemented, `CREATE`, which creates and opens a file in one request, is not implemented either. The kernel
+//! then sends `MKNOD` instead, and sends no `RELEASE`. Each reply that contains a node counts as a lookup
 //! ([`Operations::count_lookup`]).
 
-use super::attributes;
+use super::attributes::{self, ShownOwner};
 use super::device::Connection;
-use super::handler::{Ending, Handler, Outcome, Waiting};
+use super::handler::{Arrival, Ending, Handler, Outcome, Waiting};
 use super::ioctl::{self, Effect};
+use super::listings::Listings;
 use crate::MountOptions;
+use crate::activity::Activity;
 use crate::changes::{Caller, Count, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
@@ -27,7 +30,8 @@ use crate::protocol::abi::{
 };
 use crate::protocol::handshake::Agreement;
 use crate::protocol::{Body, Header, Malformed, Operation, Request, nodes_in_reply};
-use larder::{FileKind, Make, MemoryOnly, Metadata, NewFile};
+use larder::block::timing::Measured;
+use larder::{CallerScope, FileKind, Make, MemoryOnly, Metadata, NewFile};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ops::ControlFlow;
@@ -50,15 +54,20 @@ const SMALL_COPY_BYTES: usize = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Requests {
     operations: Operations,
+    activity: Arc<Activity>,
     /// Whether only root and the user who mounted the volume have access. The server checks this, not the
     /// kernel.
     is_for_root_and_owner: bool,
+    /// The owner that replies contain.
+    shown: ShownOwner,
     /// The time for which the kernel may cache replies.
     ttl: Duration,
     /// Whether the kernel may use files without `OPEN`.
     skips_open: bool,
     /// Whether the kernel may use directories without `OPENDIR`.
     skips_opendir: bool,
+    /// The directories that the kernel has listed, if it collects writes and may cache attributes.
+    listings: Option<Listings>,
     /// The flags in replies to `OPEN`.
     open_flags: u32,
     /// The connection on which notifications are sent.
@@ -134,6 +143,12 @@ impl Handler for Requests {
         }
     }
 
+    fn record(&self, arrival: &Arrival, measured: Option<Measured>, answer: Answer<&[u8]>) {
+        let arrived_ns = arrival.timing.coarse_ns();
+        self.activity
+            .record(&arrival.header, arrived_ns, measured, answer);
+    }
+
     /// Removes all lookup counts.
     fn end(&self) {
         self.operations.forget_all();
@@ -144,6 +159,7 @@ impl Requests {
     /// Creates the handler of a connection, after the handshake.
     pub(super) fn new(
         operations: Operations,
+        activity: Arc<Activity>,
         connection: Arc<Connection>,
         agreement: &Agreement,
         options: &MountOptions,
@@ -153,7 +169,12 @@ impl Requests {
         let checks_callers = options.allow_root && !options.allow_other;
         Self {
             operations,
+            activity,
             is_for_root_and_owner: checks_callers,
+            shown: ShownOwner {
+                uid: options.shown_uid,
+                gid: options.shown_gid,
+            },
             ttl: if checks_callers {
                 Duration::ZERO
             } else {
@@ -161,6 +182,7 @@ impl Requests {
             },
             skips_open: agreement.skips_open && !checks_callers && !options.direct_io,
             skips_opendir: agreement.skips_opendir && !checks_callers,
+            listings: (agreement.write_back && !checks_callers).then(Listings::new),
             open_flags: if options.direct_io {
                 abi::OPEN_DIRECT_IO
             } else {
@@ -173,6 +195,11 @@ impl Requests {
     fn outcome(&self, request: &Request<'_>, waiting: Waiting, body: &mut Body<'_>) -> Outcome {
         if !self.may_access(request) {
             return Outcome::Reply(Err(Errno::ACCESS));
+        }
+        if let Some(listings) = &self.listings
+            && is_for_content(&request.operation)
+        {
+            listings.request_content();
         }
         let mut memory_only = None;
         if waiting == Waiting::Refused {
@@ -327,7 +354,8 @@ impl Requests {
             Operation::GetAttr => self.add_attributes(body, &operations.metadata(node)?),
             Operation::Statx => {
                 let metadata = operations.metadata(node)?;
-                body.add_structure(&attributes::statx_out(&metadata, self.ttl_of(&metadata)))
+                let ttl = self.ttl_of(&metadata);
+                body.add_structure(&attributes::statx_out(&metadata, self.shown, ttl))
             }
             Operation::SetAttr(set) => {
                 let set = attributes::attributes_to_set(&set);
@@ -353,7 +381,7 @@ impl Requests {
                 old_name,
                 new,
                 flags,
-            } => operations.rename(in_node(old_name), new, flags),
+            } => operations.rename(caller, in_node(old_name), new, flags),
             Operation::Link(link, name) => {
                 let entry = operations.link(NodeId(link.node), in_node(name))?;
                 self.add_entry(body, &entry)
@@ -374,6 +402,7 @@ impl Requests {
                 Ok(())
             }
             Operation::Read(read) => body.fill(read.size_bytes as usize, |memory| {
+                let _caller = CallerScope::begin(caller.thread);
                 operations.read(node, Handle(read.handle), memory, read.offset_bytes)
             }),
             Operation::Write(write, data) => self.write(body, request, write, data),
@@ -392,12 +421,7 @@ impl Requests {
                 add_xattr(body, &names, list.size_bytes)
             }
             Operation::RemoveXattr(name) => operations.remove_xattr(node, name),
-            Operation::OpenDir if self.skips_opendir => Err(Errno::NOSYS),
-            Operation::OpenDir => add_open(
-                body,
-                Handle::NONE.0,
-                abi::OPEN_KEEP_CACHE | abi::OPEN_CACHE_DIR,
-            ),
+            Operation::OpenDir => self.open_dir(body, node),
             Operation::ReadDir(read) => self.list(body, node, read),
             Operation::ReadDirPlus(read) => self.list_plus(body, node, read),
             Operation::ReleaseDir | Operation::Destroy => Ok(()),
@@ -532,6 +556,15 @@ impl Requests {
             .copy_range(caller, from, to, range.len_bytes)
     }
 
+    fn open_dir(&self, body: &mut Body<'_>, node: NodeId) -> Answer<()> {
+        let (handle, flags) = match &self.listings {
+            Some(listings) => listings.open(node),
+            None if self.skips_opendir => return Err(Errno::NOSYS),
+            None => (Handle::NONE.0, abi::OPEN_KEEP_CACHE | abi::OPEN_CACHE_DIR),
+        };
+        add_open(body, handle, flags)
+    }
+
     /// Adds a listing for `READDIR`.
     fn list(&self, body: &mut Body<'_>, node: NodeId, read: ReadIn) -> Answer<()> {
         let limit_bytes = read.size_bytes as usize;
@@ -568,6 +601,12 @@ impl Requests {
             for node in counted {
                 self.operations.forget(node, 1);
             }
+        } else if let (Some(listings), Ok(())) = (&self.listings, &listed) {
+            if read.offset_bytes == 0 {
+                listings.begin(node);
+            } else if body.len() == 0 {
+                listings.end(node, read.handle);
+            }
         }
         listed
     }
@@ -592,11 +631,12 @@ impl Requests {
 
     fn entry_out(&self, entry: &Entry) -> EntryOut {
         let ttl = self.ttl_of(&entry.metadata);
-        attributes::entry_out(entry, ttl, ttl)
+        attributes::entry_out(entry, self.shown, ttl, ttl)
     }
 
     fn add_attributes(&self, body: &mut Body<'_>, metadata: &Metadata) -> Answer<()> {
-        body.add_structure(&attributes::attr_out(metadata, self.ttl_of(metadata)))
+        let ttl = self.ttl_of(metadata);
+        body.add_structure(&attributes::attr_out(metadata, self.shown, ttl))
     }
 
     /// Returns the time for which the kernel may cache the attributes of a file. The attributes of a file
@@ -610,6 +650,19 @@ impl Requests {
         } else {
             self.ttl
         }
+    }
+}
+
+/// Returns whether an operation reads or changes the content of a file. The kernel discards attributes of the file when
+/// it is closed.
+fn is_for_content(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Read(_)
+        | Operation::Write(..)
+        | Operation::Fallocate(_)
+        | Operation::CopyFileRange(_) => true,
+        Operation::SetAttr(set) => set.valid & abi::set::SIZE != 0,
+        _ => false,
     }
 }
 

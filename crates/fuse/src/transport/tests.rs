@@ -1,12 +1,14 @@
 //! Sessions on a mount: the transport if the kernel refuses rings, and the requests that the kernel sends for stat(2).
 
-use super::handler::{Ending, Outcome, Waiting};
+use super::handler::{Arrival, Ending, Outcome, Waiting};
 use super::*;
 use crate::mount::attach::{Attached, attach};
 use crate::node::NodeId;
+use crate::operations::Answer;
 use crate::protocol::abi::opcode;
 use crate::protocol::{Body, Malformed, Request};
 use crate::server::{Unmounter, Unserved, abort};
+use larder::block::timing::Measured;
 use larder::{Ino, OpenOptions};
 use larder_testkit::e2fsprogs::{check, make_image_of};
 use larder_testkit::{Requirement, report_skipped, skip};
@@ -17,8 +19,15 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
+mod listings;
+
 /// Creates a directory with `mnt` and an image with the file `file`. Returns `None` if this test is skipped.
 fn folder() -> Option<TempDir> {
+    folder_of_image("-t ext4")
+}
+
+/// Returns a directory like [`folder`]. `arguments` are those of mke2fs for the image.
+fn folder_of_image(arguments: &str) -> Option<TempDir> {
     let needed = [
         Requirement::Tool("mke2fs"),
         Requirement::Root,
@@ -33,7 +42,7 @@ fn folder() -> Option<TempDir> {
         fs::create_dir(path(name)).unwrap();
     }
     fs::write(path("tree/file"), "content").unwrap();
-    make_image_of(&path("tree"), &path("image"), "-t ext4", "32M").unwrap();
+    make_image_of(&path("tree"), &path("image"), arguments, "32M").unwrap();
     Some(folder)
 }
 
@@ -72,6 +81,10 @@ impl Handler for Recorder {
         self.requests.discard(header, body);
     }
 
+    fn record(&self, arrival: &Arrival, measured: Option<Measured>, answer: Answer<&[u8]>) {
+        self.requests.record(arrival, measured, answer);
+    }
+
     fn end(&self) {
         self.requests.end();
     }
@@ -97,13 +110,27 @@ impl Served {
         let mut opening = OpenOptions::default();
         opening.read_write = options.read_write;
         let volume = Arc::new(Volume::open(folder.join("image"), &opening).unwrap());
-        let Attached { device, entry } = attach(&folder.join("mnt"), options)?;
-        let unmounter = Unmounter { entry };
+        let Attached {
+            device,
+            entry,
+            is_inherited,
+        } = attach(&folder.join("mnt"), options)?;
+        let unmounter = Unmounter {
+            entry,
+            is_inherited,
+        };
         let mut unserved = Unserved(Some(unmounter.clone()));
-        let handshake = Handshake::perform(device, options, || collects_writes, create_queues)?;
+        let handshake = Handshake::perform(
+            device,
+            options,
+            volume.time_granularity_ns(),
+            || collects_writes,
+            create_queues,
+        )?;
         let recorder = Arc::new(Recorder {
             requests: Requests::new(
                 Operations::new(Arc::clone(&volume), options),
+                Arc::default(),
                 Arc::clone(&handshake.connection),
                 &handshake.agreement,
                 options,
@@ -383,5 +410,23 @@ fn stat_of_an_open_file_after_a_write_of_another_thread_sends_one_request() {
         assert_eq!(opcodes, [opcode::GETATTR], "{collects_writes}");
         let repeated = served.requests_of(|| assert_eq!(size_bytes(), after));
         assert!(repeated.is_empty(), "{repeated:?}");
+    }
+}
+
+#[test]
+fn times_of_small_inodes_have_whole_seconds_while_the_kernel_maintains_them() {
+    let Some(folder) = folder_of_image("-t ext4 -I 128") else {
+        return;
+    };
+    let options = MountOptions {
+        read_write: true,
+        ..MountOptions::default()
+    };
+    let served = Served::start(folder.path(), &options, true, Queues::new).unwrap();
+    let path = served.path.join("file");
+    for content in ["first", "second", "third"] {
+        fs::write(&path, content).unwrap();
+        let stat = stat(&path).unwrap();
+        assert_eq!((stat.st_mtime_nsec, stat.st_ctime_nsec), (0, 0));
     }
 }

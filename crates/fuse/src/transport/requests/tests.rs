@@ -61,20 +61,27 @@ fn requests_on(device: Arc<GatedDevice>, cache_size_bytes: u64) -> (Arc<Volume>,
 }
 
 fn handler(volume: Arc<Volume>) -> Requests {
+    handler_of_kernel(volume, 0)
+}
+
+/// Returns the handler of the requests of a kernel that offers `capabilities`, and collects writes if it can.
+fn handler_of_kernel(volume: Arc<Volume>, capabilities: u32) -> Requests {
     let options = MountOptions {
         read_write: true,
         ..MountOptions::default()
     };
-    let mut init = [7_u32, 45, 0, 0].as_bytes().to_vec();
+    let mut init = [7_u32, 45, 0, capabilities].as_bytes().to_vec();
     init.resize(64, 0);
-    let agreement = Offer::parse(&init)
-        .unwrap()
-        .unwrap()
-        .accept(&options, Chosen::default());
+    let chosen = Chosen {
+        write_back: true,
+        ..Chosen::default()
+    };
+    let offer = Offer::parse(&init).unwrap().unwrap();
+    let agreement = offer.accept(&options, chosen);
     let null = std::fs::File::open("/dev/null").unwrap();
     let connection = Arc::new(Connection(null.into()));
     let operations = Operations::new(volume, &options);
-    Requests::new(operations, connection, &agreement, &options)
+    Requests::new(operations, Arc::default(), connection, &agreement, &options)
 }
 
 fn request(opcode: u32, argument: &[u8]) -> Request<'_> {
@@ -553,4 +560,46 @@ fn damage_that_is_found_without_waiting_is_recorded_on_the_device() {
             "{superblock}"
         );
     }
+}
+
+#[test]
+fn directory_is_opened_without_waiting_and_read_again_after_a_write() {
+    /// `FUSE_WRITEBACK_CACHE` and `FUSE_NO_OPENDIR_SUPPORT`.
+    const CAPABILITIES: u32 = 1 << 16 | 1 << 24;
+    let kept = abi::OPEN_CACHE_DIR | abi::OPEN_KEEP_CACHE;
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let device = GatedDevice::new(new_image("-t ext4", "8M").unwrap());
+    let (volume, _) = requests_on(device, 16 << 20);
+    let requests = handler_of_kernel(Arc::clone(&volume), CAPABILITIES);
+    let flags = || {
+        let (body, would_wait) = answer(&requests, &request(opcode::OPENDIR, &[]));
+        assert!(!would_wait);
+        OpenOut::read_from_bytes(&body).unwrap().flags
+    };
+    assert_eq!(flags(), kept);
+    list(&requests, opcode::READDIRPLUS, 4096);
+    assert_eq!(flags(), kept);
+
+    let file = volume.create(larder::Ino::ROOT, b"file", &NEW).unwrap();
+    let argument = WriteIn {
+        size_bytes: 3,
+        ..WriteIn::default()
+    };
+    let argument = [argument.as_bytes(), b"abc"].concat();
+    let mut write = request(opcode::WRITE, &argument);
+    write.header.node = NodeId::of(file.ino);
+    answer(&requests, &write);
+    assert_eq!(flags(), abi::OPEN_CACHE_DIR);
+    assert_eq!(flags(), kept);
+
+    let without = handler_of_kernel(Arc::clone(&volume), 1 << 24);
+    let open = request(opcode::OPENDIR, &[]);
+    assert_eq!(
+        outcome(&without, &open, Waiting::Refused),
+        Outcome::Reply(Err(Errno::NOSYS))
+    );
+    requests.end();
+    volume.close().unwrap();
 }
