@@ -116,6 +116,8 @@ pub fn print_note(message: &str) {
 }
 
 fn print_line(what: &str, message: &str) {
+    // Messages of other programs and of servers, and paths, can contain any characters.
+    let message = name::printable(message);
     // If standard error is closed, the message cannot be printed. The error is ignored.
     let _ = writeln!(io::stderr(), "{what}: {message}");
 }

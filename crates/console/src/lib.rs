@@ -23,5 +23,5 @@ mod usage;
 
 pub use cache::Cache;
 pub use failure::{Failure, Result, print_error, print_hint, print_note, print_warning};
-pub use json::write_json;
+pub use json::{write_json, write_json_line};
 pub use usage::print_usage;

@@ -1,6 +1,7 @@
 //! Prints names from an image. A name can contain any bytes, including bytes that would change the state of
 //! a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
@@ -28,11 +29,36 @@ pub fn escaped(name: &[u8]) -> String {
     text
 }
 
-/// Returns whether `c` is a control character, or a character that changes the direction of the text after
-/// it.
+/// The start of a further line of a message: such a line is indented, so that a name with a line break cannot look like
+/// another message.
+const NEXT_LINE: &str = "\n  ";
+
+/// Returns a message in which the characters that could change the state of a terminal are escaped. The names in a message
+/// should already be [`escaped`]; a backslash is therefore not escaped again. A message can have further lines, which are
+/// indented by two spaces.
+pub(crate) fn printable(message: &str) -> Cow<'_, str> {
+    if !message.chars().any(is_unsafe_to_show) {
+        return Cow::Borrowed(message);
+    }
+    let escaped_line = |line: &str| {
+        let parts = line.split('\\').map(|part| escaped(part.as_bytes()));
+        parts.collect::<Vec<_>>().join("\\")
+    };
+    let lines: Vec<_> = message.split(NEXT_LINE).map(escaped_line).collect();
+    Cow::Owned(lines.join(NEXT_LINE))
+}
+
+/// Returns whether `c` is a control character, ends a line, or changes the direction of the text after it.
 pub(crate) fn is_unsafe_to_show(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
 }
 
 fn escape_bytes(text: &mut String, bytes: &[u8]) {
@@ -85,5 +111,21 @@ mod tests {
         assert_eq!(escaped(b"\x1b[31m"), "\\033[31m");
         assert_eq!(escaped(b"a\nb\\c"), "a\\nb\\\\c");
         assert_eq!(escaped("a\u{202e}b".as_bytes()), "a\\342\\200\\256b");
+        assert_eq!(
+            escaped("\u{2028}\u{61c}".as_bytes()),
+            "\\342\\200\\250\\330\\234"
+        );
+    }
+
+    #[test]
+    fn message_is_escaped_once() {
+        let message = "cannot read a\\nb: no such file";
+        assert_eq!(printable(message), message);
+        assert_eq!(
+            printable("a\\nb\n\u{1b}[31m\u{202e}"),
+            "a\\nb\\n\\033[31m\\342\\200\\256"
+        );
+        let lines = "unknown:\n  table";
+        assert_eq!(printable(lines), lines);
     }
 }

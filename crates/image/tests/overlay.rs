@@ -1,12 +1,13 @@
 //! Overlays: compared with a model, after power cuts, and with qemu.
 
 use larder_block::{
-    BlockDevice, CancelToken, Error, FileDevice, FileRange, MemoryDevice, PartDevice, Priority,
-    Request,
+    BlockDevice, CancelToken, DeadlineDevice, Error, FileDevice, FileRange, MemoryDevice,
+    PartDevice, Priority, Request,
 };
 use larder_image::{Overlay, OverlayError};
 use larder_instruments::{
     ChangeRecord, FaultyDevice, LazyDevice, OverlayDevice, PowerCuts, RecordingDevice,
+    ReorderingDevice,
 };
 use larder_testkit::tool::Tool;
 use larder_testkit::{Random, Requirement, Seed, proptest_config, skip};
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 const KIB: usize = 1 << 10;
 const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img"), Requirement::Tool("qemu-io")];
@@ -995,6 +997,33 @@ fn qemu_reads_the_overlay_and_finds_no_error() {
     let base = Arc::new(FileDevice::open(base, FileRange::default()).unwrap());
     let refused = Overlay::open(file, base);
     assert!(matches!(refused, Err(OverlayError::Foreign)), "{refused:?}");
+}
+
+#[test]
+fn overlay_caches_writes_if_its_file_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk.img");
+    fs::write(&disk, vec![1; DISK_LEN]).unwrap();
+    let base: Arc<dyn BlockDevice> =
+        Arc::new(FileDevice::open(&disk, FileRange::default()).unwrap());
+    assert!(base.caches_writes());
+    let in_memory = Overlay::open(Arc::new(created(&*base)), base).unwrap();
+    assert!(!in_memory.caches_writes());
+    let in_file = open_files(&dir.path().join("changes.qcow2"), &disk);
+    assert!(in_file.caches_writes());
+}
+
+#[test]
+fn overlay_has_the_late_writes_of_its_file() {
+    let base = base(&vec![1; DISK_LEN]);
+    let silent = Arc::new(ReorderingDevice::new(Arc::new(created(&*base)), 1));
+    let limited = DeadlineDevice::new(Arc::clone(&silent) as _, Duration::from_hours(1));
+    let file: Arc<dyn BlockDevice> = Arc::new(limited);
+    let overlay = Overlay::open(Arc::clone(&file), base).unwrap();
+    assert!(!overlay.has_late_writes());
+    silent.silence(0..u64::MAX);
+    file.submit(vec![Request::write(vec![0; 1], 0, |_, _| ())]);
+    assert!(overlay.has_late_writes());
 }
 
 #[test]

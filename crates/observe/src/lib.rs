@@ -14,13 +14,12 @@
 //! # larder_testkit::e2fsprogs::make_image(&image, "-t ext4", "16M")?;
 //! use larder_observe::{Metrics, exposition};
 //! use std::net::SocketAddr;
-//! use std::path::Path;
 //! use std::sync::Arc;
 //!
 //! let fs = larder::open(&image)?;
 //! assert!(!fs.exists("/etc")?);
 //! let stats = fs.volume().stats();
-//! let text = exposition(&stats, "/mnt", &[]);
+//! let text = exposition(&stats, Some("/mnt"), &[]);
 //! let lookups = "larder_cache_lookups_total{cache=\"dentry\"}";
 //! assert!(text.contains(&format!("{lookups} {}\n", stats.dentry.lookups)));
 //!
@@ -28,7 +27,7 @@
 //! let metrics = Metrics::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
 //! println!("http://{}/metrics", metrics.address());
 //! let volume = Arc::downgrade(fs.volume());
-//! let exporter = metrics.serve(Path::new("/mnt"), move || Some(volume.upgrade()?.counts()))?;
+//! let exporter = metrics.serve(move || Some(volume.upgrade()?.counts()))?;
 //! # drop(exporter);
 //! # Ok(())
 //! # }

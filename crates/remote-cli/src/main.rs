@@ -68,9 +68,10 @@ impl RemoteImages for Images {
         url: &str,
         args: &RemoteArgs,
         output: &Path,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), RemoteFailure> {
         let device = open(url, options(args)?, args)?;
-        let packed = device.write_pack(output);
+        let packed = device.write_pack(output, progress);
         packed.map_err(|why| cannot_write(output, &why))
     }
 
@@ -131,7 +132,9 @@ fn options(args: &RemoteArgs) -> Result<RemoteOptions, RemoteFailure> {
     options.offline = args.offline;
     options.cache = CacheOptions::new(args.cache_dir.clone(), args.cache_disk_size);
     options.sha256 = args.sha256.as_deref().map(digest).transpose()?;
-    options.progress = std::io::stderr().is_terminal().then_some(show_progress);
+    options.progress = std::io::stderr()
+        .is_terminal()
+        .then_some(larder_cli::show_check);
     options.profile = args.profile.as_deref().map(location).transpose()?;
     Ok(options)
 }
@@ -142,17 +145,6 @@ fn digest(text: &str) -> Result<ContentDigest, RemoteFailure> {
         message: format!("--sha256 {text}: {why}"),
         hint: Some("sha256sum prints the SHA-256 of a file".to_owned()),
     })
-}
-
-/// Shows on the terminal how much of the content was checked.
-fn show_progress(done_bytes: u64, total_bytes: u64) {
-    let mib = |bytes: u64| bytes >> 20;
-    let end = if done_bytes == total_bytes { "\n" } else { "" };
-    eprint!(
-        "\rchecking the content: {} of {} MiB{end}",
-        mib(done_bytes),
-        mib(total_bytes)
-    );
 }
 
 /// Returns the place of the profile or the pack at `path`, which can be a URL.
@@ -182,6 +174,7 @@ fn open(
         options.cache = None;
         opened = RemoteDevice::open(&parsed, &options);
     }
+    larder_cli::end_check();
     opened.map_err(|error| failure(&parsed.to_string(), &error))
 }
 
@@ -213,8 +206,10 @@ fn existing_cache(directory: Option<&Path>) -> Result<Option<CacheDir>, RemoteFa
         message: format!("cannot access {}: {error}", directory.display()),
         hint: None,
     })?;
-    let open =
-        || CacheDir::open(&directory, CacheOptions::USUAL_BYTES).map_err(|error| unusable(&error));
+    let open = || {
+        CacheDir::open(&directory, CacheOptions::DEFAULT_MAX_BYTES)
+            .map_err(|error| unusable(&error))
+    };
     exists.then(open).transpose()
 }
 

@@ -1,4 +1,4 @@
-//! The device of a remote image.
+//! The block device of an image in an object store or on a web server.
 
 use crate::content::{self, Progress};
 use crate::digest::ContentDigest;
@@ -45,14 +45,15 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// The space on the disk that all cached objects may take, unless another limit is given, in bytes.
-    pub const USUAL_BYTES: u64 = 10 << 30;
+    /// The default of [`max_bytes`](Self::max_bytes): 10 GiB.
+    pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
 
-    /// Returns a disk cache in `directory`, or else in the [default directory](disk_cache::default_path). Returns `None`
-    /// if there is neither, or if `max_bytes` is 0, which disables the cache. Default of `max_bytes`: 10 GiB.
+    /// Returns a disk cache in `directory` with the limit `max_bytes`. The defaults are the
+    /// [default directory](disk_cache::default_path) and [`Self::DEFAULT_MAX_BYTES`]. Returns `None` if there is no
+    /// directory, or if `max_bytes` is 0, which disables the cache.
     #[must_use]
     pub fn new(directory: Option<PathBuf>, max_bytes: Option<u64>) -> Option<Self> {
-        let max_bytes = max_bytes.unwrap_or(Self::USUAL_BYTES);
+        let max_bytes = max_bytes.unwrap_or(Self::DEFAULT_MAX_BYTES);
         let directory = directory.or_else(disk_cache::default_path)?;
         (max_bytes > 0).then_some(Self {
             directory,
@@ -85,7 +86,7 @@ pub struct RemoteOptions {
     /// The SHA-256 that the content must have. All of the image is read when it is opened, unless the disk cache
     /// has a record of an earlier check. Default: the content is not checked.
     pub sha256: Option<ContentDigest>,
-    /// Is called while the content is checked. Default: none.
+    /// A function that is called with the progress of the check of the content. Default: none.
     pub progress: Option<Progress>,
     /// Records the reads of the device. Default: none.
     pub recorder: Option<Arc<Recorder>>,
@@ -125,12 +126,15 @@ pub struct RemoteDevice {
 
 impl RemoteDevice {
     /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
-    /// If the image was opened before with the same disk cache, first reads only one byte to find the
-    /// version, because the start is probably cached.
+    /// If the disk cache records a version of the image, the start is probably cached. Then first reads
+    /// only one byte, which is enough to find the present version.
     ///
     /// # Errors
-    /// If the settings are invalid, if the start of the object cannot be read, if the object is not
-    /// acceptable, or if the disk cache cannot be used.
+    /// - If the settings are invalid, or a thread cannot be started.
+    /// - If the start of the object cannot be read, or the object is not acceptable.
+    /// - If the disk cache cannot be used, or does not contain the image although `options.offline` is set.
+    /// - If the profile cannot be read, or belongs to another object.
+    /// - If the content cannot be read to check it, or does not have the SHA-256 in `options.sha256`.
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
         let store_options = StoreOptions {
             endpoint: options.endpoint.as_deref(),
@@ -181,7 +185,7 @@ impl RemoteDevice {
             && !options.offline
             && let Err(error) = disk.confirm()
         {
-            // The next opening is slower.
+            // The image can be used. Only the next opening is slower.
             tracing::debug!("cannot store the version of the image: {error}");
         }
         let units = Arc::new(Units::new(fetcher, disk, options.memory_bytes));
@@ -222,8 +226,8 @@ impl RemoteDevice {
         self.runtime.as_ref().expect("the device is not dropped")
     }
 
-    /// Returns a range of the object. Records the range for the profile, because the caller reads it.
-    fn recorded(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+    /// Records in the profile that a range of the object is read. Returns the range, in bytes.
+    fn record_range(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
         let range_bytes = offset_bytes..offset_bytes + len_bytes;
         if let Some(recorder) = &self.recorder {
             recorder.record(&range_bytes);
@@ -232,20 +236,39 @@ impl RemoteDevice {
     }
 
     /// Writes a [pack](profile::pack) of the units of the profile with which the image was opened. The file at `path`
-    /// is private to its owner, and replaces an existing file when it is complete.
+    /// is private to its owner, and replaces an existing file when it is complete. `progress` is called with the number of
+    /// bytes of content that were read, and of those that the pack will have.
     ///
     /// # Errors
     /// If the object has no strong `ETag`, a unit cannot be read, or the file cannot be written.
-    pub fn write_pack(&self, path: &Path) -> profile::Result<()> {
+    pub fn write_pack(
+        &self,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> profile::Result<()> {
+        let bytes_of = |unit: u64| self.units.bytes_of(&(unit..unit + 1));
+        let len_bytes = |range_bytes: &Range<u64>| range_bytes.end - range_bytes.start;
+        let lengths = self.profile_units.iter().copied().map(bytes_of);
+        let total_bytes: u64 = lengths.map(|range_bytes| len_bytes(&range_bytes)).sum();
+        let mut done_bytes = 0;
         let read = |unit: u64| {
-            let range_bytes = self.units.bytes_of(&(unit..unit + 1));
+            let range_bytes = bytes_of(unit);
+            done_bytes += len_bytes(&range_bytes);
             let read = async { self.units.read(range_bytes, Priority::Demand).await };
-            self.runtime().block_on(read).map(|parts| parts.concat())
+            let parts = self.runtime().block_on(read);
+            parts.map(|parts| {
+                progress(done_bytes, total_bytes);
+                parts.concat()
+            })
         };
         profile::write_pack(path, self.version(), &self.profile_units, read)
     }
 }
 
+/// Starts the threads that send requests and receive replies.
+///
+/// # Errors
+/// [`Error::Settings`] if a thread cannot be started, for example because of a limit of the process.
 pub(crate) fn start_runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -255,7 +278,7 @@ pub(crate) fn start_runtime() -> Result<Runtime> {
         .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))
 }
 
-/// What the first requests have returned.
+/// The replies to the first requests.
 struct FirstReplies {
     fetcher: Fetcher,
     /// The start of the object. It is empty if no request was sent.
@@ -263,11 +286,13 @@ struct FirstReplies {
     working_set: Option<WorkingSet>,
 }
 
-/// Requests the start of `object`, which is at `url`, and the profile of `options`, if there is one. Both are requested
-/// at once. `last` is the version in the disk cache. If there is one, only one byte of `object` is requested.
+/// Requests the start of `object`, which is at `url`, and concurrently the profile in `options`, if there is one. `last` is
+/// the version that the disk cache records. If it is given, only one byte of `object` is requested. If `options.offline`
+/// is set, sends no request.
 ///
 /// # Errors
-/// If a request fails, if the object is not acceptable, or if the profile does not belong to it.
+/// If a request fails, if the object is not acceptable, if the profile belongs to another object or cannot be combined with
+/// other options, or if `options.offline` is set and `last` is not given.
 fn first_replies(
     runtime: &Runtime,
     url: &ImageUrl,
@@ -278,7 +303,7 @@ fn first_replies(
 ) -> Result<FirstReplies> {
     if options.offline {
         if options.profile.is_some() {
-            let why = "a profile cannot be fetched, because requests are not allowed (offline)";
+            let why = "a profile or a pack cannot be used without requests to the server (offline)";
             return Err(Error::Settings(why.to_owned()));
         }
         return Ok(FirstReplies {
@@ -316,7 +341,7 @@ fn first_replies(
     if let Some(working_set) = &working_set {
         working_set.check(fetcher.version())?;
         if options.sha256.is_some() && working_set.has_content() {
-            let why = "the content cannot be checked if a pack replaces it; use the profile itself";
+            let why = "the content cannot be checked if a pack replaces a part of it; use the profile instead";
             return Err(Error::Settings(why.to_owned()));
         }
     }
@@ -332,7 +357,8 @@ impl BlockDevice for RemoteDevice {
         self.size_bytes
     }
 
-    /// The version of the object, in one line.
+    /// Returns the version of the object, in one line. Returns `None` if a replacement of the object cannot be
+    /// detected.
     fn content_version(&self) -> Option<String> {
         let version = self.version();
         let is_known = version.is_known();
@@ -350,7 +376,7 @@ impl BlockDevice for RemoteDevice {
     ) -> larder_block::Result<()> {
         let len_bytes = larder_block::total_bytes(bufs);
         check_range(self.size_bytes(), offset_bytes, len_bytes)?;
-        let range_bytes = self.recorded(offset_bytes, len_bytes);
+        let range_bytes = self.record_range(offset_bytes, len_bytes);
         let parts = match self.units.read_now(&range_bytes) {
             Some(parts) => parts,
             None => self
@@ -375,14 +401,14 @@ impl BlockDevice for RemoteDevice {
         });
         let _runtime = self.runtime().enter();
         for request in requests {
-            let range_bytes = self.recorded(request.offset_bytes(), request.len_bytes());
+            let range_bytes = self.record_range(request.offset_bytes(), request.len_bytes());
             if request.is_cancelled() {
                 request.complete(Err(DeviceError::Cancelled));
             } else if let Some(parts) = self.units.read_now(&range_bytes) {
                 complete(request, &parts);
             } else {
                 let read = self.units.read(range_bytes, request.priority());
-                // It is notified also if the task has not started yet.
+                // This future is notified even if the task has not started yet.
                 let cancelled = Arc::clone(&self.cancelled).notified_owned();
                 tokio::spawn(answer(read, request, cancelled));
             }
@@ -391,12 +417,13 @@ impl BlockDevice for RemoteDevice {
 
     fn expedite(&self, offset_bytes: u64, len_bytes: u64) {
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
-            self.units.expedite(&self.recorded(offset_bytes, len_bytes));
+            self.units
+                .expedite(&self.record_range(offset_bytes, len_bytes));
         }
     }
 
     fn announce(&self, offset_bytes: u64, len_bytes: u64, priority: Priority) {
-        // The requests that follow report an invalid range.
+        // An invalid range is reported by the requests that follow the announcement.
         if check_range(self.size_bytes(), offset_bytes, len_bytes).is_ok() {
             let _runtime = self.runtime().enter();
             self.units
@@ -435,8 +462,8 @@ impl Drop for RemoteDevice {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        // A thread of the runtime may drop the device when it completes a request. It must not wait for the
-        // runtime.
+        // A thread of the runtime may drop the device when it completes a request. Such a thread must not wait for
+        // the runtime.
         if Handle::try_current().is_err() {
             let stored = async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored()).await };
             drop(runtime.block_on(stored));
@@ -445,7 +472,7 @@ impl Drop for RemoteDevice {
     }
 }
 
-/// Completes `request` with the result of `read`, or when it is cancelled.
+/// Completes `request` with the result of `read`, or as cancelled if `cancelled` is ready first.
 async fn answer(
     read: impl Future<Output = Result<Vec<Bytes>>>,
     request: Request,
@@ -464,7 +491,7 @@ fn complete(mut request: Request, parts: &[Bytes]) {
     request.complete(Ok(()));
 }
 
-/// Copies `parts` to `bufs`, in order.
+/// Copies the bytes of `parts`, in order, to the start of `bufs`.
 fn copy(parts: &[Bytes], bufs: &mut [IoSliceMut<'_>]) {
     let mut copied = 0;
     for part in parts {

@@ -34,7 +34,7 @@ pub enum Error {
         /// Why it is invalid.
         why: String,
     },
-    /// The settings of the store are invalid or incomplete.
+    /// The options are invalid, incomplete or contradictory, or the client cannot be set up with them.
     #[error("{0}")]
     Settings(String),
     /// The object does not exist.

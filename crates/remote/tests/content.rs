@@ -141,7 +141,7 @@ fn unit_of_a_pack_does_not_replace_content_that_was_checked() {
     options.recorder = None;
     options.profile = Some(Location::File(profile));
     let device = RemoteDevice::open(&url, &options).unwrap();
-    device.write_pack(&pack).unwrap();
+    device.write_pack(&pack, &mut |_, _| ()).unwrap();
 
     // The content is checked, but the cache has no room for units.
     let mut checked = fixture.options(&content(0));
@@ -174,7 +174,7 @@ fn image_without_a_version_and_pack_are_refused() {
     options.recorder = None;
     options.profile = Some(Location::File(profile));
     let device = fixture.open(&options).unwrap();
-    device.write_pack(&pack).unwrap();
+    device.write_pack(&pack, &mut |_, _| ()).unwrap();
     drop(device);
     options.profile = Some(Location::File(pack));
     let refused = |options: &RemoteOptions| fixture.open(options).unwrap_err().to_string();

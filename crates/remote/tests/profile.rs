@@ -79,7 +79,7 @@ impl Fixture {
         let path = self.path("pack");
         let profile = self.record(units);
         let device = self.open_with(&profile).unwrap();
-        device.write_pack(&path).unwrap();
+        device.write_pack(&path, &mut |_, _| ()).unwrap();
         drop(self.server.take_requests());
         path
     }
@@ -481,7 +481,10 @@ fn pack_needs_a_strong_version() {
     let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
     fixture.check_units(&device, &[100]);
     let pack = fixture.path("pack");
-    assert_eq!(device.write_pack(&pack), Err(profile::Error::NoVersion));
+    assert_eq!(
+        device.write_pack(&pack, &mut |_, _| ()),
+        Err(profile::Error::NoVersion)
+    );
     assert!(!pack.exists());
 }
 

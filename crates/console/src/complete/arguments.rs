@@ -59,7 +59,8 @@ pub(super) fn complete(
     if command.has_subcommands() && earlier.operands.is_empty() {
         return Completion::after(word, 0, subcommands(command));
     }
-    let positionals: Vec<&Arg> = command.get_positionals().collect();
+    let positionals = command.get_positionals().filter(|arg| !arg.is_hide_set());
+    let positionals: Vec<&Arg> = positionals.collect();
     let at = positionals.get(earlier.operands.len()).copied();
     let last = positionals.last().copied();
     let last = last.filter(|arg| is_repeated(arg));

@@ -17,7 +17,6 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -58,16 +57,11 @@ impl Metrics {
         self.address
     }
 
-    /// Starts a thread that serves the statistics of the mount at `mountpoint`. The function `stats` must
-    /// return `None` after the volume is closed.
-    pub fn serve(
-        self,
-        mountpoint: &Path,
-        stats: impl Fn() -> Option<Stats> + Send + 'static,
-    ) -> io::Result<Exporter> {
-        let mountpoint = mountpoint.to_string_lossy().into_owned();
+    /// Starts a thread that serves the statistics of a mount. The function `stats` must return `None` after the
+    /// volume is closed.
+    pub fn serve(self, stats: impl Fn() -> Option<Stats> + Send + 'static) -> io::Result<Exporter> {
         let mut text = CachedText {
-            make: move || Some(exposition(&stats()?, &mountpoint, &[])),
+            make: move || Some(exposition(&stats()?, None, &[])),
             made: None,
         };
         let (running, stopped) = UnixStream::pair()?;

@@ -1,24 +1,12 @@
 //! Formats the metrics as the text that Prometheus reads. The tables in this file define the name, the kind
 //! and the explanation of each metric.
 
+use super::text::{Label, Metric, Text};
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats,
-    ServerCounts, Stats, TreeReadaheadStats, WritingStats,
+    AttributeStats, CacheStats, DeviceStats, LatencyStats, MbCacheStats, OperationStats,
+    ReadaheadStats, RecordingStats, RequestStats, ServerCounts, Stats, TreeReadaheadStats,
+    WritingStats,
 };
-use std::fmt::Write;
-
-/// The name and the value of a label, as in `cache="page"`.
-type Label<'a> = (&'a str, &'a str);
-
-/// A metric, and how its value is read from a `T`.
-struct Metric<T> {
-    /// A `counter` only increases, so that rates are meaningful. A `gauge` increases and decreases.
-    kind: &'static str,
-    name: &'static str,
-    help: &'static str,
-    /// Returns the value, or `None` if it is unknown.
-    value: fn(&T) -> Option<u64>,
-}
 
 /// Builds a table of metrics. The full name of a metric consists of the prefix and a name. If `T` has a
 /// field with this name, the value is the value of the field. Otherwise the name is followed by `=` and a
@@ -50,7 +38,6 @@ const CACHES: &[Metric<CacheStats>] = metrics! { "larder_cache_"
     counter by_reference, "Hits that found their object by a reference, without the table.";
     counter links_on_hits, "Links walked by lookups that hit.";
     counter links_on_misses, "Links walked by lookups that missed.";
-    gauge longest_chain, "Objects in the longest chain, or on the path to the deepest page of trees.";
     gauge bytes, "Memory used by contents, slots, buckets and references to inodes, in bytes.";
 };
 
@@ -85,11 +72,6 @@ const SERVER: &[Metric<ServerCounts>] = metrics! { "larder_server_"
     counter profile_used_bytes, "Bytes that were fetched for a profile and then read.";
     counter memory_bytes, "Bytes read from fetched parts in memory, not from the server.";
     counter disk_bytes, "Bytes read from the disk cache, not from the server.";
-    counter busy_ns, "Time in which at least one request was in flight, in nanoseconds.";
-    gauge latency_p50_us = |of| of.latency_p50_us,
-        "Upper bound of the median time to the head of a reply, in microseconds.";
-    gauge latency_p99_us = |of| of.latency_p99_us,
-        "Upper bound of the 99th percentile of the time to the head of a reply, in microseconds.";
 };
 
 const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
@@ -97,9 +79,24 @@ const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
     gauge dirty_metadata_bytes, "Dirty metadata, in bytes.";
     counter commits, "Committed transactions.";
     counter committed_blocks, "Metadata blocks in committed transactions.";
-    counter commit_ns, "Total time of the commits, in nanoseconds.";
+    counter sync_commits, "Commits for fsync(2), sync(2), -o sync or the unmount.";
+    counter timed_commits, "Commits of transactions that were 5 seconds old.";
+    counter space_commits, "Commits for space in a transaction, in the log or on the image.";
+    counter logged_blocks, "Blocks written to the log, including its own blocks.";
+    counter checkpoints, "Checkpoints, which write committed blocks to their final locations.";
+    gauge waiting_handles, "Changes that wait now for a commit or a checkpoint.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),
         "1 if the mount became read-only after an error.";
+};
+
+const REQUESTS: &[Metric<RequestStats>] = metrics! { "larder_fuse_"
+    gauge waiting_requests = |of| of.waiting,
+        "Requests without an answer, including those that the kernel has not sent yet.";
+};
+
+const OPERATIONS: &[Metric<OperationStats>] = metrics! { "larder_fuse_"
+    counter requests, "Answered requests of the kernel.";
+    counter bytes, "Content that requests read or wrote, in bytes.";
 };
 
 const RECORDING: &[Metric<RecordingStats>] = metrics! { "larder_recording_"
@@ -127,34 +124,70 @@ const MBCACHES: &[Metric<MbCacheStats>] = metrics! { "larder_mbcache_"
     counter dropped_by_shrinker, "Entries evicted because memory was short.";
 };
 
-/// Returns all metrics of the mount at `mountpoint`, in the text exposition format 0.0.4. Every sample gets
-/// `labels`, which distinguish mounts if a collector reads the texts of several mounts.
+/// Returns all metrics of a mount, in the text exposition format 0.0.4. Every sample gets `labels`, which distinguish
+/// mounts if a collector reads the texts of several mounts.
+///
+/// The metrics contain no names of files in the image and no names of programs. Only if `mountpoint` is given, they
+/// contain paths of the host: the mount point and the file of a recording.
 #[must_use]
-pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
-    let mut text = Text {
-        out: String::with_capacity(16 << 10),
-        labels,
-    };
-    let mount = [("path", mountpoint), ("version", env!("CARGO_PKG_VERSION"))];
-    text.info(
-        "larder_mount_info",
-        "The mount point, and the version of Larder.",
-        &[&mount],
+pub fn exposition(stats: &Stats, mountpoint: Option<&str>, labels: &[Label]) -> String {
+    let mut text = Text::new(labels);
+    mount(&mut text, stats, mountpoint);
+    caches(&mut text, stats);
+    let policy = [("policy", stats.readahead.policy.as_str())];
+    text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
+    text.metrics(READAHEAD, &[(&[], &stats.readahead)]);
+    if let Some(trees) = &stats.tree_readahead {
+        text.metrics(TREES, &[(&[], trees)]);
+    }
+    device(&mut text, &stats.device);
+    if let Some(server) = &stats.server {
+        self::server(&mut text, server);
+    }
+    if let Some(writing) = &stats.writing {
+        self::writing(&mut text, writing);
+    }
+    if let Some(requests) = &stats.requests {
+        self::requests(&mut text, requests);
+    }
+    if let Some(recording) = &stats.recording {
+        if mountpoint.is_some() {
+            let file = [("file", &*recording.file)];
+            let help = "The file of the trace.";
+            text.info("larder_recording_info", help, &[&file]);
+        }
+        text.metrics(RECORDING, &[(&[], recording)]);
+    }
+    if let Some(attributes) = &stats.attributes {
+        self::attributes(&mut text, attributes);
+    }
+    text.into_string()
+}
+
+fn mount(text: &mut Text, stats: &Stats, mountpoint: Option<&str>) {
+    let mut labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+    labels.extend(mountpoint.map(|path| ("path", path)));
+    labels.extend(
+        stats
+            .transport
+            .map(|transport| ("transport", transport.as_str())),
     );
+    let help = "The version of Larder, and the transport of requests.";
+    text.info("larder_mount_info", help, &[&labels]);
     text.metrics(MOUNT, &[(&[], stats)]);
     let tables = stats.tables.to_string();
     let help = "The configured tables of the caches.";
     text.info("larder_tables_info", help, &[&[("tables", &tables)]]);
+}
+
+fn caches(text: &mut Text, stats: &Stats) {
     let finders = stats.caches().map(|(_, cache)| cache.finder.to_string());
     let found = std::iter::zip(stats.caches(), &finders)
         .map(|((kind, _), finder)| [("cache", kind.as_str()), ("finder", finder)]);
     let found: Vec<_> = found.collect();
     let found: Vec<_> = found.iter().map(|labels| &labels[..]).collect();
-    text.info(
-        "larder_cache_info",
-        "The search structure of each cache.",
-        &found,
-    );
+    let help = "The search structure of each cache.";
+    text.info("larder_cache_info", help, &found);
     let caches = stats
         .caches()
         .map(|(kind, cache)| ([("cache", kind.as_str())], cache));
@@ -162,99 +195,120 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         CACHES,
         &caches.each_ref().map(|(label, cache)| (&label[..], *cache)),
     );
-    let policy = [("policy", stats.readahead.policy.as_str())];
-    text.info("larder_readahead_info", "The readahead policy.", &[&policy]);
-    text.metrics(READAHEAD, &[(&[], &stats.readahead)]);
-    if let Some(trees) = &stats.tree_readahead {
-        text.metrics(TREES, &[(&[], trees)]);
-    }
-    text.metrics(DEVICE, &[(&[], &stats.device)]);
-    if let Some(server) = &stats.server {
-        text.metrics(SERVER, &[(&[], server)]);
-    }
-    if let Some(writing) = &stats.writing {
-        text.metrics(WRITING, &[(&[], writing)]);
-    }
-    if let Some(recording) = &stats.recording {
-        let file = [("file", &*recording.file)];
-        let help = "The file of the trace.";
-        text.info("larder_recording_info", help, &[&file]);
-        text.metrics(RECORDING, &[(&[], recording)]);
-    }
-    if let Some(attributes) = &stats.attributes {
-        let variant = [("variant", attributes.variant.as_str())];
-        let help = "The cache that finds equal attributes.";
-        text.info("larder_attributes_info", help, &[&variant]);
-        text.metrics(ATTRIBUTES, &[(&[], attributes)]);
-        let of_what = [
-            (&[("of", "blocks")][..], &attributes.blocks),
-            (&[("of", "inodes")], &attributes.inodes),
-        ];
-        text.metrics(MBCACHES, &of_what);
-    }
-    text.out
 }
 
-/// The text to which metrics are written. Writing to a string cannot fail, so the results are ignored.
-struct Text<'a> {
-    out: String,
-    labels: &'a [Label<'a>],
+fn device(text: &mut Text, device: &DeviceStats) {
+    text.metrics(DEVICE, &[(&[], device)]);
+    text.histogram(
+        "larder_device_request_duration_seconds",
+        "Durations of device requests, from the submission to the completion.",
+        &[
+            (&[("operation", "read")], &device.read_latency),
+            (&[("operation", "write")], &device.write_latency),
+            (&[("operation", "flush")], &device.flush_latency),
+        ],
+    );
 }
 
-impl Text<'_> {
-    /// Writes a metric whose information is only in the labels of its samples.
-    fn info(&mut self, name: &str, help: &str, samples: &[&[Label]]) {
-        self.head(name, "gauge", help);
-        for labels in samples {
-            self.sample(name, labels, 1);
-        }
-    }
-
-    /// Writes each of `metrics`, with a sample for each source in `sources`. The labels of a source
-    /// distinguish its samples. A metric whose value is unknown for all sources is omitted.
-    fn metrics<T>(&mut self, metrics: &[Metric<T>], sources: &[(&[Label], &T)]) {
-        for metric in metrics {
-            let suffix = if metric.kind == "counter" {
-                "_total"
-            } else {
-                ""
-            };
-            let name = format!("{}{suffix}", metric.name);
-            let samples = sources
-                .iter()
-                .filter_map(|(labels, of)| Some((*labels, (metric.value)(of)?)));
-            for (at, (labels, value)) in samples.enumerate() {
-                if at == 0 {
-                    self.head(&name, metric.kind, metric.help);
-                }
-                self.sample(&name, labels, value);
-            }
-        }
-    }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[Label], value: u64) {
-        self.out.push_str(name);
-        for (at, (label, value)) in self.labels.iter().chain(labels).enumerate() {
-            let open = if at == 0 { '{' } else { ',' };
-            let _ = write!(self.out, "{open}{label}=\"{}\"", escaped(value));
-        }
-        let close = if self.labels.is_empty() && labels.is_empty() {
-            ""
-        } else {
-            "}"
-        };
-        let _ = writeln!(self.out, "{close} {value}");
+fn server(text: &mut Text, server: &ServerCounts) {
+    text.metrics(SERVER, &[(&[], server)]);
+    let times = [
+        (
+            "larder_server_busy_seconds_total",
+            "Time in which at least one request was in flight.",
+            Some(server.busy_ns),
+        ),
+        (
+            "larder_server_latency_p50_seconds",
+            "Upper bound of the median time to the head of a reply.",
+            server.latency_p50_us.map(|us| us.saturating_mul(1000)),
+        ),
+        (
+            "larder_server_latency_p99_seconds",
+            "Upper bound of the 99th percentile of the time to the head of a reply.",
+            server.latency_p99_us.map(|us| us.saturating_mul(1000)),
+        ),
+    ];
+    for (name, help, ns) in times {
+        text.seconds(name, help, ns);
     }
 }
 
-/// Returns a label's value with backslashes, double quotes and line feeds escaped.
-fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+fn writing(text: &mut Text, writing: &WritingStats) {
+    text.metrics(WRITING, &[(&[], writing)]);
+    let histograms: [(&str, &str, &LatencyStats); 3] = [
+        (
+            "larder_writing_commit_duration_seconds",
+            "Durations of the commits.",
+            &writing.commit_latency,
+        ),
+        (
+            "larder_writing_checkpoint_duration_seconds",
+            "Durations of the checkpoints.",
+            &writing.checkpoint_latency,
+        ),
+        (
+            "larder_writing_handle_wait_duration_seconds",
+            "Times for which changes waited for a commit or a checkpoint.",
+            &writing.handle_wait_latency,
+        ),
+    ];
+    for (name, help, latency) in histograms {
+        text.histogram(name, help, &[(&[], latency)]);
+    }
+}
+
+fn requests(text: &mut Text, requests: &RequestStats) {
+    text.metrics(REQUESTS, &[(&[], requests)]);
+    let seconds = [
+        (
+            "larder_fuse_uptime_seconds",
+            "Time since the mount.",
+            Some(requests.uptime_ns),
+        ),
+        (
+            "larder_fuse_idle_seconds",
+            "Time since the last request of a program.",
+            requests.idle_ns,
+        ),
+    ];
+    for (name, help, ns) in seconds {
+        text.seconds(name, help, ns);
+    }
+    let names = requests.operations.iter();
+    let names: Vec<_> = names.map(|one| [("operation", &*one.operation)]).collect();
+    let operations = || std::iter::zip(&names, &requests.operations);
+    let all: Vec<_> = operations().map(|(label, one)| (&label[..], one)).collect();
+    text.metrics(OPERATIONS, &all);
+    let errors = requests.operations.iter().flat_map(|one| {
+        let errnos = one.errnos.iter();
+        errnos.map(move |(errno, count)| {
+            (
+                [("operation", &*one.operation), ("errno", &**errno)],
+                *count,
+            )
+        })
+    });
+    let help = "Requests whose answer was an error.";
+    text.counter("larder_fuse_errors_total", help, errors);
+    let latencies: Vec<_> = operations()
+        .map(|(label, one)| (&label[..], &one.latency))
+        .collect();
+    text.histogram(
+        "larder_fuse_request_duration_seconds",
+        "Times from the arrival of requests in the server to their answers.",
+        &latencies,
+    );
+}
+
+fn attributes(text: &mut Text, attributes: &AttributeStats) {
+    let variant = [("variant", attributes.variant.as_str())];
+    let help = "The cache that finds equal attributes.";
+    text.info("larder_attributes_info", help, &[&variant]);
+    text.metrics(ATTRIBUTES, &[(&[], attributes)]);
+    let of_what = [
+        (&[("of", "blocks")][..], &attributes.blocks),
+        (&[("of", "inodes")], &attributes.inodes),
+    ];
+    text.metrics(MBCACHES, &of_what);
 }

@@ -10,7 +10,7 @@
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
 use crate::{Error, Result};
-use larder::{MountTransport, Stats, Volume};
+use larder::{Stats, Volume};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -63,26 +63,18 @@ impl Drop for SocketFile {
 
 impl Listener {
     /// Starts a thread that answers questions about the volume that is mounted as `mount`. If the volume is
-    /// closed, the thread replies with an error to all questions except [`Question::Close`]. `transport` and
-    /// `collects_writes` are [`Stats::transport`] and [`Stats::collects_writes`].
+    /// closed, the thread replies with an error to all questions except [`Question::Close`]. `complete` sets the
+    /// statistics that the volume does not know, such as [`Stats::requests`] and [`Stats::hot`].
     ///
     /// # Errors
     /// Returns [`Error::SocketDirectory`] or [`Error::Stats`].
     pub fn start(
         mount: &Mount,
         volume: Weak<Volume>,
-        transport: MountTransport,
-        collects_writes: bool,
+        complete: impl Fn(&Volume, &mut Stats) + Send + 'static,
     ) -> Result<Self> {
         let path = mount.own_socket()?;
-        Self::start_at(&path, move |question| {
-            let complete = |mut stats: Stats| {
-                stats.transport = Some(transport);
-                stats.collects_writes = Some(collects_writes);
-                stats
-            };
-            answer(&volume, complete, question)
-        })
+        Self::start_at(&path, move |question| answer(&volume, &complete, question))
     }
 
     /// Starts a thread that listens at `path` and replies to each question with the result of `answer`.
@@ -208,11 +200,18 @@ fn serve(
 }
 
 /// Answers a question about the volume. `complete` sets the statistics that the volume does not know.
-fn answer(volume: &Weak<Volume>, complete: impl Fn(Stats) -> Stats, question: Question) -> Answer {
+fn answer(
+    volume: &Weak<Volume>,
+    complete: &dyn Fn(&Volume, &mut Stats),
+    question: Question,
+) -> Answer {
     let Some(volume) = volume.upgrade() else {
         return Answer::Error("the volume is being closed".to_owned());
     };
-    let stats = |stats: Stats| Answer::Stats(Box::new(complete(stats)));
+    let stats = |mut stats: Stats| {
+        complete(&volume, &mut stats);
+        Answer::Stats(Box::new(stats))
+    };
     match question {
         Question::Stats => stats(volume.stats()),
         Question::Counts => stats(volume.counts()),

@@ -175,6 +175,10 @@ impl CachedObject {
     }
 
     /// Counts the stored units, by reading the map. Some of them may be damaged.
+    ///
+    /// Hidden because it serves the tests of the crate: it reads the whole map, and the count can be out of
+    /// date at once, as other processes use the cache.
+    #[doc(hidden)]
     #[must_use]
     pub fn present_units(&self) -> u64 {
         self.units.entries().filter(|&entry| entry != 0).count() as u64
@@ -194,6 +198,10 @@ impl CachedObject {
 
     /// Returns true if the most recent call of [`CachedObject::write_unit`] stored nothing because the cache had
     /// no room, and nothing could be evicted.
+    ///
+    /// Hidden because it serves the tests of the crate. A device does not depend on it: a unit that is not
+    /// stored is requested again.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_out_of_room(&self) -> bool {
         self.room.lock().refused_units > 0

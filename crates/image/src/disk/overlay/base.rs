@@ -2,8 +2,8 @@
 
 use larder_block::{BlockDevice, Result};
 
-/// The length of the start of a base whose checksum is recorded. It has the superblock of a first partition that begins at
-/// 1 MiB.
+/// The number of bytes at the start of a base that are included in its checksum. They contain the superblock of a first
+/// partition that begins at 1 MiB.
 const CHECKED_BYTES: u64 = 2 << 20;
 
 /// What an overlay records about its base.
@@ -13,13 +13,13 @@ pub struct Base {
     pub name: Vec<u8>,
     /// The format in the terms of qemu, for example `raw`. Larder and other programs open the base with this format.
     pub format: String,
-    /// A text that differs for bases with different content.
+    /// A text that changes when the content of the base changes.
     pub version: String,
 }
 
 impl Base {
-    /// Returns whether this is the record of `device`, which has the version `given`.
-    pub(super) fn is_of(&self, device: &dyn BlockDevice, given: &str) -> bool {
+    /// Returns whether this record describes `device`, which has the version `given`.
+    pub(super) fn matches(&self, device: &dyn BlockDevice, given: &str) -> bool {
         // Earlier versions of Larder recorded no checksum of a file.
         self.version == given || device.content_version().as_ref() == Some(&self.version)
     }
@@ -39,7 +39,7 @@ pub(super) fn version(base: &dyn BlockDevice) -> Result<String> {
     let len_bytes = base.size_bytes().min(CHECKED_BYTES);
     let mut start = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
     if let Err(error) = base.read_at(&mut start, 0) {
-        // The start may be damaged, and the part that is used may be intact.
+        // The start may be damaged although the partition that is used is intact.
         return of_device.ok_or(error);
     }
     let checksum = format!(
@@ -87,7 +87,7 @@ mod tests {
                 format: "raw".to_owned(),
                 version: recorded,
             };
-            assert_eq!(base.is_of(&device, &second.0), expected, "{base:?}");
+            assert_eq!(base.matches(&device, &second.0), expected, "{base:?}");
         }
     }
 }

@@ -6,16 +6,16 @@
 //! 3. The changes are written to the base.
 //! 4. The overlay records that the commit is complete.
 //!
-//! Each step ends with a flush. Steps 2 and 4 change one sector. Until the end, the overlay has all changes, so a commit that
-//! was interrupted can be repeated.
+//! Each step ends with a flush. Steps 2 and 4 each change a single sector. The overlay contains all changes until the end, so
+//! a commit that was interrupted can be repeated.
 //!
 //! # Binding
-//! The version of the base changes with the first write. When the commit is continued, each sector that it writes must have
-//! its original content or that of the overlay. Otherwise, the base is another one, or was changed since. Sectors that the
-//! commit does not write are not checked, and keep their content.
+//! The version of the base changes with the first write. When an interrupted commit is continued, each sector that it writes
+//! must have its original content or the content in the overlay. Otherwise the base was replaced, or another program changed
+//! it. Sectors that the commit does not write are not checked, and keep their content.
 //!
-//! The checksums are after the last used cluster of the file, in the order of the sectors: 4 bytes each (CRC-32, big-endian),
-//! so they take 1/128 of the size of the changes. They are written and read in parts.
+//! The checksums follow the last used cluster of the file, in the order of the sectors. Each has 4 bytes (CRC-32, big-endian),
+//! so together they take 1/128 of the size of the changes. They are written and read in parts.
 
 use super::device::Overlay;
 use super::error::OverlayError;
@@ -24,19 +24,20 @@ use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The number of bytes that are copied or compared at once.
+/// The maximum number of bytes that are copied or compared at a time.
 const PART_LEN: usize = 1 << 20;
 
 impl Overlay {
-    /// Writes the changes of the overlay in `file` to `base`, which has this `name`. From the start on, the overlay can only be
-    /// committed, to a base with the same name. At the end, it cannot be opened again. This also continues a commit that was
-    /// interrupted. `file` must have [`Overlay::max_file_bytes`].
+    /// Writes the changes of the overlay in `file` to `base`, which has this `name`, or continues a commit that was
+    /// interrupted. Once the commit has begun, the overlay can only be committed, and only to a base with the same name.
+    /// Once the commit is complete, the overlay cannot be opened. `file` must have the size [`Overlay::max_file_bytes`].
     ///
-    /// Calls `progress` with the number of bytes that were copied, and that of all. Returns the number of all.
+    /// Calls `progress` with the number of bytes that were copied so far, and the total number. Returns the total number.
     ///
     /// # Errors
-    /// As [`Overlay::open`]. [`OverlayError::Base`] if the base cannot be written, and [`OverlayError::ChangedInCommit`] if
-    /// another program has written to it after the commit was interrupted.
+    /// - The errors of [`Overlay::open`].
+    /// - [`OverlayError::Base`] if the base cannot be read or written.
+    /// - [`OverlayError::ChangedInCommit`] if another program has written to the base after the commit was interrupted.
     pub fn commit(
         file: &Arc<dyn BlockDevice>,
         base: &Arc<dyn BlockDevice>,
@@ -94,13 +95,13 @@ fn begin(
     Ok(overlay)
 }
 
-/// Writes the checksums of the sectors of `base` that the commit of `overlay` writes to `file`. They are not flushed.
+/// Writes to `file` the checksums of all sectors of `base` that the commit of `overlay` will write. Does not flush them.
 fn record(
     file: &dyn BlockDevice,
     base: &dyn BlockDevice,
     overlay: &Overlay,
 ) -> Result<(), OverlayError> {
-    let mut at_bytes = overlay.end_bytes();
+    let mut at_bytes = overlay.end_offset();
     for part in parts(&overlay.changes()) {
         let original = read(base, &part).map_err(OverlayError::Base)?;
         let checksums: Vec<u8> = original.chunks(SECTOR_LEN).flat_map(checksum).collect();
@@ -110,14 +111,14 @@ fn record(
     Ok(())
 }
 
-/// Checks that only the commit of `overlay` has changed the sectors that it writes to `base` since their checksums were
-/// written to `file`.
+/// Checks each sector of `base` that the commit of `overlay` writes: only this commit may have changed it since its checksum
+/// was written to `file`.
 fn check(
     file: &dyn BlockDevice,
     base: &dyn BlockDevice,
     overlay: &Overlay,
 ) -> Result<(), OverlayError> {
-    let mut at_bytes = overlay.end_bytes();
+    let mut at_bytes = overlay.end_offset();
     for part in parts(&overlay.changes()) {
         let present = read(base, &part).map_err(OverlayError::Base)?;
         let new = read(overlay, &part)?;
@@ -136,6 +137,7 @@ fn check(
     Ok(())
 }
 
+/// Returns the checksum of a sector as it is stored.
 fn checksum(sector: &[u8]) -> [u8; CHECKSUM_LEN] {
     crc32fast::hash(sector).to_be_bytes()
 }
@@ -149,6 +151,7 @@ fn parts(ranges: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
+/// Reads a range of `device`.
 fn read(device: &dyn BlockDevice, range: &Range<u64>) -> Result<Vec<u8>> {
     let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];

@@ -1,16 +1,19 @@
-//! The device of an overlay.
+//! The block device of an overlay: reads, writes and flushes.
 //!
 //! # Locking
-//! In this order:
+//! Locks are taken in this order:
 //!
-//! 1. `flushing` is held during a flush. A second flush waits: what the first one writes may belong to it, too.
-//! 2. `space` is held while subclusters are added to the file: two writers of different parts of one subcluster must not
-//!    both copy the content of the base. Writes to stored subclusters do not take it.
-//! 3. `map` is held briefly, never during I/O.
+//! 1. `flushing` is held during a flush. A concurrent flush waits, because the first flush may be writing changes that the
+//!    second must make durable.
+//! 2. `space` is held while subclusters are added to the file. Otherwise, two writers of different parts of one subcluster
+//!    could both copy the content of the base, and one copy would overwrite the bytes of the other writer. Writes to stored
+//!    subclusters do not take this lock.
+//! 3. `map` is held to look up or change entries, never during I/O. [`Overlay::changes`] holds it for reading while it
+//!    scans the tables of the whole disk.
 
 use super::base::{Base, version};
 use super::error::OverlayError;
-use super::header::{BYTES_OF_TABLE, CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES};
+use super::header::{CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES, TABLE_SPAN_BYTES};
 use super::map::{Map, Piece, Place};
 use super::space::{SECTOR_BYTES, Space};
 use crate::disk::buffers::{clear, part, part_mut};
@@ -24,34 +27,41 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The largest part of the refcount blocks that is read at once, in bytes.
+/// The maximum number of bytes of the refcount blocks that are read at a time.
 const READ_BYTES: u64 = 1 << 20;
 
-/// A disk: the content of a base, and the changes in an overlay. It can be written to if the file of the overlay can.
+/// A disk whose changes are stored in an overlay file. Parts that have not changed are read from the base.
 ///
-/// Offsets in errors of the file are those in the file.
+/// The disk is writable if the overlay file is. An error of the overlay file contains the offset in this file, not on the
+/// disk.
 #[derive(Debug)]
 pub struct Overlay {
     layers: Arc<Layers>,
-    /// Performs requests that neither the base nor the file can perform as they are.
+    /// Performs the requests that cannot be passed unchanged to the base or to the file, for example if both store a part.
     threads: ThreadedDevice,
 }
 
 impl Overlay {
-    /// Returns the largest size of the file of an overlay for a disk of `size_bytes`, in bytes, also during a commit.
+    /// Returns the maximum size in bytes of the overlay file for a disk of `size_bytes`. This includes the checksums that
+    /// a commit appends.
     ///
     /// # Errors
-    /// [`OverlayError::TooLarge`].
+    /// [`OverlayError::TooLarge`] if the disk has more than 64 TiB.
     pub fn max_file_bytes(size_bytes: u64) -> Result<u64, OverlayError> {
         Ok(Geometry::new(size_bytes)?.file_bytes())
     }
 
-    /// Writes an overlay on `base` to `file`, without changes. `file` must have [`Overlay::max_file_bytes`], all of which are
-    /// zero. It records the `name` of the base for other programs: the path or the URL, without secrets. It also records
-    /// its `format` in the terms of qemu, for example `raw`.
+    /// Writes an overlay on `base` that contains no changes to `file`. `file` must have the size
+    /// [`Overlay::max_file_bytes`], and contain only zeros.
+    ///
+    /// The overlay records the `name` of the base for other programs: its path, or its URL without secrets. It also
+    /// records the `format` of the base under the name that qemu uses, for example `raw`.
     ///
     /// # Errors
-    /// [`OverlayError::TooLarge`], or if the base cannot be read, or the file cannot be written.
+    /// - [`OverlayError::TooLarge`] if the disk has more than 64 TiB, or if `name`, `format` or the version of the base is
+    ///   too long.
+    /// - [`OverlayError::Base`] if the base cannot be read.
+    /// - [`OverlayError::Device`] if `file` cannot be written.
     pub fn create(
         file: &dyn BlockDevice,
         base: &dyn BlockDevice,
@@ -70,20 +80,23 @@ impl Overlay {
         head.create(file)
     }
 
-    /// Returns the record of the base of the overlay in `file`.
+    /// Returns what the overlay in `file` records about its base.
     ///
     /// # Errors
-    /// If the file is not an overlay, or is damaged.
-    pub fn record(file: &dyn BlockDevice) -> Result<Base, OverlayError> {
+    /// If the file is not an overlay, is damaged, was written by another program, or cannot be read.
+    pub fn base_record(file: &dyn BlockDevice) -> Result<Base, OverlayError> {
         Ok(Head::read(file)?.base)
     }
 
-    /// Opens the overlay in `file` on `base`. If `file` can be written to, clusters that were lost at an earlier power loss
-    /// are freed.
+    /// Opens the overlay in `file` on `base`. If `file` is writable, frees clusters that have a reference count but are not
+    /// used. A power loss can leave such clusters.
     ///
     /// # Errors
-    /// If the file is not an overlay, or is damaged or truncated, if it belongs to another base, if a commit was interrupted,
-    /// or if the file or the base cannot be read.
+    /// - If the file is not an overlay, is damaged or truncated, or was written by another program.
+    /// - [`OverlayError::OtherBase`] if `base` is not the recorded base, or has changed.
+    /// - [`OverlayError::Committing`] if a commit was interrupted.
+    /// - [`OverlayError::Committed`] if a commit has written all changes to the base.
+    /// - If the file or the base cannot be read.
     pub fn open(
         file: Arc<dyn BlockDevice>,
         base: Arc<dyn BlockDevice>,
@@ -95,7 +108,7 @@ impl Overlay {
             Commit::Complete => return Err(OverlayError::Committed),
         }
         let given = version(&*base).map_err(OverlayError::Base)?;
-        if !head.base.is_of(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
+        if !head.base.matches(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
             return Err(OverlayError::OtherBase {
                 recorded: head.base,
                 given,
@@ -104,7 +117,8 @@ impl Overlay {
         Self::with_head(file, base, &head)
     }
 
-    /// Opens the overlay with this `head`.
+    /// Opens the overlay in `file`, from which `head` was read, on `base`. Checks neither the base nor the state of the
+    /// commit.
     pub(super) fn with_head(
         file: Arc<dyn BlockDevice>,
         base: Arc<dyn BlockDevice>,
@@ -118,7 +132,7 @@ impl Overlay {
         }
         let layers = Arc::new(Layers {
             size_bytes: geometry.size_bytes,
-            refcounts_bytes: geometry.refcounts_bytes(),
+            refcounts_offset: geometry.refcounts_offset(),
             base,
             file,
             map: RwLock::new(map),
@@ -132,8 +146,8 @@ impl Overlay {
         })
     }
 
-    /// Returns the ranges of the disk that the overlay has, in bytes and in ascending order. Their content can be equal to
-    /// that of the base.
+    /// Returns the ranges of the disk that are not read from the base, in bytes and in ascending order. The content of a
+    /// range can be equal to that of the base.
     #[must_use]
     pub fn changes(&self) -> Vec<Range<u64>> {
         let mut changes: Vec<Range<u64>> = Vec::new();
@@ -141,12 +155,12 @@ impl Overlay {
         let mut at_bytes = 0;
         while at_bytes < self.layers.size_bytes {
             let left_bytes = self.layers.size_bytes - at_bytes;
+            let table_bytes = TABLE_SPAN_BYTES - at_bytes % TABLE_SPAN_BYTES;
             if !map.has_table(at_bytes) {
-                at_bytes += (BYTES_OF_TABLE - at_bytes % BYTES_OF_TABLE).min(left_bytes);
+                at_bytes += table_bytes.min(left_bytes);
                 continue;
             }
-            let of_table = BYTES_OF_TABLE - at_bytes % BYTES_OF_TABLE;
-            let (place, len_bytes) = map.run(at_bytes, left_bytes.min(of_table));
+            let (place, len_bytes) = map.run(at_bytes, left_bytes.min(table_bytes));
             let run = at_bytes..at_bytes + len_bytes;
             at_bytes = run.end;
             match changes.last_mut() {
@@ -158,38 +172,38 @@ impl Overlay {
         changes
     }
 
-    /// Returns the offset in the file of the end of the last cluster that is used.
-    pub(super) fn end_bytes(&self) -> u64 {
+    /// Returns the offset in the file at which the last used cluster ends.
+    pub(super) fn end_offset(&self) -> u64 {
         self.layers.space.lock().end() * CLUSTER_BYTES
     }
 
-    /// Divides `requests` by the device that performs them. Completes those that are invalid.
-    fn divided(&self, requests: Vec<Request>) -> Divided {
+    /// Groups `requests` by the device that performs them. Completes invalid requests with an error.
+    fn group(&self, requests: Vec<Request>) -> RequestsByTarget {
         let requests = accepted(requests, |at, len, is_write| {
             if is_write {
                 self.layers.check_writable()?;
             }
             check_range(self.size_bytes(), at, len)
         });
-        let mut divided = Divided::default();
+        let mut by_target = RequestsByTarget::default();
         for request in requests {
             let (at, len) = (request.offset_bytes(), request.len_bytes());
             let (place, run_bytes) = self.layers.map.read().run(at, len);
             match place {
                 Place::File(at_bytes) if run_bytes == len => {
                     let request = request.with_offset(at_bytes).with_error(of_file);
-                    divided.file.push(request);
+                    by_target.file.push(request);
                 }
                 Place::Base if run_bytes == len && !request.is_write() => {
-                    divided.base.push(request);
+                    by_target.base.push(request);
                 }
-                _ => divided.threads.push(request),
+                _ => by_target.threads.push(request),
             }
         }
-        divided
+        by_target
     }
 
-    /// Returns the places of the parts of a range, or nothing if the range is not inside the disk.
+    /// Does the same as [`Layers::runs`], but returns no parts if the range is not inside the disk.
     fn runs(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (Place, Range<u64>)> {
         let checked = check_range(self.size_bytes(), offset_bytes, len_bytes);
         let runs = move |()| self.layers.runs(offset_bytes, len_bytes);
@@ -197,11 +211,11 @@ impl Overlay {
     }
 }
 
-/// Requests for each device.
+/// Requests, grouped by the device that performs them.
 #[derive(Default)]
-struct Divided {
+struct RequestsByTarget {
     base: Vec<Request>,
-    /// With their offsets in the file.
+    /// Their offsets are offsets in the file.
     file: Vec<Request>,
     threads: Vec<Request>,
 }
@@ -211,9 +225,17 @@ impl BlockDevice for Overlay {
         self.layers.size_bytes
     }
 
-    /// The base. The file of the overlay is local.
+    /// Returns the base, which can be remote. The overlay file is always local.
     fn inner(&self) -> Option<&dyn BlockDevice> {
         Some(&*self.layers.base)
+    }
+
+    fn caches_writes(&self) -> bool {
+        self.layers.file.caches_writes()
+    }
+
+    fn has_late_writes(&self) -> bool {
+        self.layers.file.has_late_writes()
     }
 
     fn is_stored_in(&self, device: u64, ino: u64) -> bool {
@@ -230,18 +252,18 @@ impl BlockDevice for Overlay {
     }
 
     fn submit(&self, requests: Vec<Request>) {
-        let divided = self.divided(requests);
-        self.layers.base.submit(divided.base);
-        self.layers.file.submit(divided.file);
-        self.threads.submit(divided.threads);
+        let by_target = self.group(requests);
+        self.layers.base.submit(by_target.base);
+        self.layers.file.submit(by_target.file);
+        self.threads.submit(by_target.threads);
     }
 
     fn perform(&self, requests: Vec<Request>, timeout: Option<Duration>) -> Result<()> {
-        let Divided {
+        let RequestsByTarget {
             base,
             file,
             threads,
-        } = self.divided(requests);
+        } = self.group(requests);
         if base.is_empty() && file.is_empty() {
             return self.threads.perform(threads, timeout);
         }
@@ -307,45 +329,47 @@ impl BlockDevice for Overlay {
     }
 }
 
-/// The base and the overlay, with blocking calls only.
+/// The base and the overlay file, accessed by blocking calls.
 #[derive(Debug)]
 struct Layers {
     size_bytes: u64,
     /// The offset of the refcount blocks in the file.
-    refcounts_bytes: u64,
+    refcounts_offset: u64,
     base: Arc<dyn BlockDevice>,
     file: Arc<dyn BlockDevice>,
     map: RwLock<Map>,
     space: Mutex<Space>,
     flushing: Mutex<()>,
-    /// The first error of a flush of the file, or of the writes that follow it. What the file has is then unknown, so nothing
-    /// more is written.
+    /// The first error of a flush of the file, or of the writes of entries after it. The content of the file is then
+    /// unknown, so nothing more is written.
     failure: OnceLock<Error>,
 }
 
-/// A range of the disk that is added to the file, and where.
+/// A range of the disk that is added to the file, and its place there.
 struct Added {
-    disk_bytes: u64,
+    /// The offset of the range on the disk.
+    disk_offset: u64,
     len_bytes: u64,
     /// The offset of the cluster in the file.
-    cluster_bytes: u64,
-    /// Whether the cluster is new.
+    cluster_offset: u64,
+    /// Whether the cluster was allocated for this range.
     is_new: bool,
 }
 
 impl Added {
     /// Returns the offset of the range in the file.
-    fn file_bytes(&self) -> u64 {
-        self.cluster_bytes + self.disk_bytes % CLUSTER_BYTES
+    fn file_offset(&self) -> u64 {
+        self.cluster_offset + self.disk_offset % CLUSTER_BYTES
     }
 }
 
 impl Layers {
-    /// Writes `bufs` to a range that is not stored, in whole subclusters.
+    /// Writes `bufs` to a range of the disk that is not stored in the file yet. Whole subclusters are added to the file:
+    /// the bytes of the first and last subcluster that `bufs` does not cover are copied.
     fn add(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let len_bytes = gathered_bytes(bufs);
         let mut space = self.space.lock();
-        // Another thread may have stored a part in between.
+        // Another thread may have stored a part of the range before `space` was locked.
         let (place, run_bytes) = self.map.read().run(offset_bytes, len_bytes);
         if matches!(place, Place::File(_)) || run_bytes < len_bytes {
             drop(space);
@@ -353,8 +377,8 @@ impl Layers {
         }
         let end_bytes = offset_bytes + len_bytes;
         let start_bytes = offset_bytes - offset_bytes % SUBCLUSTER_BYTES;
-        let head = self.copied(start_bytes, offset_bytes)?;
-        let tail = self.copied(end_bytes, end_bytes.next_multiple_of(SUBCLUSTER_BYTES))?;
+        let head = self.read_padded(start_bytes, offset_bytes)?;
+        let tail = self.read_padded(end_bytes, end_bytes.next_multiple_of(SUBCLUSTER_BYTES))?;
         let whole: Vec<IoSlice<'_>> = std::iter::once(IoSlice::new(&head))
             .chain(bufs.iter().map(|buf| IoSlice::new(buf)))
             .chain(std::iter::once(IoSlice::new(&tail)))
@@ -369,19 +393,19 @@ impl Layers {
             .and_then(|()| self.write_added(&whole, &added));
         if stored.is_err() {
             for one in added.iter().filter(|one| one.is_new) {
-                space.free(one.cluster_bytes / CLUSTER_BYTES);
+                space.free(one.cluster_offset / CLUSTER_BYTES);
             }
             return stored;
         }
         let mut map = self.map.write();
         for one in &added {
-            map.store(one.disk_bytes, one.len_bytes, one.cluster_bytes);
+            map.store(one.disk_offset, one.len_bytes, one.cluster_offset);
         }
         Ok(())
     }
 
-    /// Returns the content of a range within a subcluster. It is zero after the end of the disk.
-    fn copied(&self, start_bytes: u64, end_bytes: u64) -> Result<Vec<u8>> {
+    /// Reads a range of the disk inside one subcluster. Bytes past the end of the disk are returned as zeros.
+    fn read_padded(&self, start_bytes: u64, end_bytes: u64) -> Result<Vec<u8>> {
         let len = |start: u64, end: u64| usize::try_from(end.saturating_sub(start)).unwrap_or(0);
         let mut bytes = vec![0; len(start_bytes, end_bytes)];
         let inside = len(start_bytes, end_bytes.min(self.size_bytes));
@@ -391,7 +415,8 @@ impl Layers {
         Ok(bytes)
     }
 
-    /// Appends the places in the file of a `range` of the disk to `added`, one for each cluster.
+    /// Allocates the clusters and tables that are missing for a `range` of the disk. Appends one element for each cluster
+    /// of the range to `added`, even if a later allocation fails.
     fn allocate(&self, space: &mut Space, range: Range<u64>, added: &mut Vec<Added>) -> Result<()> {
         let full = || Error::Write {
             offset_bytes: range.start,
@@ -412,14 +437,14 @@ impl Layers {
                 let table = space.allocate().ok_or_else(full)?;
                 self.map.write().add_table(at_bytes, table * CLUSTER_BYTES);
             }
-            let cluster_bytes = match cluster {
-                Some(cluster_bytes) => cluster_bytes,
+            let cluster_offset = match cluster {
+                Some(cluster_offset) => cluster_offset,
                 None => space.allocate().ok_or_else(full)? * CLUSTER_BYTES,
             };
             added.push(Added {
-                disk_bytes: at_bytes,
+                disk_offset: at_bytes,
                 len_bytes: next_bytes.min(range.end) - at_bytes,
-                cluster_bytes,
+                cluster_offset,
                 is_new: cluster.is_none(),
             });
             at_bytes = next_bytes;
@@ -427,23 +452,24 @@ impl Layers {
         Ok(())
     }
 
-    /// Writes `bufs` to the places of `added`. Adjacent places are written together.
+    /// Writes `bufs` to the places in `added`. Places that are adjacent in the file are written by one call.
     fn write_added(&self, bufs: &[IoSlice<'_>], added: &[Added]) -> Result<()> {
         let follows = |first: &Added, second: &Added| {
-            first.file_bytes() + first.len_bytes == second.file_bytes()
+            first.file_offset() + first.len_bytes == second.file_offset()
         };
         let mut skip = 0;
         for run in added.chunk_by(follows) {
             let len_bytes: u64 = run.iter().map(|one| one.len_bytes).sum();
             let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
             let part = part(bufs, skip, len);
-            self.file.write_vectored_at(&part, run[0].file_bytes())?;
+            self.file.write_vectored_at(&part, run[0].file_offset())?;
             skip += len;
         }
         Ok(())
     }
 
-    /// Returns the place and the range of each part of a range that is inside the disk, in order.
+    /// Divides a range of the disk into parts, each of which is contiguous in one place. Returns the place and the range of
+    /// each part, in order. The range must be inside the disk.
     fn runs(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (Place, Range<u64>)> {
         let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes + len_bytes);
         std::iter::from_fn(move || {
@@ -457,7 +483,7 @@ impl Layers {
         })
     }
 
-    /// Checks that the file can be written to, and that no flush has failed.
+    /// Returns an error if the file is read-only, or if a flush has failed.
     fn check_writable(&self) -> Result<()> {
         match self.failure.get() {
             _ if !self.is_writable() => Err(Error::ReadOnly),
@@ -466,7 +492,7 @@ impl Layers {
         }
     }
 
-    /// Writes `pieces` to the file, all at once.
+    /// Writes `pieces` to the file concurrently.
     fn write_pieces(&self, pieces: Vec<Piece>) -> Result<()> {
         if pieces.is_empty() {
             return Ok(());
@@ -531,7 +557,8 @@ impl BlockDevice for Layers {
         }
         let _flushing = self.flushing.lock();
         self.check_writable()?;
-        // In this order: the clusters to which the entries refer were allocated before.
+        // The entries are collected before the reference counts. Therefore the counts include every cluster to which these
+        // entries refer.
         let (dirty, new_tables, links) = {
             let mut map = self.map.write();
             let dirty = map.take_dirty();
@@ -542,7 +569,7 @@ impl BlockDevice for Layers {
             let mut space = self.space.lock();
             let sectors = space.take_dirty();
             let counts = sectors.iter().map(|&sector| {
-                let at_bytes = self.refcounts_bytes + sector * SECTOR_BYTES;
+                let at_bytes = self.refcounts_offset + sector * SECTOR_BYTES;
                 (at_bytes, space.sector(sector))
             });
             let counts: Vec<Piece> = counts.collect();
@@ -552,7 +579,7 @@ impl BlockDevice for Layers {
             .write_pieces(counts)
             .and_then(|()| self.write_pieces(new_tables));
         if written.is_err() {
-            // Nothing refers to what was written.
+            // No entry in the file refers to what was written, so the next flush can write it again.
             self.space.lock().restore_dirty(sectors);
             self.map.write().restore_dirty(dirty);
             return written;
@@ -570,7 +597,7 @@ impl BlockDevice for Layers {
         flushed
     }
 
-    /// Frees the space of the stored parts of the range. They keep their clusters.
+    /// Discards the parts of the range that are stored in the file. Their clusters remain allocated.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
         self.check_writable()?;
         check_range(self.size_bytes, offset_bytes, len_bytes)?;
@@ -584,8 +611,8 @@ impl BlockDevice for Layers {
     }
 }
 
-/// Returns `error`, which the file of an overlay has returned. If it is an error of a read, its text says that. Without this,
-/// the error would seem to be one of the base.
+/// Adds to a read error of the overlay file that it occurred in the overlay. Otherwise it would appear to be an error of the
+/// base. Returns other errors unchanged.
 fn of_file(error: Error) -> Error {
     match error {
         Error::Io {
@@ -601,7 +628,7 @@ fn of_file(error: Error) -> Error {
     }
 }
 
-/// Returns the index of `range` in the bytes from `start_bytes` on, and its length.
+/// Returns the index of `range` in a buffer whose first byte has the offset `start_bytes`, and the length of `range`.
 fn indices(range: &Range<u64>, start_bytes: u64) -> (usize, usize) {
     let index = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     (
@@ -610,7 +637,8 @@ fn indices(range: &Range<u64>, start_bytes: u64) -> (usize, usize) {
     )
 }
 
-/// Compares the reference counts in `file` with the used clusters of `space`.
+/// Compares the reference counts in `file` with the used clusters in `space`. Marks the sectors that differ, so that the next
+/// flush writes them.
 fn check_refcounts(
     file: &dyn BlockDevice,
     geometry: &Geometry,
@@ -623,7 +651,7 @@ fn check_refcounts(
         let mut bytes = vec![0; usize::try_from(count * SECTOR_BYTES).unwrap_or(usize::MAX)];
         file.read_at(
             &mut bytes,
-            geometry.refcounts_bytes() + sector * SECTOR_BYTES,
+            geometry.refcounts_offset() + sector * SECTOR_BYTES,
         )?;
         let sector_len = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX);
         for (number, bytes) in (sector..).zip(bytes.chunks(sector_len)) {

@@ -28,7 +28,7 @@ pub enum OverlayError {
         /// The version of the base that was given.
         given: String,
     },
-    /// A commit was interrupted. The base has a part of the changes.
+    /// A commit was interrupted. The base may contain a part of the changes.
     #[error("its commit was interrupted")]
     Committing,
     /// After a commit was interrupted, another program has written to the base, or the base was replaced.
@@ -46,7 +46,7 @@ pub enum OverlayError {
     /// The overlay is damaged.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
-    /// The name, the format and the version of the base are too long, or the disk is too large.
+    /// The disk is too large, or the name, the format or the version of the base is too long.
     #[error("{0}")]
     TooLarge(&'static str),
 }

@@ -1,7 +1,7 @@
-//! The header of an overlay, and the places of its tables.
+//! The header of an overlay, and the offsets of its tables.
 //!
-//! The first cluster has the header of qcow2, its extensions, and the name of the base. One extension is Larder's own:
-//! flags (8 bytes, big-endian), and the version of the base (UTF-8).
+//! The first cluster contains the header of qcow2, its extensions, and the name of the base. One extension is Larder's own.
+//! It consists of flags (8 bytes, big-endian) and the version of the base (UTF-8).
 
 use super::base::Base;
 use super::error::OverlayError;
@@ -21,43 +21,44 @@ pub(super) const SUBCLUSTER_BYTES: u64 = CLUSTER_BYTES / SUBCLUSTERS;
 pub(super) const ENTRY_LEN: usize = 16;
 /// The number of entries of an L2 table.
 pub(super) const TABLE_ENTRIES: u64 = CLUSTER_BYTES / ENTRY_LEN as u64;
-/// The number of bytes of the disk that an L2 table describes.
-pub(super) const BYTES_OF_TABLE: u64 = TABLE_ENTRIES * CLUSTER_BYTES;
+/// The number of bytes of the disk that an L2 table maps.
+pub(super) const TABLE_SPAN_BYTES: u64 = TABLE_ENTRIES * CLUSTER_BYTES;
 /// The offset of the table of the refcount blocks.
-const REFCOUNT_TABLE_BYTES: u64 = CLUSTER_BYTES;
+const REFCOUNT_TABLE_OFFSET: u64 = CLUSTER_BYTES;
 /// The offset of the L1 table.
-pub(super) const L1_BYTES: u64 = 2 * CLUSTER_BYTES;
-/// The size of a reference count in bytes, and its binary logarithm in bits.
+pub(super) const L1_OFFSET: u64 = 2 * CLUSTER_BYTES;
+/// The size of a reference count in bytes.
 pub(super) const REFCOUNT_BYTES: u64 = 2;
+/// The binary logarithm of the size of a reference count in bits.
 const REFCOUNT_ORDER: u32 = 4;
 /// The number of reference counts in a refcount block.
 const REFCOUNTS: u64 = CLUSTER_BYTES / REFCOUNT_BYTES;
-/// The largest disk, in bytes. Its refcount blocks have entries in one cluster.
+/// The maximum size of the disk, in bytes. One cluster suffices for the table of its refcount blocks.
 const MAX_DISK_BYTES: u64 = 64 << 40;
 
 const MAGIC: [u8; 4] = *b"QFI\xfb";
 const VERSION: u32 = 3;
 /// The length of the header: a multiple of 8.
 const HEADER_BYTES: usize = size_of::<Header>().next_multiple_of(8);
-/// The autoclear feature that says that only Larder has written to the overlay.
+/// The autoclear feature that indicates that only Larder has written to the overlay.
 const ONLY_LARDER: u64 = 1 << 63;
 /// Types of extensions: the end, the format of the backing file, and Larder's own.
 const END: u32 = 0;
 const BACKING_FORMAT: u32 = 0xE279_2ACA;
 const RECORD: u32 = 0x4C41_5244;
 /// Flags in the record: a commit has begun, a commit is complete, and checksums were recorded before the commit began. In
-/// earlier versions of Larder, bit 2 said that checksums of a part of the changes were recorded.
+/// earlier versions of Larder, bit 2 indicated that checksums were recorded for a part of the changes.
 const COMMITTING: u64 = 1 << 0;
 const COMMITTED: u64 = 1 << 1;
 const CHECKED: u64 = 1 << 3;
-/// The length of a sector in bytes. Devices write sectors as a whole, also if power is lost.
+/// The length of a sector in bytes. A device writes each sector completely or not at all, even if power is lost.
 pub(super) const SECTOR_LEN: usize = 512;
 /// The length of the checksum of a sector in bytes.
 pub(super) const CHECKSUM_LEN: usize = size_of::<u32>();
 /// The longest name of a backing file that qemu accepts, in bytes. The version has the same limit.
 const MAX_NAME_BYTES: usize = 1023;
 
-/// Where the tables of an overlay are in its file. This follows from the size of the disk.
+/// The offsets and sizes of the tables in the overlay file. They follow from the size of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     /// The size of the disk in bytes.
@@ -66,7 +67,7 @@ pub(super) struct Geometry {
     pub(super) l1_entries: u64,
     l1_clusters: u64,
     refcount_blocks: u64,
-    /// The largest number of clusters that the file can have.
+    /// The maximum number of clusters in the file.
     pub(super) clusters: u64,
 }
 
@@ -75,7 +76,7 @@ impl Geometry {
         if size_bytes > MAX_DISK_BYTES {
             return Err(OverlayError::TooLarge("its disk has more than 64 TiB"));
         }
-        let l1_entries = size_bytes.div_ceil(BYTES_OF_TABLE);
+        let l1_entries = size_bytes.div_ceil(TABLE_SPAN_BYTES);
         let l1_clusters = (l1_entries * 8).div_ceil(CLUSTER_BYTES).max(1);
         let others = 2 + l1_clusters + l1_entries + size_bytes.div_ceil(CLUSTER_BYTES);
         // A refcount block also counts the references to itself.
@@ -89,17 +90,17 @@ impl Geometry {
         })
     }
 
-    /// Returns the offset of the refcount blocks, which follow each other.
-    pub(super) fn refcounts_bytes(&self) -> u64 {
-        L1_BYTES + self.l1_clusters * CLUSTER_BYTES
+    /// Returns the offset of the first refcount block. The refcount blocks are contiguous.
+    pub(super) fn refcounts_offset(&self) -> u64 {
+        L1_OFFSET + self.l1_clusters * CLUSTER_BYTES
     }
 
-    /// Returns the number of clusters at the start of the file that are used from the beginning.
+    /// Returns the number of clusters at the start of the file that are used even if the overlay contains no changes.
     pub(super) fn fixed_clusters(&self) -> u64 {
         2 + self.l1_clusters + self.refcount_blocks
     }
 
-    /// Returns the largest size of the file in bytes: that of its clusters, and of the checksums of a commit.
+    /// Returns the maximum size of the file in bytes: the size of all clusters and of the checksums of a commit.
     pub(super) fn file_bytes(&self) -> u64 {
         let sectors = self.size_bytes.div_ceil(SECTOR_LEN as u64);
         self.clusters * CLUSTER_BYTES + sectors * CHECKSUM_LEN as u64
@@ -107,7 +108,7 @@ impl Geometry {
 
     /// Returns the table of the refcount blocks.
     fn refcount_table(&self) -> Vec<u8> {
-        let start_bytes = self.refcounts_bytes();
+        let start_bytes = self.refcounts_offset();
         let blocks = (0..self.refcount_blocks).map(|number| start_bytes + number * CLUSTER_BYTES);
         blocks.flat_map(u64::to_be_bytes).collect()
     }
@@ -123,8 +124,8 @@ impl Geometry {
             size: self.size_bytes.into(),
             encryption: 0.into(),
             l1_entries: u32::try_from(self.l1_entries).unwrap_or(u32::MAX).into(),
-            l1_offset: L1_BYTES.into(),
-            refcount_table_offset: REFCOUNT_TABLE_BYTES.into(),
+            l1_offset: L1_OFFSET.into(),
+            refcount_table_offset: REFCOUNT_TABLE_OFFSET.into(),
             refcount_table_clusters: 1.into(),
             snapshots: 0.into(),
             snapshots_offset: 0.into(),
@@ -138,7 +139,7 @@ impl Geometry {
     }
 }
 
-/// What the first cluster of an overlay says.
+/// The content of the first cluster of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) geometry: Geometry,
@@ -150,13 +151,13 @@ pub(super) struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commit {
     None,
-    /// The base may have a part of the changes.
+    /// The base may contain a part of the changes.
     Begun {
         /// Whether checksums of the original content of the base are recorded. Earlier versions of Larder did not record
         /// them for all changes.
         has_checksums: bool,
     },
-    /// The base has all changes.
+    /// The base contains all changes.
     Complete,
 }
 
@@ -279,9 +280,9 @@ impl Head {
         Ok(file.flush()?)
     }
 
-    /// Writes an overlay without changes to `file`, whose bytes are zero. The head is written last.
+    /// Writes an overlay that contains no changes to `file`, which must contain only zeros. The head is written last.
     pub(super) fn create(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
-        // This finds out whether the record is too long.
+        // Fails if the record is too long, before anything is written.
         self.to_bytes()?;
         self.create_tables(file)?;
         self.write(file)
@@ -290,12 +291,12 @@ impl Head {
     fn create_tables(&self, file: &dyn BlockDevice) -> DeviceResult<()> {
         let geometry = &self.geometry;
         let fixed = geometry.fixed_clusters();
-        file.write_at(&geometry.refcount_table(), REFCOUNT_TABLE_BYTES)?;
+        file.write_at(&geometry.refcount_table(), REFCOUNT_TABLE_OFFSET)?;
         // The tables can be read as a whole if the file extends to their end.
         let end_bytes = fixed * CLUSTER_BYTES - SECTOR_LEN as u64;
         file.write_at(&[0; SECTOR_LEN], end_bytes)?;
         let counts: Vec<u8> = (0..fixed).flat_map(|_| 1_u16.to_be_bytes()).collect();
-        file.write_at(&counts, geometry.refcounts_bytes())?;
+        file.write_at(&counts, geometry.refcounts_offset())?;
         file.flush()
     }
 }

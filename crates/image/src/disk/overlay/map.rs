@@ -2,14 +2,14 @@
 
 use super::error::OverlayError;
 use super::header::{
-    BYTES_OF_TABLE, CLUSTER_BYTES, ENTRY_LEN, Geometry, L1_BYTES, SUBCLUSTER_BYTES, SUBCLUSTERS,
-    TABLE_ENTRIES,
+    CLUSTER_BYTES, ENTRY_LEN, Geometry, L1_OFFSET, SUBCLUSTER_BYTES, SUBCLUSTERS, TABLE_ENTRIES,
+    TABLE_SPAN_BYTES,
 };
 use super::space::{SECTOR_BYTES, Space};
 use larder_block::BlockDevice;
 use std::collections::BTreeSet;
 
-/// The bit of an entry that says that its cluster has one reference.
+/// The bit of an entry that indicates that its cluster has one reference.
 const ONE_REFERENCE: u64 = 1 << 63;
 /// The number of entries in a sector of the L1 table.
 const L1_ENTRIES: usize = 64;
@@ -28,7 +28,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Returns whether a range with this place continues one with the place `first` and a length of `len_bytes`.
+    /// Returns whether a range at this place continues the preceding range of `len_bytes` at the place `first`.
     fn continues(self, first: Self, len_bytes: u64) -> bool {
         match (first, self) {
             (Self::File(first), Self::File(next)) => first + len_bytes == next,
@@ -37,14 +37,14 @@ impl Place {
     }
 }
 
-/// The entry of a cluster of the disk in an L2 table. A subcluster has neither bit if it has the content of the base.
+/// The entry of a cluster of the disk in an L2 table. If a subcluster is read from the base, neither of its bits is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     /// The offset of the cluster in the file, or 0.
     at_bytes: u64,
     /// A bit for each subcluster that is stored in the file.
     stored: u32,
-    /// A bit for each subcluster that is zero. It has no bit in `stored`.
+    /// A bit for each subcluster that is zero. The same bit of `stored` is then not set.
     zero: u32,
 }
 
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of `words`, the two big-endian numbers of an entry.
+    /// Parses an entry from its two numbers.
     fn parse(words: [u64; 2]) -> Result<Self, OverlayError> {
         let [first, bits] = words;
         let half = |bits: u64| u32::try_from(bits & 0xFFFF_FFFF).unwrap_or(0);
@@ -97,7 +97,7 @@ struct Table {
     entries: Vec<Entry>,
 }
 
-/// The tables of an overlay, and what the file does not have of them yet.
+/// The L2 tables of an overlay, and which parts of them the file does not contain yet.
 #[derive(Debug)]
 pub(super) struct Map {
     tables: Vec<Option<Table>>,
@@ -113,7 +113,7 @@ pub(super) struct Dirty {
     sectors: BTreeSet<(usize, usize)>,
 }
 
-/// Bytes for an offset in the file.
+/// An offset in the file, and the bytes to write there.
 pub(super) type Piece = (u64, Vec<u8>);
 
 impl Map {
@@ -135,7 +135,7 @@ impl Map {
             dirty: Dirty::default(),
         };
         let mut end_bytes = 0;
-        for first in words(file, L1_BYTES, geometry.l1_entries)? {
+        for first in words(file, L1_OFFSET, geometry.l1_entries)? {
             if first == 0 {
                 map.tables.push(None);
                 continue;
@@ -163,8 +163,8 @@ impl Map {
     /// Returns the number of the table of the byte at `offset_bytes` of the disk, and the number of its entry.
     fn position(offset_bytes: u64) -> (usize, usize) {
         let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let entry = offset_bytes % BYTES_OF_TABLE / CLUSTER_BYTES;
-        (index(offset_bytes / BYTES_OF_TABLE), index(entry))
+        let entry = offset_bytes % TABLE_SPAN_BYTES / CLUSTER_BYTES;
+        (index(offset_bytes / TABLE_SPAN_BYTES), index(entry))
     }
 
     fn entry(&self, offset_bytes: u64) -> Entry {
@@ -295,7 +295,7 @@ impl Map {
                     .map_or(0, |table| table.at_bytes | ONE_REFERENCE)
                     .to_be_bytes()
             });
-            (L1_BYTES + sector as u64 * SECTOR_BYTES, entries.collect())
+            (L1_OFFSET + sector as u64 * SECTOR_BYTES, entries.collect())
         });
         sectors.chain(tables).collect()
     }

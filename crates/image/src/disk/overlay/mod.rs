@@ -1,9 +1,9 @@
-//! Overlays: a writable layer on a disk that does not change.
+//! Overlays: writable layers on disks that are not changed.
 //!
 //! # Model
-//! An overlay is a file that has the changed parts of a disk, the base. The disk with the changes is an [`Overlay`]. The
-//! file has the format qcow2 with a backing file, so that other programs can read it: clusters of 128 KiB, each of which
-//! has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero, or has the content of the base.
+//! An overlay is a file that contains the changed parts of a disk, the base. The disk with the changes is an [`Overlay`]. The
+//! file has the format qcow2 with a backing file, so that other programs can read it. It consists of clusters of 128 KiB,
+//! each of which has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero, or is read from the base.
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,19 +14,21 @@
 //! | `device.rs` | reads, writes and flushes |
 //! | `commit.rs` | writes the changes to the base |
 //!
-//! Larder creates all tables except the L2 tables with the file. Its places follow from the size of the disk. An overlay
+//! When Larder creates the file, it also creates all tables except the L2 tables. Their offsets follow from the size of the
+//! disk. An overlay
 //! that another program has written to is refused: such a program clears a bit of the header that only Larder knows
 //! (an autoclear feature).
 //!
 //! # Binding
 //! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens the
-//! base that the user names, with the recorded format, and refuses it if its version differs. The version is that of the object on a
-//! server. Otherwise it is the size and the time of modification of the file, if the base is in a file, and a checksum of the
-//! first 2 MiB of the disk. It detects another file system, but not a change of content that no metadata in these 2 MiB
-//! describes, if the time of modification was set back.
+//! base that the user names, with the recorded format, and refuses it if its version differs. If the base
+//! is an object on a server, its version is the version of the object. Otherwise, the version consists of a checksum of the
+//! first 2 MiB of the disk and, if the base is in a file, the size and the time of modification of the file. This detects a
+//! different file system. It does not detect a change of content after which the time of modification was set back, if the change
+//! affects no metadata in these 2 MiB.
 //!
 //! # Order of writes
-//! A file system in the overlay keeps its promises after a power loss, because the overlay keeps those of
+//! The guarantees of a file system in the overlay hold after a power loss, because the overlay provides the guarantees of
 //! [`BlockDevice`](larder_block::BlockDevice):
 //!
 //! 1. A write to a stored subcluster changes the file in place. Any other write stores whole subclusters in clusters that
@@ -38,14 +40,16 @@
 //!
 //! After a failed flush of the file, nothing more is written: the kernel may have dropped what it could not write.
 //!
-//! So each entry on the medium refers to content on the medium. A power loss can only leave clusters that have a
-//! reference count, and to which nothing refers. The next opening for writing frees them.
+//! Therefore, each entry on the medium refers to content on the medium. After a power loss, a
+//! cluster can have a reference count although no entry refers to it. Such clusters are freed when the overlay is next
+//! opened for writing.
 //!
 //! # Memory
 //! All L2 tables are in memory: 128 KiB for each GiB of the disk that has a change.
 //!
 //! # Untrusted input
-//! The header, the tables and the reference counts are checked when the overlay is opened. A cluster cannot be used twice.
+//! The header, the tables and the reference counts are checked when the overlay is opened. An overlay that uses a cluster
+//! twice is refused.
 
 mod base;
 mod commit;

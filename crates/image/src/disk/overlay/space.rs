@@ -9,13 +9,13 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 const SECTOR_COUNTS: u64 = SECTOR_BYTES / REFCOUNT_BYTES;
 const WORD_BITS: u64 = 64;
 
-/// The used clusters of a file, and the reference counts that the file does not have yet.
+/// The used clusters of the file, and the reference counts that are not written to the file yet.
 #[derive(Debug)]
 pub(super) struct Space {
     /// A bit for each cluster.
     used: Vec<u64>,
     clusters: u64,
-    /// No cluster before this one is free.
+    /// All clusters before this one are used.
     next: u64,
     /// The sectors of the refcount blocks that differ from those in the file, by number.
     dirty: BTreeSet<u64>,
@@ -97,7 +97,7 @@ impl Space {
         self.dirty.insert(cluster / SECTOR_COUNTS);
     }
 
-    /// Returns the number of sectors of the refcount blocks that have counts.
+    /// Returns the number of sectors of the refcount blocks that contain counts of clusters.
     pub(super) fn sectors(&self) -> u64 {
         self.clusters.div_ceil(SECTOR_COUNTS)
     }
