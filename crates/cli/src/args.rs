@@ -2,7 +2,9 @@
 
 mod cache;
 mod change;
+mod create;
 mod diff;
+mod export;
 mod find;
 mod fuse2fs;
 mod image;
@@ -10,7 +12,7 @@ mod overlay;
 mod profile;
 mod run;
 mod shrink;
-mod top;
+pub(crate) mod top;
 mod usage;
 
 use crate::{metrics, threads};
@@ -26,7 +28,9 @@ use std::path::PathBuf;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, CacheDirArgs};
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use create::{CreateArgs, IdMap, ImageSize};
 pub(crate) use diff::DiffArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use find::FindArgs;
 pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
@@ -76,11 +80,14 @@ pub(crate) enum Command {
     Cat(CatArgs),
     Cp(CpArgs),
     Diff(DiffArgs),
+    #[command(visible_alias = "tar")]
+    Export(ExportArgs),
     Put(PutArgs),
     Mkdir(MkdirArgs),
     Rm(RmArgs),
     Mv(MvArgs),
     Info(InfoArgs),
+    Create(CreateArgs),
     Shrink(ShrinkArgs),
     Stats(StatsArgs),
     Top(TopArgs),
@@ -102,15 +109,16 @@ pub(crate) struct LabArgs {
 
 /// Mount an image
 ///
-/// The command returns when the image is mounted. A server process runs in the background
+/// The command returns as soon as the image is mounted. A server process then runs in the background
 /// until the image is unmounted. Users other than root need fusermount3 (package fuse3).
 ///
 /// By default, the image is mounted read-write, which requires exclusive access: if the image is in
 /// use, the mount fails. If the image cannot be written for another reason, such as its permissions,
 /// it is mounted read-only, with a warning. An image at a URL is mounted read-only.
 ///
-/// With --overlay FILE, any image can be mounted read-write: the changes are kept in FILE, and several mounts with
-/// different files can share the image. larder overlay shows, applies or removes the changes.
+/// With --overlay FILE, an image that is read-only or at a URL can be mounted read-write, too: the changes are kept in
+/// FILE. Several mounts can share the image if each has its own FILE. The command 'larder overlay' shows, applies or removes
+/// the changes.
 ///
 /// A read-only mount never writes to the image. If the journal needs recovery, larder replays it in
 /// memory, unless --noload is given.
@@ -133,37 +141,43 @@ cannot be used together.
         apply the readahead policy exactly as in the Linux version
         that it models. By default, larder differs as follows:
         - with N active readers, a window takes at most 1/(3N) of the
-          page cache
+          page cache, but 4 pages are always permitted
         - with legacy and ondemand, concurrent reads of one open file
           share its readahead state
         - for an image at a URL, the speed of the connection also
           limits windows
         - for an image at a URL, the first window can be longer with
           ondemand and modern
-        With this option, only readahead_max= limits a window, and
-        with legacy and ondemand, each read copies the state when it
-        starts, and stores the copy when it ends. Without direct_io,
-        the policy sees only the kernel's requests, so combine this
-        option with direct_io.
+        With readahead_exact, only readahead_max= limits a window. With
+        readahead_exact and legacy or ondemand, concurrent reads do not
+        share the readahead state: each read works with a copy, and
+        stores it as the new state of the open file when the read
+        ends. Without direct_io, the policy sees only the kernel's
+        requests, so combine this option with direct_io. The policy
+        adaptive does not model a version of Linux. It ignores
+        readahead_exact, and each value of readahead_max= except 0.
   noload, norecovery
         same as --noload: the journal is ignored, even if it needs
         recovery, and the mount is read-only, even with rw
   ro, rw
         ro: mount read-only (several mounts can share the image);
-        rw: mount read-write; unless overlay= is given, this requires
-        exclusive access, and the mount fails if the image cannot be
-        written. mount(8) passes rw unless ro is given. Therefore
-        mount -t larder ignores rw, and the default applies.
-        [default: rw; if the image cannot be written, ro with a
-        warning; ro for an image at a URL, unless overlay= is given]
+        rw: mount read-write, or fail. Without overlay=, the image
+        must be writable and not in use.
+        Without ro and rw, an image that is in use is not mounted. If
+        the image cannot be written for another reason, such as its
+        permissions, it is mounted read-only, with a warning. An image
+        at a URL is mounted read-only, unless overlay= is given.
+        mount(8) passes rw even if the user did not give it. Therefore
+        mount -t larder ignores rw.
   commit=SECONDS
         interval between journal commits [default: 5; 0 means 5;
         maximum: 86400]
   device_timeout=SECONDS
         time after which a read fails with EIO if the image's device
-        does not answer; with direct_device, also the time limit of
-        write-back and checkpoints [default: 0 (no timeout); for an
-        image at a URL, the default is 60, and 0 means 60]
+        does not answer. With direct_device, it also limits writes:
+        if a write takes longer, the mount becomes read-only.
+        [default: 0 (no timeout); for an image at a URL, the default
+        is 60, and 0 means 60]
   data=ordered|writeback|journal
         ordered: file content is written to the image before the
         metadata that refers to it is committed; writeback: same as
@@ -201,7 +215,7 @@ cannot be used together.
         writeback_cache: the kernel collects writes before it sends
         them to larder. Small writes are then faster, but errors such
         as ENOSPC are reported by close(2) or fsync(2).
-        nowriteback_cache: the kernel sends each write at once.
+        nowriteback_cache: the kernel sends each write immediately.
         [default: writeback_cache if larder can set aside space for
         the writes and sync is not set, otherwise nowriteback_cache;
         with direct_io, always nowriteback_cache]
@@ -257,8 +271,8 @@ larder+page=rbtree.
   +sizes=RULE              sizes of all tables
     larder     about one bucket for each object that fits in
                --cache-size; for buffers, one bucket for every 4 to 8
-               frames that fit in --cache-size (a frame is 4 KiB, or
-               one block if blocks are larger)
+               frames that fit in --cache-size (a frame is usually
+               4 KiB, or one block if blocks are larger)
     2.2.16     as in Linux 2.2.16: one page bucket per 4 KiB of
                --cache-size; 32768 buckets for buffers, 1024 for
                dentries, 256 for inodes
@@ -268,18 +282,19 @@ larder+page=rbtree.
                one bucket per 4 KiB each
   +iget=misses|all         which lookups of inodes use the hash table
                            [default: misses]
-    misses     larder keeps references to cached inodes in an array,
-               indexed by inode number. Only lookups of inodes without
-               a valid reference use the hash table. In the kernel,
-               each cached dentry refers to its inode, so the table is
-               used only after a miss in the dentry cache. To imitate
-               this, larder drops its reference to an inode when the
-               lookup of a name of the inode misses the dentry cache.
-    all        every lookup
+    misses     only lookups of inodes to which larder has no reference.
+               This models the kernel: there, a cached dentry points
+               to its inode, so the table is used only after a miss in
+               the dentry cache. larder keeps such references in an
+               array, indexed by inode number. If a name is not in the
+               dentry cache, larder looks it up in its directory, and
+               deletes the reference to its inode. The next lookup of
+               this inode then uses the table, as in the kernel.
+    all        all lookups
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
     normal     only if a scan of a quarter of the pages and buffers
-               freed too little memory
+               has freed too little memory
     eager      before all other objects
 
 Examples:
@@ -296,12 +311,13 @@ Examples:
 
 Without --direct-io, the kernel caches file content and does its own readahead,
 and larder's readahead policy applies to the requests of the kernel. If root
-mounts a local image, the kernel reads ahead by up to --readahead-max, so
---readahead has little effect. With --direct-io, every read reaches larder's
-page cache and readahead policy. Use --direct-io for large files that are read
-once in large requests, or to limit the memory for file content to
---cache-size. Otherwise --direct-io is slower, because every read is a request
-to larder, even if the content is cached.
+mounts a local image, the kernel reads ahead by up to --readahead-max. Its
+requests are then as long as larder's windows, so --readahead has little effect.
+With --direct-io, every read reaches larder's page cache and readahead policy.
+Use --direct-io for large files that are read once in large requests, or to
+limit the memory for file content to --cache-size. Otherwise --direct-io is
+slower, because every read is a request to larder, even if the content is
+cached.
 
 If larder is installed as mount.larder, /etc/fstab can contain lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
@@ -327,15 +343,17 @@ pub(crate) struct MountArgs {
     pub volume: VolumeArgs,
     /// Readahead policy [default: ondemand]
     ///
-    /// legacy: as Linux 2.6.20. ondemand: as Linux 2.6.23. modern: as Linux 6.18. off: larder
-    /// does not read ahead.
+    /// legacy: the policy of Linux 2.6.20. ondemand: the policy of Linux 2.6.23. modern: the policy of
+    /// Linux 6.18. adaptive: adapts to the access pattern, the memory and the device. off: larder does not
+    /// read ahead.
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     pub readahead: Option<PolicyName>,
     /// Maximum size of a readahead window [default: 1M; for a URL, an eighth of --cache-size, at most
     /// 32M]
     ///
-    /// 0 disables larder's readahead. If root mounts a local image, the kernel's own readahead has the
-    /// same limit. Otherwise the limit of the kernel is 128 KiB.
+    /// 0 disables larder's readahead, whatever the policy. The policy adaptive ignores all other values. If root mounts a
+    /// local image, the value is also the limit of the kernel's own readahead. Otherwise the limit of the kernel is
+    /// 128 KiB.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Disable the kernel's cache of file content
@@ -365,10 +383,10 @@ pub(crate) struct MountArgs {
         long_help = "\
 How the kernel passes requests to larder [default: auto]
 
-uring: through io_uring. Compared with dev, walks of directory trees are faster, and reads of large \
-files are slower. If the server has no CAP_SYS_NICE, programs that read or create many files, such as \
-tar, are also slower. Root usually has this capability. uring needs Linux 6.14 or later, and root must \
-enable it:
+uring: through io_uring. If the server has CAP_SYS_NICE, as root usually has, most requests for names and \
+attributes take less time than with dev, but reads of file content that is not cached usually take more. \
+Without this capability, no request takes less time, and some take much more. uring needs Linux \
+6.14 or later, and root must enable it:
   echo Y > /sys/module/fuse/parameters/enable_uring
 dev: through /dev/fuse.
 auto: through io_uring if it is available, --threads is not 1, and the server has CAP_SYS_NICE; \
@@ -383,7 +401,7 @@ otherwise through /dev/fuse."
     pub allow_other: bool,
     /// Give root and the mounting user access to the mount
     ///
-    /// With this option, the kernel caches no names or attributes, so the mount is slower. For
+    /// With this option, the kernel caches neither names nor attributes, so the mount is slower. For
     /// users other than root, /etc/fuse.conf must allow this option.
     #[arg(long)]
     pub allow_root: bool,
@@ -393,9 +411,9 @@ otherwise through /dev/fuse."
     /// Source that mount(8) shows [default: the image's path or URL]
     #[arg(long, value_name = "NAME")]
     pub fsname: Option<OsString>,
-    /// Type that mount(8) shows: fuse.NAME [default: larder]
+    /// Subtype of the mount [default: larder]
     ///
-    /// If NAME is empty, the type is fuse.
+    /// mount(8) shows the type fuse.NAME, or fuse if NAME is empty.
     #[arg(long, value_name = "NAME")]
     pub subtype: Option<String>,
     /// Serve metrics for Prometheus over HTTP
@@ -406,15 +424,21 @@ otherwise through /dev/fuse."
     pub metrics: Option<SocketAddr>,
     /// Record the cache operations to a new trace file
     ///
-    /// The trace is a Parquet file that larder lab reads. It contains each lookup, insertion and
-    /// removal in the caches, so it shows which files were used, and when. larder appends the
-    /// events every 5 seconds, and the last ones at the unmount. Events that cannot be written in
-    /// time are lost. larder stats shows the numbers of recorded and lost events.
+    /// The trace is a Parquet file. larder lab can read it while it is being recorded. It contains each
+    /// lookup, insertion and removal in the caches, and each read of a file, so it shows which files
+    /// were used, and when. larder appends the events every 5 seconds, and the last ones at the
+    /// unmount. Events that cannot be written in time are lost. larder stats shows the numbers of
+    /// recorded and lost events.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Also record the paths of files
+    ///
+    /// Without this option, the trace identifies files by their inode numbers, and contains no names.
+    #[arg(long, requires = "record")]
+    pub record_paths: bool,
     /// Append the log to FILE
     ///
-    /// Without this option, the log of a background server is lost.
+    /// Without this option, the log of a background server is discarded.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 }
@@ -425,6 +449,7 @@ fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
 }
 
+/// Returns the parser for the value of `--transport`.
 fn transports() -> impl TypedValueParser<Value = Transport> {
     PossibleValuesParser::new(Transport::NAMES).try_map(|name| name.parse::<Transport>())
 }
@@ -445,7 +470,7 @@ pub(crate) struct UmountArgs {
     pub mountpoint: PathBuf,
     /// Detach a mount that is in use
     ///
-    /// If the mount is in use, the command detaches it from the mount point and returns at once.
+    /// If the mount is in use, the command detaches it from the mount point and returns immediately.
     /// When no open file, working directory or other mount uses it any longer, the server writes all
     /// changes to the image and exits. If the mount is not in use, --lazy has no effect.
     #[arg(short, long)]
@@ -572,21 +597,21 @@ pub(crate) struct CatArgs {
 /// Copy files out of an image, or into one
 ///
 /// A copy keeps permissions, times, holes, symbolic and hard links, and extended attributes. A copy out
-/// of an image keeps hard links only between files copied by the same PATH argument (for example, files
-/// in one tree). A copy into an image keeps hard links between all copied files.
+/// of an image keeps hard links only between files that are copied by the same PATH argument, such as
+/// files in one tree. A copy into an image keeps hard links between all copied files.
 ///
 /// A copy into an image always keeps owners and device files. A copy out of an image keeps them only if
 /// root runs the command. For other users, each device file causes an error, and all copies belong to
 /// the user. If the owner or the group of a file cannot be kept, its set-id bits are removed.
 ///
 /// A copy out of an image omits extended attributes that you have no permission to set, or that the
-/// destination does not support. If metadata cannot be copied for another reason, there is an error, but the file is
-/// copied with all other metadata.
+/// destination does not support. If metadata cannot be copied for another reason, the command reports an
+/// error, but copies the file with all other metadata.
 ///
 /// A copy into an image omits extended attributes that you have no permission to read, or that ext4 does
-/// not support.
-/// If metadata cannot be copied for another reason, there is an error, and the file is not copied. If
-/// the directory already exists in the image, its content is copied nevertheless.
+/// not support. If metadata cannot be copied for another reason, the command reports an error, and does
+/// not copy the file. If the metadata is that of a directory that already exists in the image, the
+/// content of the directory is still copied.
 ///
 /// An existing file is replaced only after the new copy is complete. If the copy fails, the
 /// existing file is unchanged.
@@ -610,16 +635,16 @@ Examples:
   larder cp notes.txt disk.img:/root/         copy a file into an image
   larder cp -r src/. disk.img:/usr/src        copy the content of a directory
 
-If the last argument contains :/, the files are copied into an image: the part
+If the last argument contains :/, the files are copied into an image. The part
 before the first :/ names the image, and the part from the slash on is the path
 in the image. If the image is a URL, the path begins at the last :/, and must not
-contain ? or &. If the part before the :/ is an existing directory, or if a file
-of this machine has the whole name, the argument is an ordinary path. The same
-applies to sources.
+contain ? or &. An argument is an ordinary path if a file of this machine has the
+whole argument as its name, or if the part before the :/ is an existing directory.
+These rules also apply to sources.
 
 Exit codes:
   0  all files were copied
-  1  there was an error: a file, or part of its metadata, was not copied
+  1  there was an error: a file, or a part of its metadata, was not copied
   2  the arguments are invalid"
 )]
 pub(crate) struct CpArgs {
@@ -688,7 +713,7 @@ pub(crate) struct InfoArgs {
     pub json: bool,
 }
 
-/// Show the cache statistics of a mount
+/// Show the statistics of a mount
 ///
 /// Only root and the user who mounted the image can use this command.
 #[derive(Debug, Args)]
@@ -725,7 +750,18 @@ JSON:
   tree_readahead, only for an image at a URL {directories_ahead (read before
     they were listed), directories_used}
   device {back_end (io_uring or threads), reads, bytes (read), writes,
-    written_bytes, flushes}
+    written_bytes, flushes, read_latency, write_latency, flush_latency}
+  requests {start_ns (of the mount, by the monotonic clock; another start means
+    that the image was mounted again), uptime_ns, idle_ns (since the last
+    request of a program), requests, errors, waiting (requests without an
+    answer), operations [{operation, requests, errors, errnos {NAME: count},
+    bytes (read or written), idle_ns, latency (from the arrival of a request to
+    its answer)}]}
+  hot {files [{ino, path (null if it is not known), path_hex (if the path is
+    not UTF-8), load}], processes [{pid (0 for the kernel), name, is_running,
+    load}]}, the busiest first
+    load {requests (since it is among the busiest), requests_per_s,
+      read_bytes_per_s, written_bytes_per_s (over the last seconds)}
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
     fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
@@ -740,7 +776,10 @@ JSON:
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:
   writing {dirty_bytes, dirty_metadata_bytes, commits, committed_blocks,
-    commit_ns (total time of the commits), read_only_because}
+    commit_ns (total time of the commits), commit_latency, sync_commits (for
+    fsync and sync), timed_commits (after 5 s), space_commits, logged_blocks,
+    checkpoints, checkpoint_latency, waiting_handles (changes that wait now for
+    the journal), handle_wait_latency, read_only_because}
   attributes {variant (of mbcache), blocks, inodes, shares, saved_bytes}
     blocks is the cache of attribute blocks. inodes is the cache of inodes
     that contain one large attribute value each (feature ea_inode). Each cache
@@ -756,6 +795,10 @@ block, or an existing inode with a large value, instead of creating a new one.
 mount, grows when a file begins to share, and shrinks when a file stops, but not
 below 0.
 
+A latency has these keys: count, total_ns, max_ns, p50_ns, p90_ns, p99_ns (at
+most 1.25 times the exact value; null if there is none), and buckets
+[[longest duration in ns, count]].
+
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
     longest_chain
@@ -768,9 +811,13 @@ The last row has the length null and counts all longer chains. For red-black
 trees, the array rows is empty, and trees.rows has the depths.
 
 Most Prometheus metrics are named after the JSON keys: page.lookups is
-larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric.
---prometheus also labels each metric with the mount point; larder mount
---metrics does not.")]
+larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric. The keys
+of requests are larder_fuse_ with the label operation. Times are in seconds. A
+latency is a histogram: larder_fuse_request_duration_seconds,
+larder_device_request_duration_seconds, and
+larder_writing_commit_duration_seconds (checkpoint, handle_wait). No metric
+contains names of files or programs. --prometheus also labels each metric with
+the mount point; larder mount --metrics does not.")]
 pub(crate) struct StatsArgs {
     /// Mount point
     #[arg(value_hint = ValueHint::DirPath)]

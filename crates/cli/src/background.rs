@@ -26,12 +26,13 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
-/// Sets the name of this process to the name of the program. Without this, the name is `exe`, because the
-/// child is started from `/proc/self/exe`.
-pub(crate) fn set_process_name() {
+/// Sets the name of this process to the name of the program, followed by `suffix`. Without this, the name is `exe`, because
+/// the child is started from `/proc/self/exe`.
+pub(crate) fn set_process_name(suffix: &str) {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or(LARDER.as_ref());
-    if let Ok(name) = CString::new(name.as_bytes()) {
+    let name = [name.as_bytes(), suffix.as_bytes()].concat();
+    if let Ok(name) = CString::new(name) {
         // The name is only shown to users, so a failure to set it is ignored.
         let _ = rustix::thread::set_name(&name);
     }

@@ -60,6 +60,7 @@ pub fn mount_helper_command() -> clap::Command {
     mount_helper::HelperArgs::command()
 }
 
+pub use progress::{end_check, show_check};
 pub use remote::{CachedImage, Pruned, RemoteArgs, RemoteFailure, RemoteImages, RemoteSettings};
 
 /// Runs the command with `args`. The first argument is the program's name. Images at URLs are opened by the program
@@ -134,12 +135,23 @@ fn run_local(mut args: Vec<OsString>, stage: Option<Stage>, failed: u8) -> ExitC
         if let Some(Stage::Server(_)) = stage {
             args[1] = stage::NAME.into();
         }
+        let is_find =
+            stage.is_none() && holder::subcommand(&args).is_some_and(|name| name == "find");
+        let wrong = is_find
+            .then(|| args::FindArgs::single_hyphen(&args))
+            .flatten();
         match args::Cli::try_parse_from(args) {
             Ok(mut cli) => {
                 if let (Command::Run(args), Some(Stage::Server(link))) = (&mut cli.command, stage) {
                     args.link = Some(link);
                 }
                 commands::run(cli.command)
+            }
+            Err(error)
+                if let Some(failure) = wrong
+                    && error.use_stderr() =>
+            {
+                Err(failure)
             }
             Err(error) => return print_usage(&error, stage.map_or(2, |_| stage::FAILED)),
         }

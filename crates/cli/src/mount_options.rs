@@ -1,5 +1,7 @@
 //! The settings of a mount, from `-o` options in the style of mount(8), and from command-line flags.
 
+mod recorded;
+
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
 use crate::remote::RemoteArgs;
@@ -156,6 +158,8 @@ pub(crate) struct Options {
     pub metrics: Option<SocketAddr>,
     /// The file to which the trace of the cache operations is written.
     pub record: Option<PathBuf>,
+    /// Whether the paths of files are recorded, too.
+    pub record_paths: bool,
     /// The access that `ro` or `rw` requests.
     pub access: Option<Access>,
     /// The number of the partition that is mounted, if it was given.
@@ -177,6 +181,7 @@ impl Options {
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
         options.record.clone_from(&args.record);
+        options.record_paths = args.record_paths;
         let mount = &mut options.mount;
         mount.threads = args.threads.or(mount.threads);
         replace(&mut mount.transport, args.transport);

@@ -201,8 +201,8 @@ pub(crate) fn format_of(source: Source<'_>) -> Result<Option<ImageFormat>> {
     };
     let file = when_free(path, source.image, || overlay::open_file(path, 0, false))
         .map_err(|error| overlay::not_opened(path, &error))?;
-    let base =
-        Overlay::record(&*file).map_err(|error| overlay::not_usable(path, source.image, &error))?;
+    let base = Overlay::base_record(&*file)
+        .map_err(|error| overlay::not_usable(path, source.image, &error))?;
     overlay::format_of_base(path, &base, source.format).map(Some)
 }
 

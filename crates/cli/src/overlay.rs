@@ -269,7 +269,7 @@ pub(crate) fn explained(
     file: &Arc<dyn BlockDevice>,
     error: &DiskError,
 ) -> Failure {
-    match Overlay::record(&**file) {
+    match Overlay::base_record(&**file) {
         Ok(Base { name, .. }) if matches!(error, DiskError::OtherFile { .. }) => {
             let path = image.display();
             Failure::with_hint(

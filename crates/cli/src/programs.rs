@@ -1,4 +1,4 @@
-//! Programs that are part of larder, but are separate so that larder stays small, and programs of the system.
+//! Programs that are part of larder, but are separate so that larder stays small.
 
 use larder_console::{Failure, Result};
 use std::ffi::OsString;
@@ -34,16 +34,4 @@ pub(crate) fn replace_by(program: &str, args: &[OsString], purpose: &str) -> Res
             "install {program}, or add its directory to PATH; make install installs all programs"
         ),
     ))
-}
-
-/// The directories of the administrator, which the `PATH` of users may lack.
-const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-
-/// Returns the path of a program that is not part of larder, in `PATH` or in the directories of the administrator.
-pub(crate) fn of_system(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_DIRECTORIES.map(PathBuf::from))
-        .map(|directory| directory.join(program))
-        .find(|candidate| candidate.is_file())
 }

@@ -1,8 +1,8 @@
 //! Records the cache operations of a mount to a trace, for the option `--record`.
 
-use larder::{OpenOptions, Stats};
+use larder::{MbCacheStats, OpenOptions, Stats};
 use larder_console::{Failure, Result};
-use larder_trace::{Error, Overflow, TableInfo, TraceRecorder};
+use larder_trace::{AttributeInfo, Error, MountInfo, TableInfo, TraceRecorder};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,30 @@ impl Drop for PendingFile {
     }
 }
 
+/// The parameters of a recording.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordRequest {
+    /// The trace.
+    pub path: PathBuf,
+    /// Whether the paths of files are recorded.
+    pub with_paths: bool,
+    /// The mount options that the trace stores.
+    pub options: Vec<String>,
+}
+
 /// A recording in progress. Dropping it ends the recording; the trace contains all events recorded before.
 pub(crate) struct Recording {
     path: PathBuf,
     recorder: TraceRecorder,
+    /// The mount options that the trace stores.
+    options: Vec<String>,
 }
 
 impl Recording {
     /// Starts a recording of the cache operations of `image`. Creates the trace file at `path`, which must not
     /// exist and must not be inside `mountpoint`.
-    pub(crate) fn start(path: &Path, image: &Path, mountpoint: &Path) -> Result<Self> {
+    pub(crate) fn start(request: &RecordRequest, image: &Path, mountpoint: &Path) -> Result<Self> {
+        let path = &request.path;
         // The path is made absolute because programs with other working directories, such as larder stats,
         // receive it.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -51,10 +65,17 @@ impl Recording {
             ));
         }
         let source = format!("mount of {}", image.display());
-        // `Overflow::Lose` drops events that cannot be written in time, so that the mount never waits for
-        // the recording.
-        match TraceRecorder::start(&path, &source, Overflow::Lose) {
-            Ok(recorder) => Ok(Self { path, recorder }),
+        // Events that cannot be written in time are lost, so that the mount never waits for the recording.
+        let parameters = larder_trace::Recording {
+            with_paths: request.with_paths,
+            ..larder_trace::Recording::lossy()
+        };
+        match TraceRecorder::start(&path, &source, parameters) {
+            Ok(recorder) => Ok(Self {
+                path,
+                recorder,
+                options: request.options.clone(),
+            }),
             Err(error) => Err(cannot_record(&path, &error)),
         }
     }
@@ -69,8 +90,8 @@ impl Recording {
         options.tape = Some(self.recorder.tape());
     }
 
-    /// Writes the hash function and the size of each recorded hash table to the trace. Omits caches with
-    /// trees.
+    /// Writes the settings of the mount, and the hash function and the size of each recorded hash table to the trace.
+    /// Omits caches with trees.
     pub(crate) fn describe(&self, stats: &Stats) {
         let tables = stats.caches().into_iter().filter(|(_, of)| of.buckets > 0);
         let described = tables.map(|(cache, of)| {
@@ -79,12 +100,29 @@ impl Recording {
             (cache, TableInfo { function, bits })
         });
         self.recorder.set_tables(described.collect());
+        self.recorder.set_mount(MountInfo {
+            options: self.options.clone(),
+            cache_bytes: stats.cache_size_bytes,
+            readahead: stats.readahead.policy.to_string(),
+            readahead_max_bytes: stats.readahead.max_bytes,
+        });
     }
 
-    /// Ends the recording, and logs the number of recorded and lost events. If the recording failed before,
-    /// returns the reason.
-    pub(crate) fn finish(self) -> Option<String> {
-        let Self { path, recorder } = self;
+    /// Ends the recording, and logs the number of recorded and lost events. `stats` are the statistics at the end of the
+    /// mount, if they are known. If the recording failed before, returns the reason.
+    pub(crate) fn finish(self, stats: Option<&Stats>) -> Option<String> {
+        if let Some(attributes) = stats.and_then(|stats| stats.attributes) {
+            let caches = [attributes.blocks, attributes.inodes];
+            let sum = |count: fn(&MbCacheStats) -> u64| -> u64 { caches.iter().map(count).sum() };
+            self.recorder.set_attributes(AttributeInfo {
+                variant: attributes.variant.to_string(),
+                lookups: sum(|cache| cache.lookups),
+                hits: sum(|cache| cache.hits),
+                shares: attributes.shares,
+                evicted: sum(|cache| cache.dropped_by_limit + cache.dropped_by_shrinker),
+            });
+        }
+        let Self { path, recorder, .. } = self;
         let (path, tape) = (path.display(), recorder.tape());
         let recorded = match recorder.finish() {
             Ok(recorded) => recorded,

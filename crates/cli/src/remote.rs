@@ -31,8 +31,9 @@ const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
 /// The subcommands that accept a path inside an image after its URL, as in `s3://bucket/disk.img:/etc`.
-const ACCEPT_PATHS: [&str; 12] = [
-    "ls", "find", "tree", "du", "diff", "stat", "cat", "cp", "put", "mkdir", "rm", "mv",
+const ACCEPT_PATHS: [&str; 14] = [
+    "ls", "find", "tree", "du", "diff", "export", "tar", "stat", "cat", "cp", "put", "mkdir", "rm",
+    "mv",
 ];
 /// The subcommands whose first argument is not, or not always, the image at a URL.
 const IMAGE_IS_NOT_FIRST: [&str; 3] = ["diff", "overlay", "profile"];
@@ -60,7 +61,7 @@ pub struct RemoteArgs {
     #[arg(long, help_heading = HEADING)]
     pub anonymous: bool,
     /// Whether an object without a strong `ETag` is accepted.
-    // The help is separate, because it would show the backticks.
+    // The help is given separately, because help made from the doc comment would show its backticks.
     #[arg(
         long,
         help_heading = HEADING,
@@ -102,8 +103,8 @@ In DIR, larder stores the parts of images that it has read from a server. If XDG
     pub sha256: Option<String>,
     /// Prefetch the parts of the image that FILE lists
     ///
-    /// FILE is a file or a URL: a profile that --profile-record has written, or a pack that larder
-    /// profile pack has made from a profile. FILE must belong to the same version of the image. larder
+    /// FILE is a file or a URL. It is a profile that --profile-record has written, or a pack that the
+    /// command 'larder profile pack' has made from a profile. FILE must belong to the same version of the image. larder
     /// requests the parts as soon as the image is opened, before a program reads them.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub profile: Option<PathBuf>,
@@ -193,7 +194,8 @@ pub trait RemoteImages: Debug + Send + Sync {
     fn finish_profile(&self) -> std::result::Result<(), RemoteFailure>;
 
     /// Writes a pack of the parts that the profile in `args` lists, with their content in the image at `url`, to a
-    /// file at `output`.
+    /// file at `output`. `progress` is called with two numbers: the bytes of content read so far, and all bytes of content that
+    /// the pack will have.
     ///
     /// # Errors
     /// The profile cannot be used, the server does not send the image as requested, or the file cannot be written.
@@ -202,6 +204,7 @@ pub trait RemoteImages: Debug + Send + Sync {
         url: &str,
         args: &RemoteArgs,
         output: &Path,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> std::result::Result<(), RemoteFailure>;
 
     /// Uploads `content` to `url`, as a new object. `progress` is called with the number of bytes of each part.
@@ -259,7 +262,7 @@ static KNOWN: OnceLock<Known> = OnceLock::new();
 /// The arguments after [`prepare`].
 pub(crate) enum Prepared {
     Args(Vec<OsString>),
-    /// The process could not be replaced by larder-remote.
+    /// The attempt to replace this process by larder-remote has failed. The result is an error.
     Ended(Result<ExitCode>),
 }
 
@@ -353,7 +356,7 @@ pub(crate) fn is_url(arg: &OsStr) -> bool {
     scheme(arg).is_some()
 }
 
-/// Returns the beginning of `arg` up to the slashes, if it is a URL.
+/// Returns the beginning of `arg` up to and including `://`, if `arg` is a URL.
 fn scheme(arg: &OsStr) -> Option<&'static str> {
     let bytes = arg.as_bytes();
     SCHEMES
@@ -363,8 +366,8 @@ fn scheme(arg: &OsStr) -> Option<&'static str> {
 
 /// Returns the length of the URL in `arg`, if it is followed by a colon and a path inside the image.
 ///
-/// A URL can contain a colon before a slash itself, so the last one ends it, unless it begins `://`. What follows a `?` or
-/// `&` can be part of the URL's query, which can be secret. Therefore the path contains neither of them.
+/// A URL can contain `:/`. Therefore it ends before the last `:/` that does not begin `://`. If a `?` or `&` follows
+/// this `:/`, all of `arg` is the URL: the text can be part of the URL's query, which can be secret.
 pub(crate) fn end_of_url(arg: &OsStr) -> Option<usize> {
     let start = scheme(arg)?.len();
     let bytes = arg.as_bytes();
@@ -387,8 +390,9 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
-/// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. The URL becomes the first argument of the
-/// subcommand. If the first argument of the subcommand is not the image, the URL takes the place of the option.
+/// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. For the
+/// subcommands in `IMAGE_IS_NOT_FIRST`, the URL takes the place of the option. For all others, it becomes the first
+/// argument of the subcommand.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<UrlOfFile>> {
     let Some(index) = own_args(args).iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
@@ -480,12 +484,17 @@ pub(crate) fn finish_profile() -> Result<()> {
 
 /// Writes a pack for the image at the URL whose label is `image` ([`RemoteImages::pack_profile`]). Returns `None` if no
 /// URL has this label.
-pub(crate) fn pack_profile(image: &Path, args: &RemoteArgs, output: &Path) -> Option<Result<()>> {
+pub(crate) fn pack_profile(
+    image: &Path,
+    args: &RemoteArgs,
+    output: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Option<Result<()>> {
     let known = KNOWN.get()?;
     let url = known.urls.get(image)?;
     let packed = known
         .images
-        .pack_profile(url, &known.with_urls(args), output);
+        .pack_profile(url, &known.with_urls(args), output, progress);
     Some(packed.map_err(Failure::from))
 }
 

@@ -3,6 +3,7 @@
 mod support;
 
 use larder_testkit::e2fsprogs::{debugfs_write, make_image_of};
+use larder_testkit::{Requirement, skip};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -416,6 +417,37 @@ fn directory_is_not_copied_if_its_attributes_do_not_fit() {
     assert_clean(&fixture.image());
     let listed = larder_ok([OsStr::new("ls"), fixture.image().as_ref(), "/tree".as_ref()]);
     assert_eq!(listed.trim(), "beside");
+}
+
+/// The bar is drawn after the first part of the content.
+#[test]
+fn progress_of_put_has_a_rate_and_the_time_left() {
+    if !can_make_images() || skip(&[Requirement::Tool("script"), Requirement::Tool("stty")]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let source = fixture.path("source");
+    fs::write(&source, support::content(3 << 20)).unwrap();
+    let (binary, source) = (support::binary().display(), source.display());
+    let place = place(&fixture, "/new");
+    for (line, parts) in [
+        (
+            format!("'{binary}' put '{source}' '{place}'"),
+            &[" 1.00 MiB of 3.00 MiB, ", "/s, ", " left"] as &[&str],
+        ),
+        (
+            format!("cat '{source}' | '{binary}' put - '{place}'"),
+            &[" 1.00 MiB, ", "/s"],
+        ),
+    ] {
+        let line = format!("stty rows 40 cols 120; {line}");
+        let output = support::on_terminal(&line);
+        let shown = text(&output.stdout);
+        assert!(output.status.success(), "{shown:?}");
+        for part in parts {
+            assert!(shown.contains(part), "{part:?} is not in {shown:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,14 +5,12 @@ mod support;
 use larder_testkit::e2fsprogs::debugfs_write;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Stdio;
 use support::{
-    Fixture, User, assert_fails, can_make_images, command, content, larder, larder_ok, name_of,
-    text,
+    Fixture, User, assert_fails, assert_quiet_after_broken_pipe, can_make_images, command, content,
+    larder, larder_ok, name_of, text,
 };
 
 #[test]
@@ -157,23 +155,11 @@ fn cat_into_a_closed_pipe_is_quiet() {
         return;
     }
     let fixture = Fixture::new();
-    let mut child = command("larder", User::Same)
-        .args([
-            "cat".as_ref(),
-            fixture.image().as_os_str(),
-            "/dir/large".as_ref(),
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = [0; 10];
-    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        (output.status.code(), text(&output.stderr)),
-        (Some(0), String::new())
-    );
+    assert_quiet_after_broken_pipe(&[
+        "cat".as_ref(),
+        fixture.image().as_os_str(),
+        "/dir/large".as_ref(),
+    ]);
 }
 
 #[test]

@@ -233,6 +233,11 @@ fn commands_options_values_and_paths_are_completed_in_each_shell() {
                 "diff disk.img disk.img:/dir/deep",
             ),
             (
+                "larder export disk.img:/di\tdee\t",
+                "export disk.img:/dir/deep",
+            ),
+            ("larder tar disk.img /di\tdee\t", "tar disk.img /dir/deep"),
+            (
                 "larder cp disk.img /hel\tmou\t",
                 "cp disk.img /hello mountpoint",
             ),

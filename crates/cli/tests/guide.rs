@@ -26,7 +26,7 @@ use support::{
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The tests that run the commands of pages, which name the pages.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("guide.rs"),
     include_str!("../../remote-cli/tests/servers/guide.rs"),
     // `make package-test` runs these.
@@ -34,10 +34,12 @@ const SOURCES: [&str; 6] = [
     include_str!("../../../packaging/test-packages"),
     include_str!("../../../packaging/test-static"),
     include_str!("../../../packaging/test-wheel"),
+    // `make real-use` runs this.
+    include_str!("../../../scripts/real-use.d/guide"),
 ];
 
 /// The blocks of commands that no test runs: page and commands.
-const NOT_RUN: [(&str, &str); 10] = [
+const NOT_RUN: [(&str, &str); 15] = [
     // Needs the program of a release. The test of the script runs it on one machine with the same options.
     (
         "docs/cluster.md",
@@ -51,6 +53,35 @@ const NOT_RUN: [(&str, &str); 10] = [
         "dask scheduler &                           # on one machine; prints its address\n\
          dask worker tcp://HEAD:8786 --nworkers 16 --nthreads 1    # on each of the others\n\
          scripts/sweep-cluster --scheduler tcp://HEAD:8786 --work /shared/parts --output sweep.csv /shared/*.parquet",
+    ),
+    // Needs a Debian mirror. scripts/real-use.d/debian runs the same commands, and the system in the image.
+    (
+        "docs/guide/containers.md",
+        "mmdebstrap --mode=unshare --variant=essential bookworm root.tar\n\
+         larder create debian.img --size 1G --from root.tar",
+    ),
+    // Needs docker and an image of a container. crates/cli/tests/create.rs reads archives from standard input.
+    (
+        "docs/guide/create.md",
+        "docker export $(docker create debian:12) | larder create debian.img --size 2G --from -",
+    ),
+    // Needs two builds of larder.
+    (
+        "docs/design/statistics.md",
+        "nice -n -20 taskset -c 1 scripts/compare-requests WITH WITHOUT\n\
+         nice -n -20 taskset -c 1 scripts/with-fuse-transport uring scripts/compare-requests WITH WITHOUT",
+    ),
+    // Needs a block device. crates/lab-cli/tests/advise.rs measures a file.
+    (
+        "docs/guide/lab.md",
+        "larder lab device /dev/sdb --output sdb.json\n\
+         larder lab advise disk.parquet --device sdb.json",
+    ),
+    // Needs a recording in progress. crates/lab/tests/trace/live.rs copies the trace of one.
+    (
+        "docs/traces.md",
+        "larder lab trace salvage live.parquet so-far.parquet\n\
+         duckdb -c \"SELECT cache, operation, count(*) FROM 'so-far.parquet' GROUP BY ALL\"",
     ),
     // Compiles the programs of a release. crates/instruments/tests/simulated.rs runs the example itself.
     (
@@ -107,6 +138,7 @@ fn can_record_kernel() -> bool {
         mount: None,
         processes: Processes::Spawned,
         buffer_bytes: 4 << 20,
+        with_paths: false,
     });
     if let Err(error @ (Error::NoTracefs(_) | Error::NoTracepoint(_) | Error::NotRoot)) = probe {
         report_skipped(error);
@@ -249,6 +281,7 @@ fn every_page_with_commands_has_a_test() {
             format!("[\"{page}\","),
             format!(",\"{page}\"]"),
             format!("packaging/console-blocks{page}packaging/"),
+            format!("packaging/console-blocks{page}scripts/"),
         ];
         let is_run = sources
             .iter()
@@ -365,6 +398,17 @@ fn mounting_guide_commands_succeed() {
 }
 
 #[test]
+fn monitoring_guide_commands_succeed() {
+    if skip(&[Requirement::Tool("curl")]) {
+        return;
+    }
+    run_page(
+        "docs/guide/monitoring.md",
+        "monitoring_guide_commands_succeed",
+    );
+}
+
+#[test]
 fn reading_guide_commands_succeed() {
     run_page("docs/guide/reading.md", "reading_guide_commands_succeed");
 }
@@ -372,6 +416,14 @@ fn reading_guide_commands_succeed() {
 #[test]
 fn writing_guide_commands_succeed() {
     run_page("docs/guide/writing.md", "writing_guide_commands_succeed");
+}
+
+#[test]
+fn create_guide_commands_succeed() {
+    if skip(&["mke2fs", "tune2fs", "e2fsck", "resize2fs", "tar", "gzip"].map(Requirement::Tool)) {
+        return;
+    }
+    run_page("docs/guide/create.md", "create_guide_commands_succeed");
 }
 
 #[test]

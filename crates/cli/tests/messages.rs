@@ -101,6 +101,40 @@ fn cp_to_standard_output_hints_at_cat() {
 }
 
 #[test]
+fn wrong_forms_are_answered_with_the_right_ones() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let inside = format!("{}:/dir", image.display());
+    let new = fixture.path("new.img").display().to_string();
+    let image = image.display().to_string();
+    for (args, parts) in [
+        (
+            &["find", &image, "-name", "*.conf"][..],
+            &["unexpected argument '-name'", "write --name"][..],
+        ),
+        (
+            &["find", &inside, "-type", "f"],
+            &["unexpected argument '-type'", "write --type"],
+        ),
+        (
+            &["create", &inside, "--size", "8M"],
+            &["is a path in an image", "larder cp -r DIR"],
+        ),
+        (
+            &["create", &new, "--from", &inside],
+            &["is a path in an image", "larder export", "--from -"],
+        ),
+    ] {
+        assert_fails(&larder(args), 2, parts);
+    }
+    let found = larder_ok(["find", &inside, "--name", "lar*"]);
+    assert_eq!(found, "/dir/large\n");
+}
+
+#[test]
 fn failure_at_path_names_path_without_inode() {
     if !can_make_images() || !has_root() {
         return;

@@ -8,7 +8,7 @@ use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 use support::{Fixture, assert_fails, can_make_images, larder, larder_ok, name_of, sh, text};
 
@@ -50,7 +50,7 @@ impl Mounted {
     fn larder(&self, command: &str, options: &[&str], paths: &[&str]) -> (String, Option<i32>) {
         let image = self.fixture.image();
         let image = image.to_str().unwrap();
-        let output = larder([&[command] as &[&str], options, &[image], paths].concat());
+        let output = larder([&[command] as &[&str], options, &["--", image], paths].concat());
         (text(&output.stdout), output.status.code())
     }
 }
@@ -369,21 +369,49 @@ fn control_characters_are_escaped_on_a_terminal() {
         return;
     }
     let fixture = Fixture::new();
-    let directory = fixture.path("tree/dir").join("new\u{1b}[31m");
-    fs::create_dir_all(directory.join("below")).unwrap();
+    let directory = fixture.path("tree/dir");
+    let name = name_of(b"new\x1b[31m\nline\xe2\x80\xae\xff");
+    fs::create_dir_all(directory.join(&name).join("below")).unwrap();
+    symlink(&name, directory.join("link")).unwrap();
     fixture.make_image("ext4", "");
     let image = fixture.image();
-    for command in ["ls -R", "find", "tree", "du"] {
-        let binary = support::binary().display();
-        let line = format!("'{binary}' {command} '{}' /dir", image.display());
-        let output = Command::new("script")
-            .args(["-qec", line.as_str(), "/dev/null"])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+    let binary = support::binary().display();
+    let at = image.display();
+    // The names in arguments are made by printf of the shell.
+    let (name, inside) = ("new\\033[31m\\nline\\342\\200\\256", "\\377");
+    let of_host = format!("\"$(printf './{name}')\"");
+    let in_image = format!("\"$(printf '/dir/{name}{inside}')\"");
+    for (command, end) in [
+        (format!("ls -R '{at}' /dir"), inside),
+        (format!("ls -l '{at}' /dir"), inside),
+        (format!("find '{at}' /dir"), inside),
+        (format!("tree '{at}' /dir"), inside),
+        (format!("du '{at}' /dir"), inside),
+        (format!("stat '{at}' {in_image}"), inside),
+        (format!("stat '{at}' /dir/link"), inside),
+        // Errors, about names in the image and in the file system of the host.
+        (format!("ls '{at}' {in_image}/absent"), inside),
+        (format!("cat '{at}' {in_image}"), inside),
+        (format!("rm '{at}' {in_image}"), inside),
+        (format!("info {of_host}"), ""),
+        (format!("ls {of_host} /"), ""),
+        (format!("mount -o ro '{at}' {of_host}"), ""),
+        (format!("umount {of_host}"), ""),
+        (format!("stats {of_host}"), ""),
+        (format!("df {of_host}"), ""),
+        (format!("create --size 16M {of_host}/absent"), ""),
+        (format!("diff {of_host} {of_host}"), ""),
+    ] {
+        let output = support::on_terminal(&format!("'{binary}' {command}"));
         let shown = text(&output.stdout);
-        assert!(shown.contains("new\\033[31m"), "{command}: {shown:?}");
-        assert!(!shown.contains('\u{1b}'), "{command}: {shown:?}");
+        assert!(
+            shown.contains(&format!("{name}{end}")),
+            "{command}: {shown:?}"
+        );
+        let is_control = |c: char| c.is_control() && !matches!(c, '\r' | '\n' | '\t');
+        let is_unsafe = |c: char| is_control(c) || matches!(c, '\u{202e}' | '\u{fffd}');
+        assert!(!shown.contains(is_unsafe), "{command}: {shown:?}");
+        assert!(!shown.contains("\nline"), "{command}: {shown:?}");
     }
 }
 
@@ -551,6 +579,10 @@ fn wrong_operands_exit_with_two_and_a_hint() {
     let image = image.to_str().unwrap();
     let inside = |path: &str| format!("{image}:{path}");
     let other = format!("{image}.other:/copy");
+    let file = fixture.path("tree/hello");
+    let file = file.to_str().unwrap();
+    let directory = fixture.path("tree/dir");
+    let directory = directory.to_str().unwrap();
     for (args, hint) in [
         (vec!["cat", image], format!("hint: write {image}:/PATH")),
         (
@@ -581,6 +613,24 @@ fn wrong_operands_exit_with_two_and_a_hint() {
         (
             vec!["cp", "/dev/null", &inside("dir")],
             format!("hint: write {image}:/dir"),
+        ),
+        (
+            vec!["cp", file, image, "/dir"],
+            format!("hint: to copy into the image, write larder cp {file} {image}:/dir"),
+        ),
+        (
+            vec!["cp", "-r", directory, file, image, "/dir/"],
+            format!(
+                "hint: to copy into the image, write larder cp -r {directory} {file} {image}:/dir/"
+            ),
+        ),
+        (
+            vec!["put", file, image, "/new"],
+            format!("hint: write larder put {file} {image}:/new"),
+        ),
+        (
+            vec!["put", file, &inside("/new"), "more"],
+            "hint: larder cp copies several files".to_owned(),
         ),
     ] {
         assert_fails(&larder(&args), 2, &[&hint]);

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use support::processes::{Bystander, can_run, can_unshare, child_of, mounts_of, state};
 use support::{
     Fixture, NOBODY, Server, User, assert_clean, assert_fails, binary, command, content,
-    copy_programs, has_root, larder, larder_ok, sh, text, wait_until,
+    copy_programs, has_root, in_own_namespace, larder, larder_ok, sh, text, wait_until,
 };
 
 /// Returns a fixture whose image `user` can change.
@@ -588,6 +588,24 @@ fn image_that_only_the_user_can_read_is_mounted() {
     fs::set_permissions(fixture.image(), Permissions::from_mode(0o600)).unwrap();
     let read = shell(User::Nobody, &fixture, &[], "cat dir/large").stdout;
     assert!(read == content(3 << 20));
+}
+
+#[test]
+fn denied_fuse_device_is_named_with_a_hint() {
+    let test = "denied_fuse_device_is_named_with_a_hint";
+    if !can_run(test) || !has_root() || !in_own_namespace(test) {
+        return;
+    }
+    let fixture = fixture_of(User::Nobody);
+    // If `can_run` has mounted a device whose node is deleted, nothing can be mounted on it.
+    sh(
+        "umount /dev/fuse 2>/dev/null || true
+        mknod -m 600 \"$1\" c 10 229 && mount --bind \"$1\" /dev/fuse",
+        &[&fixture.path("fuse")],
+    );
+    let output = shell(User::Nobody, &fixture, &[], "true");
+    let parts = ["no permission to open /dev/fuse", "chmod 666 /dev/fuse"];
+    assert_fails(&output, 125, &parts);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, skip};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{
@@ -217,7 +218,15 @@ fn interrupted_shrink_leaves_the_image_as_it_was() {
         &fixture,
         "head -c 100000 /dev/urandom > \"$2\"\nkill -9 $PPID",
     );
-    assert_eq!(output.status.code(), None);
+    assert_eq!(output.status.signal(), Some(9));
+    assert!(fs::read(&image).unwrap() == before);
+    assert_eq!(copies(&fixture).len(), 1);
+    // Other signals remove the copy.
+    let output = shrink_with(
+        &fixture,
+        "kill -TERM $PPID; while kill -0 $PPID 2>/dev/null; do sleep 0.01; done",
+    );
+    assert_eq!(output.status.signal(), Some(15));
     assert!(fs::read(&image).unwrap() == before);
     assert_eq!(copies(&fixture).len(), 1);
     for (script, message) in [

@@ -4,17 +4,19 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use support::terminal::Terminal;
 use support::{
     Fixture, Mountpoint, User, assert_fails, binary, can_mount, larder, larder_ok, mount, serve,
-    signal, umount,
+    signal, umount, wait_until,
 };
 
 /// Runs `larder top` with `args` between two lines of text. The second line contains its exit code and whether the
 /// terminal echoes.
 fn watching(fixture: &Fixture, args: &str) -> Terminal {
     let script = format!(
-        "echo before; {} top {args}; echo left with $?; stty -a | grep -o '[-]*icanon'; exec cat",
+        "echo before; LC_ALL=C.UTF-8 {} top {args}; echo left with $?; stty -a | grep -o '[-]*icanon'; exec cat",
         binary().display()
     );
     Terminal::running(fixture, &script)
@@ -24,9 +26,12 @@ fn watching(fixture: &Fixture, args: &str) -> Terminal {
 #[track_caller]
 fn wait_for_exit(terminal: &Terminal, code: i32) -> String {
     let screen = terminal.wait_for(&[&format!("left with {code}\n"), "\nicanon\n"]);
-    assert!(screen.starts_with("before\n"), "{screen}");
-    assert!(!screen.contains("lookups/s"), "{screen}");
-    screen
+    // If the terminal was resized meanwhile, tmux shows lines of the view above the restored screen.
+    let from = screen.rfind("before\n");
+    let restored = from.and_then(|from| screen.get(from..));
+    let restored = restored.unwrap_or_else(|| panic!("{screen}"));
+    assert!(!restored.contains("lookups/s"), "{screen}");
+    restored.to_owned()
 }
 
 fn can_emulate_terminals() -> bool {
@@ -55,32 +60,291 @@ fn view_shows_activity_and_accepts_keys() {
     let mnt = mountpoint.0.display();
     let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
     let screen = terminal.wait_for(&["larder top", "> page", "of 32.0 MiB", "? help"]);
-    assert!(screen.lines().count() <= 24, "{screen}");
+    assert!(screen.lines().count() == 24, "{screen}");
     fs::read(mountpoint.0.join("dir/large")).unwrap();
+
+    // Arrows choose a cache and a page, and digits a page.
+    terminal.press("Down");
+    terminal.wait_for(&["> buffer"]);
+    terminal.press("Enter");
+    terminal.wait_for(&["> buffer", "buffer: ", "Activity"]);
+    terminal.press("Up");
     let screen = terminal.wait_for(&["page: 768 objects", "\n    1 "]);
     assert!(
         screen.contains('#') && screen.contains("Poisson"),
         "{screen}"
     );
-
-    terminal.press("Down");
-    terminal.wait_for(&["> buffer", "buffer: "]);
     terminal.press("Left");
-    terminal.wait_for(&["> page"]);
-    terminal.press("Up");
+    terminal.wait_for(&["The image is mounted read-only."]);
+    terminal.press("Tab");
+    terminal.wait_for(&["page: 768 objects"]);
+    terminal.press("0");
     terminal.wait_for(&["> inode", "inode: "]);
     terminal.press("?");
     terminal.wait_for(&["close this help"]);
-    terminal.press("?");
+    terminal.press("Escape");
     terminal.wait_for(&["> inode"]);
 
-    terminal.tmux(&["resize-window", "-x", "70", "-y", "20"]);
+    // Keys change the interval and the order.
+    terminal.press("+");
+    terminal.wait_for(&["every 0.2 s"]);
+    terminal.press("-");
+    terminal.wait_for(&["every 0.1 s"]);
+    terminal.press("p");
+    terminal.wait_for(&["PAUSED"]);
+    terminal.press("p");
+    terminal.wait_for(&["every 0.1 s"]);
+    terminal.press("2");
+    terminal.wait_for(&["▼req/s"]);
+    terminal.press("i");
+    terminal.wait_for(&["▲req/s"]);
+    terminal.press("s");
+    terminal.wait_for(&["▲p50"]);
+
+    terminal.resize(70, 20);
     terminal.wait_for(&["needs 80 columns and 24 rows; the terminal has 70 and 20"]);
-    terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
-    terminal.wait_for(&["> inode"]);
+    terminal.resize(100, 30);
+    terminal.wait_for(&["▲p50"]);
     terminal.press("q");
     wait_for_exit(&terminal, 0);
     drop(terminal);
+    umount(User::Same, &mountpoint.0);
+}
+
+/// A shell that reads and writes files on a mount until it is dropped.
+struct Activity {
+    shell: Child,
+    /// The shell ends when this file exists. If it was killed, a program that it has started could still use the mount.
+    end: PathBuf,
+}
+
+impl Activity {
+    fn start(fixture: &Fixture, mountpoint: &Path) -> Self {
+        let end = fixture.path("end");
+        let script = "while [ ! -e \"$1\" ]; do
+            cat dir/large > /dev/null; ls -l dir > /dev/null
+            echo text > dir/new; read -r line < dir/new; rm dir/new; sync dir
+        done";
+        let shell = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(&end)
+            .current_dir(mountpoint)
+            .spawn();
+        Self {
+            shell: shell.unwrap(),
+            end,
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if fs::write(&self.end, "").is_err() {
+            let _ = self.shell.kill();
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+/// The key of each page, and what the page contains at every size.
+const PAGES: [(&str, &[&str]); 10] = [
+    (
+        "1",
+        &[
+            "Memory",
+            "Caches",
+            "FUSE requests",
+            "Device",
+            "Readahead",
+            "Journal",
+            "Files",
+            "Processes",
+            "lookups/s",
+            "requests/s",
+            "99% within",
+            "/dir/large",
+            "commits/s",
+            "Enter open",
+        ],
+    ),
+    (
+        "2",
+        &[
+            "▼req/s", "p99", "\n> ", "lookup", "waiting", "up to", "i invert",
+        ],
+    ),
+    (
+        "3",
+        &[
+            "Files with the most requests",
+            "▼req/s",
+            "/dir/large",
+            "requests/s",
+        ],
+    ),
+    (
+        "4",
+        &[
+            "Processes with the most requests",
+            "▼req/s",
+            " sh\n",
+            "requests/s",
+        ],
+    ),
+    (
+        "5",
+        &[
+            "Device reads",
+            "read/s",
+            "written/s",
+            "99% within",
+            "wasted share",
+        ],
+    ),
+    (
+        "6",
+        &[
+            "dirty content",
+            "commits/s",
+            "checkpoints/s",
+            "Commits",
+            "space saved",
+        ],
+    ),
+    (
+        "7",
+        &[
+            "> page",
+            "page: ",
+            "chain  buckets  Poisson",
+            "links/miss",
+            "of capacity",
+        ],
+    ),
+    (
+        "8",
+        &[
+            "> buffer",
+            "buffer: ",
+            "chain  buckets  Poisson",
+            "links/miss",
+            "of capacity",
+        ],
+    ),
+    (
+        "9",
+        &[
+            "> dentry",
+            "dentry: ",
+            "chain  buckets  Poisson",
+            "links/miss",
+            "of capacity",
+        ],
+    ),
+    (
+        "0",
+        &[
+            "> inode",
+            "inode: ",
+            "chain  buckets  Poisson",
+            "links/miss",
+            "of capacity",
+        ],
+    ),
+];
+
+/// What the screen contains on every page.
+const FRAME: [&str; 5] = [
+    "larder top  ",
+    "Overview",
+    "inode",
+    "q quit",
+    "+/- interval",
+];
+
+/// Returns whether a screen has `columns` and `rows`, and text in most of its rows, and in both halves. The rows of a graph
+/// are blank if its values are small.
+fn is_filled(screen: &str, columns: usize, rows: usize) -> bool {
+    let lines: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
+    let with_text = |from: usize, width: usize| {
+        let has_text = |line: &&Vec<char>| {
+            let mut cells = line.iter().skip(from).take(width);
+            cells.any(|cell| !cell.is_whitespace())
+        };
+        lines.iter().filter(has_text).count()
+    };
+    let half = columns / 2;
+    lines.len() == rows
+        && lines.iter().all(|line| line.len() <= columns)
+        && with_text(0, columns) > rows / 2
+        && with_text(0, half) > rows / 3
+        && with_text(half, half) > rows / 4
+}
+
+/// On a mount with activity, each page fills a terminal of each size, and is complete.
+#[test]
+fn pages_fill_terminals_of_three_sizes() {
+    if !can_emulate_terminals() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(
+        User::Same,
+        &fixture,
+        &mountpoint.0,
+        "direct_io,cache_size=32M",
+    );
+    let activity = Activity::start(&fixture, &mountpoint.0);
+    let mnt = mountpoint.0.display();
+    let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    terminal.wait_for(&["larder top"]);
+    for (columns, rows) in [(80, 24), (120, 30), (200, 50)] {
+        terminal.resize(columns, rows);
+        for (key, parts) in PAGES {
+            terminal.press(key);
+            terminal.wait_for(&[&FRAME[..], parts].concat());
+            wait_until(
+                &format!("page {key} in {columns} columns and {rows} rows"),
+                || is_filled(&terminal.screen(), columns.into(), rows.into()),
+            );
+        }
+        terminal.press("?");
+        terminal.wait_for(&[
+            "Keys",
+            "Figures",
+            "invert the order",
+            "moving averages of the last seconds",
+        ]);
+        terminal.press("?");
+    }
+    terminal.press("q");
+    wait_for_exit(&terminal, 0);
+    drop((terminal, activity));
+    umount(User::Same, &mountpoint.0);
+}
+
+/// Colours are used unless `NO_COLOR` is set.
+#[test]
+fn view_honours_no_color() {
+    if !can_emulate_terminals() {
+        return;
+    }
+    let (fixture, mountpoint) = mounted();
+    for (variable, has_colours) in [("NO_COLOR=", true), ("NO_COLOR=1", false)] {
+        let script = format!(
+            "{variable} {} top {}",
+            binary().display(),
+            mountpoint.0.display()
+        );
+        let terminal = Terminal::running(&fixture, &script);
+        terminal.wait_for(&["> page", "? help"]);
+        let screen = terminal.tmux(&["capture-pane", "-p", "-e"]);
+        // tmux writes a foreground colour of the palette as 38;5;N.
+        let is_coloured = screen.contains("38;5;");
+        assert_eq!(is_coloured, has_colours, "{screen}");
+        terminal.press("q");
+    }
     umount(User::Same, &mountpoint.0);
 }
 
@@ -170,12 +434,23 @@ fn figures_are_written_as_text_without_terminal() {
             shown.starts_with("larder top  ") && shown.contains("\n> page "),
             "{shown}"
         );
+        for part in ["FUSE requests", "Device", "Journal", "page: ", "Poisson"] {
+            assert!(shown.contains(part), "{part:?} in {shown}");
+        }
         assert!(
             !shown.contains("? help") && !shown.contains('\x1b'),
             "{shown}"
         );
-        assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= 80),
+            "{shown}"
+        );
     }
+    let shown = larder_ok(["top", "--once", "--page", "fuse", mnt]);
+    assert!(
+        shown.contains("Operations") && !shown.contains("Poisson"),
+        "{shown}"
+    );
     let shown = larder_ok([
         "top",
         "--count",
@@ -260,7 +535,8 @@ fn pages_in_trees_are_shown_by_their_depth() {
     let shown = larder_ok(["top", "--once", mnt]);
     let expected = [
         "tables D+page=rbtree, every 1 s".to_owned(),
-        "page: 768 objects, 1 red-black tree".to_owned(),
+        "page: 768 objects".to_owned(),
+        "1 red-black tree".to_owned(),
         format!("{deepest:>5} "),
     ];
     for part in &expected {

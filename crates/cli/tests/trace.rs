@@ -5,10 +5,11 @@ mod support;
 use larder::Operation;
 use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary, salvage};
 use larder_trace::{Batch, TraceEvent};
+use rustix::fs::{XattrFlags, setxattr};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{
@@ -46,6 +47,17 @@ fn record(fixture: &Fixture, mountpoint: &Path, trace: &Path) -> Server {
     server
 }
 
+/// Mounts the image of `fixture` and records `trace`. The server continues to run in the background.
+fn mount_in_background(fixture: &Fixture, mountpoint: &Mountpoint, trace: &Path) {
+    larder_ok([
+        "mount".as_ref(),
+        "--record".as_ref(),
+        trace.as_os_str(),
+        fixture.image().as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+}
+
 #[test]
 fn mount_in_the_background_is_recorded_until_it_is_unmounted() {
     if !can_mount(User::Same) {
@@ -54,13 +66,7 @@ fn mount_in_the_background_is_recorded_until_it_is_unmounted() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let trace = fixture.path("disk.trace");
-    larder_ok([
-        "mount".as_ref(),
-        "--record".as_ref(),
-        trace.as_os_str(),
-        fixture.image().as_os_str(),
-        mountpoint.0.as_os_str(),
-    ]);
+    mount_in_background(&fixture, &mountpoint, &trace);
     assert_eq!(
         trace.metadata().unwrap().permissions().mode() & 0o777,
         0o600
@@ -83,6 +89,35 @@ fn mount_in_the_background_is_recorded_until_it_is_unmounted() {
     assert!(reader.read(&mut first).unwrap());
     let missed = |event: TraceEvent| event.operation == Operation::Lookup { hit: false };
     assert!(first.events().take(3).any(missed));
+}
+
+#[test]
+fn trace_contains_the_use_of_mbcache() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let trace = fixture.path("attributes.trace");
+    mount_in_background(&fixture, &mountpoint, &trace);
+    // The value is too long for an inode, so that it is stored in a block.
+    for number in 0..5 {
+        let file = mountpoint.0.join(format!("file{number}"));
+        fs::write(&file, "").unwrap();
+        setxattr(&file, "user.equal", &[b'x'; 500], XattrFlags::empty()).unwrap();
+    }
+    umount(User::Same, &mountpoint.0);
+    let attributes = &info(&trace)["info"]["attributes"];
+    assert_eq!(attributes["variant"], "referenced");
+    assert_eq!(
+        [
+            &attributes["lookups"],
+            &attributes["hits"],
+            &attributes["shares"]
+        ],
+        [5, 4, 4],
+        "{attributes}"
+    );
 }
 
 #[test]
@@ -117,6 +152,65 @@ fn recording_is_complete_after_ctrl_c_and_salvaged_after_kill() {
     let info = info(&saved);
     assert!(info["events"].as_u64() > Some(0), "{info}");
     assert_eq!(info["info"]["is_cut_short"], true);
+}
+
+#[test]
+fn recording_is_read_while_the_mount_works_and_has_reads_and_paths() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let trace = fixture.path("live.trace");
+    let mounted = Command::new(binary())
+        .args([
+            "mount",
+            "-o",
+            "ro,cache_size=64M",
+            "--record-paths",
+            "--record",
+        ])
+        .args([&trace, &fixture.image(), &mountpoint.0])
+        .output()
+        .unwrap();
+    assert!(mounted.status.success(), "{mounted:?}");
+    let files = walk(&mountpoint.0);
+    let open = || TraceReader::open(&trace, Tolerance::Whole);
+    wait_until("a row group", || open().is_ok());
+    let mut reader = open().unwrap();
+    assert!(reader.is_being_recorded());
+    let mount = reader.info().mount.clone().unwrap();
+    assert_eq!(mount.cache_bytes, 64 << 20);
+    assert_eq!(mount.options, ["ro", "cache_size=67108864"]);
+    let (mut batch, mut reads, mut paths) = (Batch::default(), Vec::new(), Vec::new());
+    while reader.read(&mut batch).unwrap() {
+        reads.extend(batch.reads());
+        paths.extend(batch.paths());
+    }
+    // The mount still works.
+    assert_eq!(walk(&mountpoint.0), files);
+    assert!(!reads.is_empty());
+    for read in &reads {
+        assert!(read.thread > 0 && read.duration_ns > 0, "{read:?}");
+        let path = paths.iter().find(|path| path.inode == read.inode);
+        let path = &path.unwrap().path;
+        if path.contains('\u{fffd}') {
+            // The name is not UTF-8.
+            continue;
+        }
+        let path = mountpoint.0.join(path.trim_start_matches('/'));
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (metadata.ino(), metadata.len()),
+            (read.inode, read.file_bytes)
+        );
+        let end_bytes = read.offset_bytes + u64::from(read.len_bytes);
+        assert!(end_bytes <= metadata.len(), "{read:?}");
+    }
+    umount(User::Same, &mountpoint.0);
+    let info = info(&trace);
+    assert_eq!(info["is_being_recorded"], false);
+    assert_eq!(info["info"]["records_paths"], true);
 }
 
 /// Starts a background server that records, and that may not write files larger than 2 KiB. A

@@ -45,6 +45,9 @@ pub(crate) struct PutArgs {
     /// Destination in the image
     #[arg(value_name = "IMAGE:/PATH")]
     pub destination: OsString,
+    /// An operand too many, for a hint
+    #[arg(hide = true)]
+    pub rest: Option<OsString>,
 }
 
 /// Create directories in an image

@@ -6,24 +6,30 @@ use std::path::PathBuf;
 
 /// Show what differs between two images, by path
 ///
-/// OLD and NEW are images, or the name of an image, a colon and a path in it. If they are directories, all files below
-/// them are compared. Symbolic links are not followed, except at the end of the path.
+/// OLD and NEW each name an image, or a file or directory in an image, as `IMAGE:/PATH`. Without a path, the command
+/// compares the root directory. Symbolic links in PATH are followed. If PATH is a directory, the command compares it and
+/// all files below it, and does not follow symbolic links below it.
 ///
-/// Each line has the changes of a file, separated by commas, and its path in NEW or, for a removed file, in OLD. The
-/// path of a directory ends in a slash. Characters that are not printable are escaped, as in ls -b.
+/// Each line lists the changes of one file, separated by commas, and then the path of the file. This is its path in NEW
+/// or, if the file was removed, its path in OLD. The path of a directory ends in a slash. Characters that are not
+/// printable are escaped, as in ls -b.
 ///
-/// The command reads the content of all regular files, also if their sizes and times are equal, except where both have
-/// a hole.
+/// If two regular files have the same size, their content is compared, even if their times are also equal. The command
+/// reads both files up to the first difference. It skips holes that both files have. If both files are in one image, it
+/// also skips data that they share.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("overlay", |arg| arg.hide(true)),
     override_usage = "larder diff [OPTIONS] <OLD> <NEW>",
     after_help = "\
 Changes:
-  added        the path exists only in NEW; for a directory, all paths
-               below it are listed, too
-  removed      the path exists only in OLD
-  type         the types of the files differ; nothing else is compared
+  added        the path exists only in NEW; if it is a directory, all
+               paths below it are also listed
+  removed      the path exists only in OLD; if it is a directory, all
+               paths below it are also listed
+  type         the types of the files differ; their other attributes are
+               not compared; if one is a directory, the paths below it
+               are listed as added or removed
   size         the sizes of regular files differ
   content      the contents of regular files differ
   target       the targets of symbolic links differ
@@ -32,7 +38,7 @@ Changes:
   owner        the users, groups or project IDs differ
   flags        the flags of chattr(1) differ
   xattrs       extended attributes or access control lists differ
-  times        the times of modification differ, only with --times
+  times        the times of modification differ (only with --times)
 
 Examples:
   larder diff old.img new.img
@@ -43,10 +49,11 @@ Examples:
 
 --offset, --partition, --format and --cache-size apply to each image.
 
-JSON: differences. Each has path, changes (the words above), and old and new:
-the keys of larder stat --json except path and xattrs, or null if there is no
-such file. If path is not valid UTF-8, there is also path_hex, the bytes of the
-path in hexadecimal.
+JSON:
+  differences [{path, path_hex (only if the path is not UTF-8: its bytes in
+    hexadecimal), changes [the words above], old, new}]
+'old' and 'new' are objects with the same keys as the output of
+'larder stat --json', but without path and xattrs. For an added file, 'old' is null. For a removed file, 'new' is null.
 
 Exit codes:
   0  nothing differs
@@ -56,7 +63,7 @@ Exit codes:
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Compare the times of modification, too
+    /// Also compare the times of modification
     ///
     /// By default, times are ignored: two builds of the same files have different times.
     #[arg(long)]

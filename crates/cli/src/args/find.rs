@@ -4,13 +4,14 @@ use super::FilesArgs;
 use crate::criteria::{AgeCriterion, KindCriterion, SizeCriterion};
 use clap::Args;
 use larder::Timestamp;
-use larder_console::time;
+use larder_console::{Failure, time};
 use std::ffi::OsString;
 
 /// Search for files in an image
 ///
-/// The command prints the paths of all files below each PATH that meet all criteria, including PATH itself. Without
-/// criteria, it prints all paths. Symbolic links are not followed. The order is that of the directories in the image.
+/// The command examines each PATH and, if it is a directory, everything below it. It prints the paths of the files that
+/// meet all criteria, or of all files if there are no criteria. Symbolic links are not followed. Paths are printed in
+/// the order in which the directories of the image list them.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("paths", |arg| arg.help("Paths or patterns inside the image [default: /]")),
@@ -33,21 +34,21 @@ pub(crate) struct FindArgs {
     pub files: FilesArgs,
     /// Only files whose name matches GLOB
     ///
-    /// In GLOB, * matches any characters, also a dot at the beginning, ? one character, and [...] one of the characters in
-    /// the brackets. A backslash removes the meaning of the following character. Quote GLOB, so that the shell does not
-    /// expand it.
+    /// In GLOB, * matches any characters, including a dot at the beginning of the name. ? matches one character, and [...]
+    /// matches one of the characters in the brackets. A backslash removes the special meaning of the following character.
+    /// Quote GLOB, so that the shell does not expand it.
     #[arg(long, value_name = "GLOB")]
     pub name: Option<OsString>,
     /// Only files of these types (f,d,l,b,c,p,s)
     ///
     /// f: regular file. d: directory. l: symbolic link. b: block device. c: character device. p: FIFO. s: socket. Several
-    /// letters can be given, as in f,l.
+    /// letters can be given, as in f,l or fl.
     #[arg(long = "type", value_name = "LETTERS", value_parser = KindCriterion::parse)]
     pub kind: Option<KindCriterion>,
     /// Only files larger (+) or smaller (-) than N units
     ///
     /// The units are c (bytes), b (512 bytes), k (KiB), M (MiB) and G (GiB) [default: b]. As in find(1), sizes are first
-    /// rounded up to whole units, so -1M only matches empty files. Without a sign, the rounded size must be N.
+    /// rounded up to whole units, so -1M matches only empty files. Without a sign, the rounded size must equal N.
     #[arg(
         long,
         value_name = "[+-]N[bckMG]",
@@ -58,7 +59,7 @@ pub(crate) struct FindArgs {
     /// Modified more (+) or less (-) than N days ago
     ///
     /// As in find(1), fractions of a day are ignored, so +1 means at least two days ago. Without a sign, the number of
-    /// whole days must be N.
+    /// whole days must equal N.
     #[arg(
         long,
         value_name = "[+-]N",
@@ -74,4 +75,24 @@ pub(crate) struct FindArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl FindArgs {
+    /// Returns the failure for arguments that have an option as in find(1), with a single hyphen.
+    pub(crate) fn single_hyphen(args: &[OsString]) -> Option<Failure> {
+        const OPTIONS: [(&str, &str); 5] = [
+            ("-name", "--name"),
+            ("-type", "--type"),
+            ("-size", "--size"),
+            ("-mtime", "--mtime"),
+            ("-newermt", "--newer-than"),
+        ];
+        let (wrong, right) = OPTIONS
+            .into_iter()
+            .find(|(wrong, _)| args.iter().any(|arg| arg == wrong))?;
+        Some(Failure::usage_with_hint(
+            format!("unexpected argument '{wrong}'"),
+            format!("write {right}"),
+        ))
+    }
 }

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 Options of -o, in addition to those of larder mount:
   fakeroot                  no permission checks
   offset=BYTES              offset of the file system in the image
+  uid=UID, gid=GID          owner and group to show for all files
   norecovery                ignore the journal, and mount read-only
   errors=continue|remount-ro|panic
                             action when corruption is detected during a

@@ -20,11 +20,11 @@ pub(crate) struct VolumeArgs {
     /// system of the whole image is used, even if there is a partition table.
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
-    /// Format of the image [default: the one that its first bytes show]
+    /// Format of the image [default: detected from its first bytes]
     ///
-    /// With raw, the bytes of the image are those of the disk, even if they look like another format. If someone
-    /// else can write to a raw disk, for example a virtual machine, always give this option. With an overlay, the default
-    /// is the format that the overlay records.
+    /// With raw, the bytes of the image are those of the disk, even if they look like another format. Always give
+    /// --format raw for a raw disk to which someone else can write, such as the user of a virtual machine. With an overlay,
+    /// the default is the format that the overlay records.
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<ImageFormat>,
     /// Total memory of all caches [default: 256M]
@@ -32,7 +32,7 @@ pub(crate) struct VolumeArgs {
     pub cache_size: Option<u64>,
     /// Ignore the journal
     ///
-    /// With this option, a mount is read-only, and a command that changes the image fails.
+    /// With this option, a mount is read-only, and the commands of larder that change the image, such as put, fail.
     #[arg(long)]
     pub noload: bool,
     /// Store all changes in FILE instead of the image

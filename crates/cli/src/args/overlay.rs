@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 /// Show, apply or remove the changes in an overlay
 ///
-/// An overlay is a file with the changes of an image. larder mount --overlay, and the other commands
-/// with this option, write to it instead of the image.
+/// An overlay is a file that contains the changes to an image. With --overlay, larder mount and other
+/// commands read the image with these changes. Commands that write change the overlay and not the image.
 ///
-/// The overlay records the name of its image, but larder opens only the image that you give to diff or
-/// commit.
+/// The overlay records the name of its image only for other programs. Give the image to diff and commit:
+/// larder does not open the recorded name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,9 +32,10 @@ pub(crate) enum OverlayCommand {
 
 /// List the files that differ
 ///
-/// Each line has a letter and a path: A for an added file, D for a deleted one, and M for a file whose
-/// content, type, owner, permissions, time of modification or extended attributes have changed. A
-/// directory counts as changed if its owner, permissions or extended attributes have changed.
+/// Each line consists of a letter and a path: A for an added file, D for a deleted file, and M for a
+/// modified file. A file is modified if its type, content, link target, device numbers, owner, group,
+/// project ID, permissions, flags (chattr(1)), time of modification or extended attributes differ. The
+/// time of modification of a directory is ignored.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("overlay", |arg| arg.hide(true)),
@@ -56,8 +57,8 @@ pub(crate) struct OverlayDiffArgs {
 /// Write the changes to the image, and remove the overlay
 ///
 /// The image must be a local raw image, and neither it nor the overlay may be in use. If the command is
-/// interrupted, run it again: until it has succeeded, the image has only a part of the changes and must
-/// not be used.
+/// interrupted, run it again. Until it has succeeded, the image may contain only a part of the changes,
+/// and must not be used.
 ///
 /// With --to URL, the command uploads the image with the changes as a new object, and changes neither
 /// the image nor the overlay. The image can then be at a URL, or have another format.

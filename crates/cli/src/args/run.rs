@@ -9,44 +9,48 @@ use std::path::PathBuf;
 /// Run a command with an image mounted
 ///
 /// larder mounts the image, runs COMMAND, and unmounts the image when COMMAND ends. The mount is private:
-/// other processes do not have it in their mount namespace. Root and fusermount3 are not needed, but the
-/// kernel must permit user namespaces.
+/// only COMMAND and the processes that it starts have access to it. Neither root nor fusermount3 is needed.
+/// For users other than root, the kernel must permit user namespaces.
 ///
 /// COMMAND starts in the root directory of the image. The environment variable `LARDER_ROOT` contains the
-/// path of this directory. With --mountpoint DIR, the image is mounted on DIR instead, and COMMAND starts
-/// in the current directory. With --chroot, the image is the root directory of COMMAND.
+/// path of this directory. With --mountpoint DIR, the image is mounted on DIR, and COMMAND starts in the
+/// current directory. With --chroot, the image is the root directory of COMMAND, and COMMAND starts there.
 ///
-/// COMMAND is in a PID namespace of its own. When COMMAND ends, the processes that it has left in the
-/// background are killed. Then all changes are written to the image, and larder exits with the exit code
-/// of COMMAND. While the changes are written, a first Ctrl-C only prints a note. The next one ends larder
-/// at once, and recent changes can be lost. If larder is killed, all these processes are killed, and the
-/// mount ends.
+/// COMMAND runs in a PID namespace of its own. When COMMAND ends, its background processes are killed. Then
+/// larder writes all changes to the image, and exits with the exit code of COMMAND. During these writes, the
+/// first Ctrl-C only prints a note. The second one ends larder immediately, and recent changes can be lost.
+/// If larder is killed, COMMAND and all of its processes are also killed, and the mount ends.
 ///
-/// Signals that larder receives are passed on to COMMAND. COMMAND gets a signal twice if a program sends it
-/// to the whole process group, as timeout(1) does. In a terminal, COMMAND can be stopped with Ctrl-Z and
-/// continued, like any other command.
+/// larder passes signals on to COMMAND. If a program sends a signal to the whole process group, as timeout(1)
+/// does, COMMAND gets this signal twice. In a terminal, COMMAND can be stopped with Ctrl-Z and continued, like
+/// any other command.
 ///
 /// This is not a sandbox: COMMAND has all permissions of the user who runs it, and can change files outside
 /// of the image. Do not use it to run programs that you do not trust. Set-id bits and device files of the
-/// image have no effect, and COMMAND cannot gain privileges through set-id programs. It inherits only
-/// standard input, standard output and standard error.
+/// image have no effect, and COMMAND cannot gain privileges through set-id programs. Of the files that are
+/// open in the shell, COMMAND inherits only standard input, standard output and standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Users: if root runs the command, all users exist in it, and all users have
-access to the mount. If another user runs it, only this user and the primary
-group of this user exist: files of other owners belong to user 65534, and
-cannot be changed. With -o fakeroot, COMMAND runs as root: it owns the files of
-root in the image, and new files belong to root.
+Users: if root runs larder, the processes of COMMAND can change to any user, and
+still have access to the mount. If another user runs larder, COMMAND runs in a user
+namespace with only this user and the primary group of this user: files of
+other owners appear to belong to user 65534, and cannot be changed. With
+-o fakeroot, this user is root inside the namespace: COMMAND owns the files of
+root in the image, and its new files belong to root. Outside the image, it has
+only the permissions of the user.
 
-With --chroot, these directories of the image are replaced, if they exist:
+With --chroot, other file systems are mounted on these directories of the image,
+if they exist. The image is not changed:
   /proc  the processes of COMMAND
   /sys   the host's, read-only
-  /dev   null, zero, full, random, urandom, tty, ptmx, pts and an empty shm
+  /dev   null, zero, full, random, urandom, tty, ptmx, pts, fd, stdin,
+         stdout, stderr and an empty shm
   /tmp   an empty directory in memory
 
-The mount options (-o) are those of larder mount, except suid and dev. larder
-stats and larder top cannot query the mount; -o metrics=ADDR serves its metrics.
-With --url-file -, larder reads all of the standard input, and COMMAND gets none.
+The mount options (-o) are those of larder mount, except suid and dev. The
+commands 'larder stats' and 'larder top' cannot query the mount; use
+-o metrics=ADDR instead.
+With --url-file -, larder reads all of the standard input, so COMMAND gets none.
 
 Examples:
   larder run disk.img -- ls -l
@@ -57,8 +61,11 @@ Examples:
 
 Exit codes:
   N        the exit code of COMMAND
-  128 + S  signal S ended COMMAND. larder itself exits normally, so a shell
-           script continues after Ctrl-C, unless it checks for 130.
+  128 + S  signal S ended COMMAND. larder itself is not ended by the signal, but
+           exits with this code. Some shells stop a script at Ctrl-C only if the
+           program that they started was ended by the signal. In such a shell,
+           the script continues with the command after 'larder run', unless it
+           checks for the code 130 (Ctrl-C).
   125      larder has failed: for example, the image cannot be mounted, or
            changes cannot be written to it
   126      COMMAND was found, but cannot be executed
@@ -74,9 +81,10 @@ pub(crate) struct RunArgs {
     /// Make the image the root directory of COMMAND
     #[arg(long)]
     pub chroot: bool,
-    /// Directory to mount on [default: an empty one of /mnt, /media, /srv]
+    /// Directory to mount on [default: the first empty one of /mnt, /media and /srv]
     ///
-    /// Only COMMAND sees the image in DIR. With this option, COMMAND starts in the current directory.
+    /// Only COMMAND and its processes see the image in DIR. With this option, COMMAND starts in the current
+    /// directory, unless --chroot is given.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub mountpoint: Option<PathBuf>,
     #[command(flatten)]

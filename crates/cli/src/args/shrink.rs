@@ -6,21 +6,21 @@ use std::path::PathBuf;
 
 /// Make an image as small as its content permits
 ///
-/// IMAGE must be a local file with an ext2, ext3 or ext4 file system and without partitions. It must not be in use, and
-/// its file system must be clean. The command prints the old size and the new one.
+/// IMAGE must be a local file that contains an ext2, ext3 or ext4 file system and no partitions. It must not be in use, and
+/// its file system must be clean. The command prints the old and the new size.
 ///
-/// The programs e2fsck and resize2fs (package e2fsprogs) check and shrink a copy beside IMAGE, which then replaces IMAGE.
-/// If the command fails or is interrupted, IMAGE is as before. The copy needs as much free space as the content of the
-/// image, unless the file system of the host can share blocks between files, as Btrfs and XFS can. If the command is
-/// killed, the copy is left as .larder-shrink-*, and can be removed.
+/// The programs e2fsck and resize2fs (package e2fsprogs) check and shrink a copy in the directory of IMAGE. The copy then
+/// replaces IMAGE. If the command fails or is interrupted, IMAGE is unchanged. The copy needs as much free space as the
+/// content of the image, unless the file system of the host can share blocks between files, as Btrfs and XFS can. After
+/// SIGKILL, the copy remains as .larder-shrink-*, and can be removed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder shrink disk.img
   larder shrink --size 2G disk.img
 
-If IMAGE is a symbolic link, the file to which it leads is replaced. Other hard
-links of the file keep the old image.")]
+If IMAGE is a symbolic link, the target of the link is replaced. Other hard
+links to the replaced file keep the old image.")]
 pub(crate) struct ShrinkArgs {
     /// Size of the new image (suffixes K, M, G, T) [default: the smallest one]
     ///

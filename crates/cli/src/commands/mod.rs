@@ -4,10 +4,13 @@ mod cache;
 mod cat;
 mod compare;
 mod copy;
+mod create;
 mod df;
 pub(crate) mod diff;
 mod du;
+mod e2fsprogs;
 mod expand;
+mod export;
 mod find;
 pub(crate) mod fuse2fs;
 mod info;
@@ -26,9 +29,13 @@ pub(crate) mod run;
 mod shrink;
 mod stat;
 mod stats;
+mod tar_attributes;
+mod tar_header;
 mod top;
 mod tree;
+mod tree_bytes;
 mod umount;
+mod unfinished;
 mod unnamed;
 
 use crate::args::Command;
@@ -57,6 +64,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Du(args) => du::run(&args),
         Command::Df(args) => df::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Overlay(args) => overlay::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Profile(args) => profile::run(&args),
@@ -68,6 +76,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Rm(args) => rm::run(&args),
         Command::Mv(args) => mv::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Create(args) => create::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),

@@ -38,7 +38,7 @@ pub(crate) fn run_in_background(
     log: Option<&Path>,
 ) -> Result<u8> {
     if background::is_child() {
-        background::set_process_name();
+        background::set_process_name("");
         logging::start(log)?;
         serve(image, mountpoint, options, Use::Background)?;
         return Ok(0);
@@ -67,11 +67,11 @@ pub(super) fn serve(
     if remote::is_remote(image) {
         options.set_remote_defaults();
     }
+    let record = options.record_request();
     let Options {
         mut volume,
         mut mount,
         metrics,
-        record,
         access,
         partition,
         format,
@@ -99,7 +99,7 @@ pub(super) fn serve(
     let metrics = metrics.map(metrics::bind).transpose()?;
     volume.clock = Arc::new(ReportingClock);
     let recording = record
-        .map(|path| Recording::start(&path, image, mountpoint))
+        .map(|request| Recording::start(&request, image, mountpoint))
         .transpose()?;
     let pending_file = recording.as_ref().map(Recording::pending_file);
     if let Some(recording) = &recording {
@@ -122,8 +122,8 @@ pub(super) fn serve(
     } else {
         Some(Signals::new([SIGINT, SIGTERM, SIGHUP])?)
     };
-    let weak_volume = Arc::downgrade(&volume);
     let server = Server::mount(volume, mountpoint, &mount)?;
+    let (stats, at_end) = (server.statistics(), server.statistics());
     let mounted_at = server.mountpoint().to_owned();
     let unmounter = server.unmounter();
     if let Some(signals) = signals {
@@ -131,10 +131,7 @@ pub(super) fn serve(
     }
     let (mut recording_failure, mut profile_failure) = (None, None);
     let ready = || {
-        let stats = move || Some(weak_volume.upgrade()?.stats());
-        let exporter = metrics
-            .map(|metrics| metrics.serve(&mounted_at, stats))
-            .transpose()?;
+        let exporter = metrics.map(|metrics| metrics.serve(stats)).transpose()?;
         match (purpose, detach) {
             (Use::Command(start), _) => start(unmounter)?,
             (_, Some(detach)) => detach.detach()?,
@@ -150,7 +147,7 @@ pub(super) fn serve(
         Ok(exporter)
     };
     server.serve(ready, || {
-        recording_failure = recording.and_then(Recording::finish);
+        recording_failure = recording.and_then(|recording| recording.finish(at_end().as_ref()));
         profile_failure = remote::finish_profile().err();
         let profile_failure = profile_failure.as_ref().map(ToString::to_string);
         recording_failure.clone().or(profile_failure)

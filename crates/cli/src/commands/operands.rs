@@ -9,7 +9,7 @@ use larder::{FileKind, Ino, NewFile, Volume};
 use larder_console::{Failure, Result, name};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -86,13 +86,17 @@ impl Operands {
     }
 }
 
-/// Returns whether two paths name the same image.
+/// Returns whether two paths name the same image. Two files of the same block device are one image.
 pub(super) fn is_same_image(one: &Path, other: &Path) -> bool {
-    let file = |path: &Path| {
-        let metadata = path.metadata().ok()?;
-        Some((metadata.dev(), metadata.ino()))
+    if one == other {
+        return true;
+    }
+    let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) else {
+        return false;
     };
-    one == other || file(one).is_some_and(|one| file(other) == Some(one))
+    let is_same_file = (one.dev(), one.ino()) == (other.dev(), other.ino());
+    let are_devices = one.file_type().is_block_device() && other.file_type().is_block_device();
+    is_same_file || (are_devices && one.rdev() == other.rdev())
 }
 
 /// Fails if `text` has the form `IMAGE:path`, in which the slash is missing, and only the part before the colon exists.
@@ -119,7 +123,7 @@ fn without_slash(text: &Path) -> Option<(&Path, &[u8])> {
 }
 
 /// Returns how `path` in `image` is written, for a hint.
-fn in_image(image: &Path, path: &[u8]) -> String {
+pub(super) fn in_image(image: &Path, path: &[u8]) -> String {
     let start = path.iter().position(|&byte| byte != b'/');
     let path = path.get(start.unwrap_or(path.len())..).unwrap_or_default();
     format!("{}:/{}", shown(image), name::escaped(path))

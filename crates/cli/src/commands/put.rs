@@ -8,10 +8,13 @@ use super::unnamed::Unnamed;
 use crate::args::PutArgs;
 use crate::failure::of_path;
 use crate::image_path::ImagePath;
+use crate::progress;
+use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Make, Metadata, SetAttributes, Volume, XattrMode};
 use larder_console::{Failure, Result, name, print_note};
 use larder_ext4::ondisk::inode::InodeFlags;
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -39,9 +42,14 @@ struct Source {
     /// The name of the source; `None` for standard input.
     name: Option<Vec<u8>>,
     permissions: u16,
+    /// The length of the content in bytes, or `None` if it is not known.
+    len_bytes: Option<u64>,
 }
 
 pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
+    if let Some(rest) = &args.rest {
+        return Err(too_many(args, rest));
+    }
     let image_path = ImagePath::required(&args.destination, || {
         "write IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()
     })?;
@@ -52,6 +60,19 @@ pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
     })
 }
 
+/// Returns the failure for the operand `rest`, which follows the destination.
+fn too_many(args: &PutArgs, rest: &OsStr) -> Failure {
+    let hint = if ImagePath::split(&args.destination).is_some() {
+        "larder cp copies several files into an image".to_owned()
+    } else {
+        let file = name::escaped(args.file.as_os_str().as_bytes());
+        let image = Path::new(&args.destination);
+        let target = operands::in_image(image, rest.as_bytes());
+        format!("write larder put {file} {target}")
+    };
+    Failure::usage_with_hint("put needs FILE IMAGE:/PATH", hint)
+}
+
 impl Source {
     fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
@@ -59,6 +80,7 @@ impl Source {
                 input: Box::new(io::stdin()),
                 name: None,
                 permissions: 0o666 & !operands::umask(),
+                len_bytes: None,
             });
         }
         let failed = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
@@ -74,6 +96,7 @@ impl Source {
             input: Box::new(file),
             name: path.file_name().map(|name| name.as_bytes().to_vec()),
             permissions: u16::try_from(metadata.permissions().mode() & 0o777).unwrap_or(0o644),
+            len_bytes: metadata.is_file().then_some(metadata.len()),
         })
     }
 }
@@ -116,7 +139,13 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     if let Some(replaced) = &replaced {
         keep(volume, replaced, file.ino()).map_err(failed)?;
     }
-    fill(volume, file.ino(), source.input, failed)?;
+    let progress = match source.len_bytes {
+        Some(len_bytes) => progress::bar(|| len_bytes),
+        None => progress::spinner(),
+    };
+    let filled = fill(volume, file.ino(), source.input, &progress, failed);
+    progress.finish_and_clear();
+    filled?;
     file.link_as(&target).map_err(failed)?;
     if let Some(replaced) = replaced.filter(|replaced| replaced.links > 1) {
         let others = match replaced.links - 1 {
@@ -166,6 +195,7 @@ fn fill(
     volume: &Volume,
     ino: Ino,
     mut input: impl Read,
+    progress: &ProgressBar,
     failed: impl Fn(larder::Error) -> Failure,
 ) -> Result<()> {
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
@@ -181,6 +211,7 @@ fn fill(
             .write_all_at(ino, &buffer, offset_bytes)
             .map_err(&failed)?;
         offset_bytes += len as u64;
+        progress.inc(len as u64);
         if len < BUFFER_BYTES {
             return Ok(());
         }

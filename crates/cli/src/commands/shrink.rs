@@ -17,32 +17,36 @@
 //! So the name of the image always refers to the old image or to the new one, each of them complete. The price is the space
 //! for the copy.
 
+use super::e2fsprogs::{Tools, not_clean, truncate};
+use super::unfinished;
 use crate::args::{ImageArgs, ShrinkArgs, VolumeArgs};
 use crate::failure::{self, Access};
 use crate::opening::{self, Content};
-use crate::{contents, programs, remote};
+use crate::{contents, progress, remote};
+use indicatif::ProgressBar;
 use larder::fs::copy::data_run;
-use larder::{Info, JournalState, OpenOptions, Volume};
+use larder::{Info, JournalState};
 use larder_block::{FileDevice, FileRange};
 use larder_console::{Failure, Result, name, size};
 use larder_image::quoted;
 use rustix::fs::ioctl_ficlone;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, fchown};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::path::Path;
+use std::process::ExitCode;
 use tempfile::NamedTempFile;
 
 /// The beginning of the name of the copy.
 const PREFIX: &str = ".larder-shrink-";
+/// The length of the parts after which the progress of the copy is shown, in bytes.
+const PART_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(args: &ShrinkArgs) -> Result<ExitCode> {
     let info = examine(&args.image)?;
     let blocks = args.size.map(|bytes| blocks(&info, bytes)).transpose()?;
-    let tools = Tools::find()?;
+    let tools = Tools::find("shrink", None)?;
     let shown = name::escaped(args.image.as_os_str().as_bytes());
     let failed = |error: io::Error| Failure::new(format!("{shown}: {error}"));
     let image = fs::canonicalize(&args.image).map_err(failed)?;
@@ -52,10 +56,7 @@ pub(super) fn run(args: &ShrinkArgs) -> Result<ExitCode> {
     let copy = copied(&image)?;
     tools.check(&copy, &args.image)?;
     tools.shrink(&copy, &args.image, blocks)?;
-    let new_bytes = file_system_bytes(&copy)?;
-    if new_bytes < copy.as_file().metadata()?.len() {
-        copy.as_file().set_len(new_bytes)?;
-    }
+    let new_bytes = truncate(&copy)?;
     tools.check(&copy, &args.image)?;
     if new_bytes >= old.len() {
         let size = size::human(old.len());
@@ -119,14 +120,6 @@ fn examine(image: &Path) -> Result<Info> {
     Ok(info)
 }
 
-fn not_clean(image: &Path, why: &str) -> Failure {
-    let path = image.display();
-    Failure::with_hint(
-        format!("the file system in {path} {why}"),
-        format!("repair it first: e2fsck -f {}", quoted(&path.to_string())),
-    )
-}
-
 /// Returns the number of blocks of a file system of `size_bytes`.
 ///
 /// # Errors
@@ -144,24 +137,19 @@ fn blocks(info: &Info, size_bytes: u64) -> Result<u64> {
     Ok(blocks)
 }
 
-/// Returns the size of the file system in `copy`.
-fn file_system_bytes(copy: &NamedTempFile) -> Result<u64> {
-    let volume = Volume::open(copy.path(), &OpenOptions::new())
-        .map_err(|error| Failure::new(format!("{}: {error}", copy.path().display())))?;
-    let info = volume.info();
-    Ok(info.blocks.saturating_mul(info.block_size_bytes.into()))
-}
-
 /// Returns a copy of `image` in the same directory.
 fn copied(image: &Path) -> Result<NamedTempFile> {
     let directory = image.parent().unwrap_or(Path::new("/"));
     let copy = || {
-        let copy = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempfile_in(directory)?;
+        let copy = unfinished::create_private(image, PREFIX)?;
         let source = File::open(image)?;
         if ioctl_ficlone(copy.as_file(), &source).is_err() {
-            copy_content(&source, copy.as_file())?;
+            let metadata = source.metadata()?;
+            let stored_bytes = metadata.blocks().saturating_mul(512);
+            let progress = progress::bar(|| metadata.len().min(stored_bytes));
+            let copied = copy_content(&source, copy.as_file(), &progress);
+            progress.finish_and_clear();
+            copied?;
         }
         Ok(copy)
     };
@@ -175,7 +163,7 @@ fn copied(image: &Path) -> Result<NamedTempFile> {
 }
 
 /// Copies the content of `source` to the empty file `copy`. Holes stay holes.
-fn copy_content(mut source: &File, mut copy: &File) -> io::Result<()> {
+fn copy_content(mut source: &File, mut copy: &File, progress: &ProgressBar) -> io::Result<()> {
     let len_bytes = source.metadata()?.len();
     copy.set_len(len_bytes)?;
     let mut at_bytes = 0;
@@ -185,9 +173,14 @@ fn copy_content(mut source: &File, mut copy: &File) -> io::Result<()> {
         };
         source.seek(SeekFrom::Start(run.start))?;
         copy.seek(SeekFrom::Start(run.start))?;
-        let run_bytes = run.end - run.start;
-        if io::copy(&mut source.take(run_bytes), &mut copy)? < run_bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        let mut left_bytes = run.end - run.start;
+        while left_bytes > 0 {
+            let part_bytes = left_bytes.min(PART_BYTES);
+            if io::copy(&mut source.take(part_bytes), &mut copy)? < part_bytes {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            progress.inc(part_bytes);
+            left_bytes -= part_bytes;
         }
         at_bytes = run.end;
     }
@@ -203,85 +196,4 @@ fn replace(image: &Path, old: &fs::Metadata, copy: NamedTempFile) -> io::Result<
     file.sync_all()?;
     copy.persist(image)?;
     File::open(image.parent().unwrap_or(Path::new("/")))?.sync_all()
-}
-
-/// The programs of e2fsprogs that the command needs.
-struct Tools {
-    e2fsck: PathBuf,
-    resize2fs: PathBuf,
-}
-
-impl Tools {
-    fn find() -> Result<Self> {
-        let find = |program| {
-            programs::of_system(program).ok_or_else(|| {
-                Failure::with_hint(
-                    format!("larder shrink needs the program {program}, which was not found"),
-                    "install the package e2fsprogs",
-                )
-            })
-        };
-        Ok(Self {
-            e2fsck: find("e2fsck")?,
-            resize2fs: find("resize2fs")?,
-        })
-    }
-
-    /// Fails if e2fsck would repair anything in the copy of `image`, except what it updates in each file system.
-    fn check(&self, copy: &NamedTempFile, image: &Path) -> Result<()> {
-        let output = run_program(&self.e2fsck, &["-f", "-p"], copy.path(), None)?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let found = format!("has errors: {}", messages(&output, copy.path(), image));
-        Err(not_clean(image, &found))
-    }
-
-    /// Shrinks the file system in the copy of `image` to a number of `blocks`, or as far as possible.
-    fn shrink(&self, copy: &NamedTempFile, image: &Path, blocks: Option<u64>) -> Result<()> {
-        let (options, size): (&[&str], _) = match blocks {
-            Some(blocks) => (&[], Some(blocks.to_string())),
-            None => (&["-M"], None),
-        };
-        let output = run_program(&self.resize2fs, options, copy.path(), size.as_deref())?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let message = format!(
-            "resize2fs cannot shrink {}: {}",
-            image.display(),
-            messages(&output, copy.path(), image)
-        );
-        Err(match blocks {
-            Some(_) => Failure::with_hint(message, "omit --size for the smallest image"),
-            None => Failure::new(message),
-        })
-    }
-}
-
-/// Runs `program` on the file at `path`. `last` is the last argument.
-fn run_program(
-    program: &Path,
-    options: &[&str],
-    path: &Path,
-    last: Option<&str>,
-) -> Result<Output> {
-    Command::new(program)
-        .args(options)
-        .arg(path)
-        .args(last.map(OsStr::new))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))
-}
-
-/// Returns what a program has printed about the copy of `image` at `path`, in one line.
-fn messages(output: &Output, path: &Path, image: &Path) -> String {
-    let text = [&*output.stdout, &*output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let text = text.replace(&*path.to_string_lossy(), &image.to_string_lossy());
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines.collect::<Vec<_>>().join("; ");
-    name::escaped(line.as_bytes())
 }

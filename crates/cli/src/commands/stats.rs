@@ -1,7 +1,10 @@
-//! The command `larder stats`: shows the cache statistics of a mount.
+//! The command `larder stats`: shows the statistics of a mount.
+
+mod activity;
 
 use crate::args::StatsArgs;
 use crate::json;
+use activity::{counted, print_hot, print_journal, print_latency, print_requests};
 use larder::tables::Finder;
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, MountTransport,
@@ -26,13 +29,16 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if args.prometheus {
+        let stats = mount.counts()?;
+        let mountpoint = mount.mountpoint.to_string_lossy();
+        let labels = [("mountpoint", &*mountpoint)];
+        print(|out| out.write_all(exposition(&stats, Some(&mountpoint), &labels).as_bytes()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let stats = mount.stats()?;
     if args.json {
         write_json(&stats)?;
-    } else if args.prometheus {
-        let mountpoint = mount.mountpoint.to_string_lossy();
-        let labels = [("mountpoint", &*mountpoint)];
-        print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {
         print(|out| print_text(out, &stats))?;
         note_no_lookups(&stats);
@@ -154,6 +160,7 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         counted(device.reads, "read", "reads"),
         human(device.bytes)
     )?;
+    print_latency(out, "reads", &device.read_latency)?;
     if let Some(server) = &stats.server {
         print_server(out, server)?;
     }
@@ -171,15 +178,16 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
             }
         )?;
     }
+    if let Some(requests) = &stats.requests {
+        print_requests(out, requests)?;
+    }
+    if let Some(hot) = &stats.hot {
+        print_hot(out, hot)?;
+    }
     if let Some(recording) = &stats.recording {
         print_recording(out, recording)?;
     }
     Ok(())
-}
-
-/// Returns a count with its noun.
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Prints a line with the label `what` and the reason `why`. Prints nothing if `why` is `None`.
@@ -286,12 +294,15 @@ fn print_writing(
     let flushes = counted(device.flushes, "flush", "flushes");
     let written = human(device.written_bytes);
     writeln!(out, "           {writes}, {written}, {flushes}")?;
+    print_latency(out, "writes", &device.write_latency)?;
+    print_latency(out, "flushes", &device.flush_latency)?;
     let content = human(writing.dirty_bytes);
     let metadata = human(writing.dirty_metadata_bytes);
     writeln!(
         out,
         "writing    {content} of content and {metadata} of metadata not yet written"
     )?;
+    print_journal(out, writing)?;
     print_end(out, "turned read-only", writing.read_only_because.as_ref())
 }
 

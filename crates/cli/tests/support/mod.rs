@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod create;
 pub mod processes;
 mod shared;
 pub mod terminal;
@@ -9,6 +10,7 @@ pub mod terminal;
 pub use shared::*;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -32,6 +34,33 @@ pub fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let output = larder(args);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Runs a command of the shell on a terminal. Returns its output, in which the standard output and errors are together.
+pub fn on_terminal(line: &str) -> Output {
+    Command::new("script")
+        .args(["-qec", line, "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Runs `larder`, closes its standard output after ten bytes, and asserts that it then ends without an error.
+#[track_caller]
+pub fn assert_quiet_after_broken_pipe(args: &[&OsStr]) {
+    let mut child = command("larder", User::Same)
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
 }
 
 /// Runs `larder` by strace. Returns the calls that open a path or connect to an address, and the output.

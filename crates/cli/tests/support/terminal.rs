@@ -34,7 +34,9 @@ impl Terminal {
 
     /// Runs a command of tmux.
     pub fn tmux(&self, args: &[&str]) -> String {
+        // -u: tmux shows characters outside ASCII, whatever the locale of the test is.
         let output = Command::new(tool("tmux"))
+            .arg("-u")
             .arg("-S")
             .arg(&self.socket)
             .arg("-f")
@@ -51,6 +53,12 @@ impl Terminal {
         text(&output.stdout)
     }
 
+    /// Changes the size of the terminal.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
+    }
+
     pub fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
@@ -61,7 +69,8 @@ impl Terminal {
         self.press("Enter");
     }
 
-    fn screen(&self) -> String {
+    /// Returns the text of the screen.
+    pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 

@@ -116,7 +116,7 @@ fn own_name(source: &Path) -> Option<&[u8]> {
 }
 
 /// Returns the number of bytes of data below `root`. Files and directories that cannot be read count as 0.
-fn tree_bytes(root: &Path) -> u64 {
+pub(in crate::commands) fn tree_bytes(root: &Path) -> u64 {
     let mut total_bytes = 0_u64;
     let mut left = vec![root.to_owned()];
     while let Some(path) = left.pop() {

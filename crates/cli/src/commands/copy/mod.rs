@@ -8,13 +8,16 @@
 //! itself. If it is a device, a FIFO or a symbolic link to a file, and the source is a regular file, its content is
 //! written to the destination, as cp(1) does.
 
-mod descriptors;
+pub(super) mod descriptors;
 mod inward;
 mod reporter;
 mod special;
-mod tree_bytes;
 
-use super::operands::{Operands, check_slash, is_same_image};
+pub(super) use inward::tree_bytes as host_bytes;
+
+use super::operands::{Operands, check_slash, in_image, is_same_image};
+use super::tree_bytes::tree_bytes;
+use super::unfinished;
 use crate::args::{CpArgs, ImageArgs};
 use crate::failure::of_path;
 use crate::image_path::ImagePath;
@@ -32,7 +35,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tree_bytes::tree_bytes;
 
 /// The path on the host to which one source is copied.
 struct Target<'a> {
@@ -102,7 +104,8 @@ fn outward(args: &CpArgs, files: &Operands, destination: &Path) -> Result<ExitCo
         });
     }
     let Operands { source, paths } = files;
-    let volume = Arc::new(opening::open_image(source)?);
+    let volume = opening::open_image(source).map_err(|failure| with_right_form(args, failure))?;
+    let volume = Arc::new(volume);
     if paths.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
@@ -133,6 +136,33 @@ fn outward(args: &CpArgs, files: &Operands, destination: &Path) -> Result<ExitCo
     }
     reporter.progress.finish_and_clear();
     Ok(ExitCode::from(u8::from(reporter.has_failed)))
+}
+
+/// Returns `failure`, because of which the first operand cannot be opened as an image. If the operands are files, an image and
+/// a path inside it, the hint shows how such a copy is written.
+fn with_right_form(args: &CpArgs, failure: Failure) -> Failure {
+    let [files @ .., image, path] = args.paths.as_slice() else {
+        return failure;
+    };
+    let source = ImageArgs {
+        volume: args.volume.clone(),
+        image: image.into(),
+    };
+    let is_inward = !files.is_empty()
+        && path.as_bytes().starts_with(b"/")
+        && files.iter().all(|file| Path::new(file).exists())
+        && opening::open_image(&source).is_ok();
+    if !is_inward {
+        return failure;
+    }
+    let files = files.iter().map(|file| name::escaped(file.as_bytes()));
+    let files = files.collect::<Vec<_>>().join(" ");
+    let option = if args.recursive { "-r " } else { "" };
+    let target = in_image(&source.image, path.as_bytes());
+    Failure::usage_with_hint(
+        failure.to_string(),
+        format!("to copy into the image, write larder cp {option}{files} {target}"),
+    )
 }
 
 /// Copies one source. Reports each file that could not be copied.
@@ -202,12 +232,8 @@ fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
             destination.display()
         ))
     })?;
-    let parent = match destination.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     Ok(Target {
-        parent: open_directory(parent)?,
+        parent: open_directory(unfinished::directory(destination))?,
         name: Some(name),
     })
 }

@@ -5,12 +5,13 @@
 //! never written into, because the image may have determined its name.
 
 use super::reporter::Reporter;
+use crate::commands::operands::is_same_image;
 use larder::fs::copy::{BUFFER_BYTES, Observer, write_content};
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens the destination for writing, if `source` is a regular file, and the destination is a device, a FIFO
@@ -109,12 +110,7 @@ fn stream(
 
 /// Fails if the destination is the image from which files are copied.
 pub(super) fn check_not_image(image: &Path, destination: &Path) -> Result<()> {
-    let (Ok(image), Ok(present)) = (fs::metadata(image), fs::metadata(destination)) else {
-        return Ok(());
-    };
-    let is_same_file = (image.dev(), image.ino()) == (present.dev(), present.ino());
-    let are_devices = image.file_type().is_block_device() && present.file_type().is_block_device();
-    if is_same_file || (are_devices && image.rdev() == present.rdev()) {
+    if is_same_image(image, destination) {
         return Err(Failure::new(format!(
             "destination {} is the image itself",
             destination.display()

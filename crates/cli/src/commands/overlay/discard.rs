@@ -15,7 +15,8 @@ pub(super) fn run(args: &OverlayDiscardArgs) -> Result<()> {
     // The lock excludes its other users.
     let file = FileDevice::open_writable(path, FileRange::default())
         .map_err(|error| overlay::not_opened(path, &error.into()))?;
-    Overlay::record(&file).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Overlay::base_record(&file)
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     let stored_bytes = fs::metadata(path)?.blocks() * 512;
     fs::remove_file(path)
         .map_err(|error| Failure::new(format!("cannot remove {}: {error}", path.display())))?;

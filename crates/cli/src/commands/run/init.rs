@@ -66,7 +66,7 @@ pub(crate) fn run(args: &[OsString], link: Link) -> Result<ExitCode> {
     }) else {
         return Err(Failure::usage("these are not the arguments of larder run"));
     };
-    background::set_process_name();
+    background::set_process_name("-init");
     set_parent_process_death_signal(Some(Signal::KILL)).failed("cannot follow the server")?;
     if getpid() != Pid::INIT {
         return Err(Failure::new(

@@ -10,12 +10,17 @@
 //! 4. The command.
 //!
 //! The first three are larder, which starts itself again. The second argument says which of them a process is
-//! ([`Stage`](crate::stage::Stage)). It is not an environment variable, because the command would inherit it. Larder kills
-//! no process:
+//! ([`Stage`](crate::stage::Stage)). It is not an environment variable, because the command would inherit it.
+//!
+//! If a process ends, the kernel kills those that follow it:
 //! - If the launcher or the server ends in any way, the kernel kills the following process, which has requested this. A
 //!   process whose parent has ended before the request finds the end of a pipe ([`pipes`]).
 //! - If the init ends in any way, the kernel kills all processes in its PID namespace.
 //! - The mount namespaces end with their last process, and the mount with them. It has no mount point elsewhere.
+//!
+//! Larder itself ends a process only on behalf of the user, and only the server. Until the command has started, the launcher
+//! also sends the server the signals that end processes. After the command has ended, the launcher kills the server at the
+//! second Ctrl-C.
 //!
 //! # Signals and the terminal
 //! All four processes are in the process group of the launcher, so the command can use the terminal, and the kernel sends

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let Some(link) = args.link else {
         return Err(Failure::usage("run must be the first argument of larder"));
     };
-    background::set_process_name();
+    background::set_process_name("-server");
     let mut options = Options::of_volume(&args.options, &args.volume)?;
     if options.mount.suid || options.mount.dev {
         return Err(Failure::usage(

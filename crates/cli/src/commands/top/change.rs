@@ -1,7 +1,7 @@
 //! The changes of a mount's counts between two replies of its server.
 
-use super::Sample;
-use larder::{CacheKind, CacheStats, Stats};
+use super::poller::Sample;
+use larder::{CacheKind, CacheStats, LatencyStats, OperationStats, Stats};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// Compares `now` with `before`. If the image was mounted again in the meantime, there is nothing to compare.
     pub(super) fn new(before: Option<&'a Sample>, now: &'a Sample) -> Self {
+        let before = before.filter(|before| before.is_of_mount_of(now));
         Self { before, now }
     }
 
@@ -23,8 +25,7 @@ impl<'a> Change<'a> {
         (!elapsed.is_zero()).then_some(elapsed)
     }
 
-    /// Returns how much a count has grown between the two replies. If the count is smaller than before,
-    /// because the image was mounted again, returns 0.
+    /// Returns how much a count has grown between the two replies. If the count is smaller than before, returns 0.
     fn growth(&self, count: impl Fn(&Stats) -> u64) -> Option<u64> {
         let before = count(&self.before?.stats);
         Some(count(&self.now.stats).saturating_sub(before))
@@ -42,6 +43,60 @@ impl<'a> Change<'a> {
         whole: impl Fn(&Stats) -> u64,
     ) -> Option<f64> {
         ratio(self.growth(part)?, self.growth(whole)?)
+    }
+
+    /// Returns the durations that were recorded between the two replies.
+    pub(super) fn latency(
+        &self,
+        latency: impl Fn(&Stats) -> Option<&LatencyStats>,
+    ) -> Option<LatencyStats> {
+        let now = latency(&self.now.stats)?;
+        let none = LatencyStats::default();
+        let before = latency(&self.before?.stats).unwrap_or(&none);
+        Some(now.since(before))
+    }
+
+    /// Returns the times of all requests of the kernel that were answered between the two replies.
+    pub(super) fn request_latency(&self) -> Option<LatencyStats> {
+        let mut all = LatencyStats::default();
+        for operation in self.operations() {
+            all.add(&operation.latency?);
+        }
+        Some(all)
+    }
+
+    /// Returns the activity of each operation that the kernel has requested.
+    pub(super) fn operations(&self) -> Vec<OperationChange<'a>> {
+        let now = self.now.stats.requests.as_ref();
+        let operations = now.map_or(&[][..], |requests| &requests.operations);
+        operations.iter().map(|now| self.operation(now)).collect()
+    }
+
+    fn operation(&self, now: &'a OperationStats) -> OperationChange<'a> {
+        let find = |stats: &'a Stats| {
+            let mut operations = stats.requests.as_ref()?.operations.iter();
+            operations.find(|before| before.operation == now.operation)
+        };
+        let none = OperationStats::default();
+        let before = self
+            .before
+            .map(|before| find(&before.stats).unwrap_or(&none));
+        let rate = |count: fn(&OperationStats) -> u64| {
+            let growth = count(now).saturating_sub(count(before?));
+            Some(as_f64(growth) / self.elapsed()?.as_secs_f64())
+        };
+        OperationChange {
+            rate: rate(|operation| operation.requests),
+            byte_rate: rate(|operation| operation.bytes),
+            latency: before.map(|before| now.latency.since(&before.latency)),
+            now,
+        }
+    }
+
+    /// Returns the memory that all caches use, in bytes.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let caches = self.now.stats.caches();
+        caches.iter().map(|(_, cache)| cache.bytes).sum()
     }
 
     /// Returns the activity of a cache.
@@ -84,6 +139,18 @@ pub(super) struct CacheChange {
     /// Objects evicted or removed per second.
     #[serde(rename = "removed_s")]
     pub removed: Option<f64>,
+}
+
+/// The activity of one operation between two replies. A value is `None` if there is no earlier reply.
+#[derive(Clone, Debug)]
+pub(super) struct OperationChange<'a> {
+    /// The statistics since the mount.
+    pub now: &'a OperationStats,
+    /// Requests per second.
+    pub rate: Option<f64>,
+    /// Bytes of content per second.
+    pub byte_rate: Option<f64>,
+    pub latency: Option<LatencyStats>,
 }
 
 /// Returns `part` divided by `whole`; `None` if `whole` is 0.

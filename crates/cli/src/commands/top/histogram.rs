@@ -1,10 +1,11 @@
 //! Draws the histogram of a cache, or of the depths of its trees, with bars.
 
 use super::change::as_f64;
-use super::count::short;
+use super::format::short;
 use larder::HistogramReport;
 use larder::tables::TreeDepths;
-use ratatui::text::Line;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 /// The number of columns before the bars of chain lengths.
 const LABEL_COLUMNS: usize = 24;
@@ -13,16 +14,32 @@ const DEPTH_LABEL_COLUMNS: usize = 15;
 
 /// Returns a histogram of chain lengths, at most `most` rows of `width` columns. The last row counts the
 /// chains of all remaining lengths.
-pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
-    draw(&visible_rows(report, most), width, LABEL_COLUMNS, |row| {
-        let (buckets, poisson) = (short(row.buckets), short(row.poisson));
-        format!("{:>5} {buckets:>8} {poisson:>8}", row.length)
-    })
+pub(super) fn bars(
+    report: &HistogramReport,
+    most: usize,
+    width: usize,
+    style: Style,
+) -> Vec<Line<'static>> {
+    draw(
+        &visible_rows(report, most),
+        width,
+        LABEL_COLUMNS,
+        style,
+        |row| {
+            let (buckets, poisson) = (short(row.buckets), short(row.poisson));
+            format!("{:>5} {buckets:>8} {poisson:>8}", row.length)
+        },
+    )
 }
 
 /// Returns a histogram of the depths of pages in trees, at most `most` rows of `width` columns. If there are
 /// more depths, the first row counts the pages of the smallest depths.
-pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<Line<'static>> {
+pub(super) fn depth_bars(
+    trees: &TreeDepths,
+    most: usize,
+    width: usize,
+    style: Style,
+) -> Vec<Line<'static>> {
     let all: Vec<(u64, f64)> = trees
         .rows()
         .map(|(depth, pages)| (depth, as_f64(pages)))
@@ -46,16 +63,17 @@ pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<L
         .iter()
         .map(|(depth, pages)| row(depth.to_string(), *pages));
     let rows: Vec<Row> = shallow.into_iter().chain(deep).collect();
-    draw(&rows, width, DEPTH_LABEL_COLUMNS, |row| {
+    draw(&rows, width, DEPTH_LABEL_COLUMNS, style, |row| {
         format!("{:>5} {:>8}", row.length, short(row.buckets))
     })
 }
 
-/// Draws each row as a label and a bar, together `width` columns wide.
+/// Draws each row as a label and a bar in `style`, together `width` columns wide.
 fn draw(
     rows: &[Row],
     width: usize,
     label_columns: usize,
+    style: Style,
     label: impl Fn(&Row) -> String,
 ) -> Vec<Line<'static>> {
     let largest = rows.iter().fold(1.0_f64, |largest, row| {
@@ -66,7 +84,10 @@ fn draw(
         // Less than half a bucket counts as 0.
         let by_chance = if row.poisson < 0.5 { 0.0 } else { row.poisson };
         let bar = bar(row.buckets / largest, by_chance / largest, columns);
-        Line::raw(format!("{} {bar}", label(row)))
+        Line::from(vec![
+            Span::raw(format!("{} ", label(row))),
+            Span::styled(bar, style),
+        ])
     };
     rows.iter().map(line).collect()
 }
@@ -81,20 +102,28 @@ struct Row {
     poisson: f64,
 }
 
-/// Returns the rows up to the longest chain, or up to the longest chain of a random distribution if that is
-/// longer. If there are more than `most` rows, combines the last rows in one.
-fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
-    let all: Vec<(Option<u64>, f64, f64)> = report
+/// Returns each chain length with the number of its buckets, and the number of a random distribution.
+fn lengths(report: &HistogramReport) -> Vec<(Option<u64>, f64, f64)> {
+    report
         .histogram
         .rows()
         .zip(report.poisson)
         .map(|((length, buckets, _), poisson)| (length, as_f64(buckets), poisson))
-        .collect();
+        .collect()
+}
+
+/// Returns the number of chain lengths up to the longest chain, or up to the longest chain of a random distribution if
+/// that is longer.
+pub(super) fn visible_lengths(report: &HistogramReport) -> usize {
     let is_something = |(_, buckets, poisson): &(_, f64, f64)| *buckets > 0.0 || *poisson >= 0.5;
-    let used = all
-        .iter()
-        .rposition(is_something)
-        .map_or(0, |last| last + 1);
+    let last = lengths(report).iter().rposition(is_something);
+    last.map_or(0, |last| last + 1)
+}
+
+/// Returns the rows of the visible lengths. If there are more than `most` rows, combines the last rows in one.
+fn visible_rows(report: &HistogramReport, most: usize) -> Vec<Row> {
+    let all = lengths(report);
+    let used = visible_lengths(report);
     let single = if used > most {
         most.saturating_sub(1)
     } else {

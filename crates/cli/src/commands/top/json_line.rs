@@ -1,10 +1,10 @@
 //! Writes each refresh of `larder top --json` as one line of JSON.
 
-use super::change::{CacheChange, Change};
+use super::change::{CacheChange, Change, as_f64};
 use crate::json;
-use larder::{CacheKind, ServerCounts, Stats};
+use larder::{CacheKind, RequestStats, ServerCounts, Stats};
+use larder_console::{Result, write_json_line};
 use serde::{Serialize, Serializer};
-use std::io::{self, Write};
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -25,6 +25,8 @@ struct Rates {
     readahead: Fields<4>,
     device: Fields<5>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<Fields<5>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<Fields<5>>,
 }
 
@@ -33,7 +35,7 @@ struct Rates {
 struct Fields<const N: usize>([(&'static str, Option<f64>); N]);
 
 impl<const N: usize> Serialize for Fields<N> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_map(self.0)
     }
 }
@@ -59,6 +61,19 @@ impl Rates {
                 ("written_bytes_s", rate(|stats| stats.device.written_bytes)),
                 ("flushes_s", rate(|stats| stats.device.flushes)),
             ]),
+            requests: change.now.stats.requests.is_some().then(|| {
+                let rate = |count: fn(&RequestStats) -> u64| {
+                    change.rate(|stats| stats.requests.as_ref().map_or(0, count))
+                };
+                let latency = change.request_latency().unwrap_or_default();
+                Fields([
+                    ("requests_s", rate(|requests| requests.requests)),
+                    ("errors_s", rate(|requests| requests.errors)),
+                    ("p50_ns", latency.p50_ns.map(as_f64)),
+                    ("p90_ns", latency.p90_ns.map(as_f64)),
+                    ("p99_ns", latency.p99_ns.map(as_f64)),
+                ])
+            }),
             server: change.now.stats.server.is_some().then(|| {
                 let rate = |count: fn(&ServerCounts) -> u64| {
                     change.rate(|stats| stats.server.as_ref().map_or(0, count))
@@ -87,17 +102,13 @@ impl<'a> Line<'a> {
     }
 }
 
-pub(super) fn print(change: &Change<'_>) -> io::Result<()> {
-    let line = Line::of(change);
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &line)?;
-    writeln!(out)?;
-    out.flush()
+pub(super) fn print(change: &Change<'_>) -> Result<()> {
+    write_json_line(&Line::of(change))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
+    use super::super::tests::{busy, sample};
     use super::*;
     use serde_json::Value;
     use std::time::Duration;
@@ -123,6 +134,33 @@ mod tests {
         assert_eq!(line["rates"]["inode"]["hit_rate"], Value::Null);
         assert_eq!(line["stats"]["dentry"]["longest_chain"], 12);
         assert!(line["rates"].get("server").is_none());
+    }
+
+    #[test]
+    fn json_of_a_mount_has_rates_and_latencies_of_requests() {
+        let (before, mut now) = (busy(0), busy(2));
+        now.at = before.at + Duration::from_secs(2);
+        let line = json(&Change::new(Some(&before), &now));
+        let requests = &line["rates"]["requests"];
+        assert_eq!(requests["requests_s"], 146.0);
+        assert_eq!(requests["errors_s"], 0.0);
+        // Nine of ten requests are faster than the slowest reads.
+        let [p50, p90, p99] = ["p50_ns", "p90_ns", "p99_ns"].map(|key| requests[key].as_f64());
+        assert!(p50 < Some(4000.0) && p90 < Some(200_000.0), "{requests}");
+        assert!(p99 > Some(2_000_000.0), "{requests}");
+        assert_eq!(line["stats"]["hot"]["files"][0]["ino"], 4711);
+        now.stats.requests = None;
+        let line = json(&Change::new(Some(&before), &now));
+        assert!(line["rates"].get("requests").is_none());
+    }
+
+    #[test]
+    fn image_that_was_mounted_again_has_no_rates() {
+        let (mut before, mut now) = (busy(0), busy(2));
+        now.at = before.at + Duration::from_secs(2);
+        before.stats.requests.as_mut().unwrap().start_ns = 1;
+        let line = json(&Change::new(Some(&before), &now));
+        assert!(line.get("rates").is_none() && line.get("elapsed_s").is_none());
     }
 
     #[test]

@@ -6,14 +6,20 @@
 //! the terminal when the view ends, even in a panic.
 
 use super::change::Change;
-use super::poller::{Poller, Sample};
-use super::screen::Screen;
+use super::history::History;
+use super::keys::action;
+use super::pages;
+use super::palette::Look;
+use super::poller::{Poller, Sample, Wanted};
+use super::scene::Scene;
+use super::screen;
+use super::state::{Action, Effect, State};
 use crate::args::TopArgs;
-use larder::CacheKind;
+use crate::args::top::Page;
 use larder_console::{Failure, Result, print_note};
 use larder_fuse::Error;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -33,18 +39,30 @@ enum Message {
     Signal(i32),
 }
 
-/// The action that a key requests.
+/// What the polling thread must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    Leave,
-    Help,
-    /// Choose the cache that is this number of rows below the chosen cache. The first row follows the last.
-    Choose(usize),
+struct Polling {
+    wanted: Wanted,
+    interval: Duration,
+    is_paused: bool,
+}
+
+impl Polling {
+    fn of(state: &State) -> Self {
+        Self {
+            wanted: Wanted {
+                cache: state.cache,
+                needs_chains: matches!(state.page, Page::Overview | Page::Cache(_)),
+            },
+            interval: state.interval,
+            is_paused: state.is_paused,
+        }
+    }
 }
 
 /// Shows the view until the user leaves it, a signal arrives, or `--count` refreshes were shown for an interval
 /// each.
-pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitCode> {
+pub(super) fn run(args: &TopArgs, state: State, poller: Poller, first: Sample) -> Result<ExitCode> {
     let (sender, receiver) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     let restored = RestoreOnDrop;
@@ -55,10 +73,10 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
     start("larder-signals", &sender, move |send| {
         signals.forever().map(Message::Signal).all(send);
     })?;
-    let (choose, chosen) = mpsc::channel();
-    let (cache, interval) = (args.cache.into(), args.interval);
+    let (settings, changed) = mpsc::channel();
+    let polling = Polling::of(&state);
     start("larder-poller", &sender, move |send| {
-        poll_server(poller, cache, &chosen, interval, |reply, ends_interval| {
+        poll_server(poller, polling, &changed, |reply, ends_interval| {
             let reply = Box::new(reply);
             send(Message::Answer {
                 reply,
@@ -66,28 +84,23 @@ pub(super) fn run(args: &TopArgs, poller: Poller, first: Sample) -> Result<ExitC
             })
         });
     })?;
-    let mut view = View::new(args, first);
+    let mut view = View::new(args, state, first);
     let mut intervals = 0;
     while args.count.is_none_or(|count| intervals < count) {
         terminal.draw(|frame| view.draw(frame))?;
         match receiver.recv() {
-            Ok(Message::Input(event)) => match event?.as_key_press_event().and_then(action) {
-                Some(Action::Leave) => break,
-                Some(Action::Help) => view.shows_help = !view.shows_help,
-                Some(Action::Choose(step)) => {
-                    view.chosen = next_cache(view.chosen, step);
-                    // Sending fails only if the receiver was dropped, but the polling thread keeps it until
-                    // the process ends.
-                    let _ = choose.send(view.chosen);
+            Ok(Message::Input(event)) => {
+                let action = event?.as_key_press_event().and_then(action);
+                if action.is_some_and(|action| !view.perform(action, &settings)) {
+                    break;
                 }
-                None => {}
-            },
+            }
             Ok(Message::Answer {
                 reply,
                 ends_interval,
             }) => {
                 intervals += u64::from(ends_interval);
-                view.update(*reply);
+                view.update(*reply, ends_interval);
             }
             Ok(Message::Signal(signal)) => {
                 return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
@@ -124,86 +137,102 @@ fn start(
         .map(drop)
 }
 
-/// Queries the server at the end of each interval, and immediately when another cache is chosen. Calls `send`
-/// with each reply, and with true if the query was at the end of an interval.
+/// Queries the server at the end of each interval, and immediately when other figures become visible. Calls `send`
+/// with each reply, and with true if the query was at the end of an interval. Does not query while the view is paused.
 fn poll_server(
     mut poller: Poller,
-    mut cache: CacheKind,
-    chosen: &Receiver<CacheKind>,
-    interval: Duration,
+    mut polling: Polling,
+    changed: &Receiver<Polling>,
     send: impl Fn(Result<Sample, Error>, bool) -> bool,
 ) {
-    let mut next = Instant::now() + interval;
+    let mut next = Instant::now() + polling.interval;
     loop {
-        let choice = chosen.recv_timeout(next.saturating_duration_since(Instant::now()));
-        match choice {
-            Ok(kind) => cache = chosen.try_iter().last().unwrap_or(kind),
-            Err(RecvTimeoutError::Timeout) => next = Instant::now() + interval,
+        let received = if polling.is_paused {
+            changed.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            changed.recv_timeout(next.saturating_duration_since(Instant::now()))
+        };
+        let ends_interval = match received {
+            Ok(first) => {
+                let new = changed.try_iter().last().unwrap_or(first);
+                let old = std::mem::replace(&mut polling, new);
+                let is_resumed = old.is_paused && !new.is_paused;
+                if is_resumed || new.interval != old.interval {
+                    next = Instant::now() + new.interval;
+                }
+                if !is_resumed && new.wanted == old.wanted {
+                    continue;
+                }
+                is_resumed
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                next = Instant::now() + polling.interval;
+                true
+            }
             Err(RecvTimeoutError::Disconnected) => return,
-        }
-        if !send(poller.query(cache), choice.is_err()) {
+        };
+        if !send(poller.query(polling.wanted), ends_interval) {
             return;
         }
     }
-}
-
-fn action(key: KeyEvent) -> Option<Action> {
-    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    Some(match key.code {
-        KeyCode::Char('c') if is_control => Action::Leave,
-        KeyCode::Char('q') | KeyCode::Esc => Action::Leave,
-        KeyCode::Char('?') => Action::Help,
-        KeyCode::Down | KeyCode::Right => Action::Choose(1),
-        KeyCode::Up | KeyCode::Left => Action::Choose(CacheKind::ALL.len() - 1),
-        _ => return None,
-    })
-}
-
-fn next_cache(cache: CacheKind, step: usize) -> CacheKind {
-    let mut from_here = CacheKind::ALL
-        .into_iter()
-        .cycle()
-        .skip_while(|kind| *kind != cache);
-    from_here.nth(step).unwrap_or(cache)
 }
 
 /// The current values and settings of the view.
 #[derive(Debug)]
 struct View<'a> {
     args: &'a TopArgs,
-    /// The earlier reply with which `now` is compared.
+    state: State,
+    history: History,
+    /// The reply at the end of the last interval but one, with which `now` is compared.
     before: Option<Sample>,
+    /// The reply at the end of the last interval.
+    last: Sample,
+    /// The last reply. A key press may have caused it. The time since `last` is then too short for rates per second.
     now: Sample,
-    chosen: CacheKind,
     /// The error of the last query, if it failed.
     last_error: Option<Error>,
-    shows_help: bool,
-    has_colours: bool,
+    look: Look,
 }
 
 impl<'a> View<'a> {
-    fn new(args: &'a TopArgs, first: Sample) -> Self {
+    fn new(args: &'a TopArgs, state: State, first: Sample) -> Self {
         Self {
             args,
+            state,
+            history: History::default(),
             before: None,
+            last: first.clone(),
             now: first,
-            chosen: args.cache.into(),
             last_error: None,
-            shows_help: false,
-            has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            look: Look::of_environment(),
         }
     }
 
-    fn update(&mut self, answer: Result<Sample, Error>) {
+    /// Performs an action. Returns false if the user leaves the view.
+    fn perform(&mut self, action: Action, settings: &Sender<Polling>) -> bool {
+        let extent = pages::extent(&self.now.stats, self.state.page);
+        match self.state.apply(action, extent) {
+            Effect::None => {}
+            Effect::Leave => return false,
+            Effect::Poll => {
+                // Sending fails only if the receiver was dropped, but the polling thread keeps it until the process
+                // ends.
+                let _ = settings.send(Polling::of(&self.state));
+            }
+            Effect::Reset => self.history.clear(),
+        }
+        true
+    }
+
+    fn update(&mut self, answer: Result<Sample, Error>, ends_interval: bool) {
         match answer {
             Ok(sample) => {
-                let last = std::mem::replace(&mut self.now, sample);
-                // After a key press, the server is queried before the interval has passed. The time since
-                // the last reply is then too short for rates per second, so `before` is kept.
-                let is_regular = self.now.at.duration_since(last.at) > self.args.interval / 2;
-                if is_regular || self.before.is_none() {
+                if ends_interval {
+                    let last = std::mem::replace(&mut self.last, sample.clone());
+                    self.history.push(&Change::new(Some(&last), &sample));
                     self.before = Some(last);
                 }
+                self.now = sample;
                 self.last_error = None;
             }
             Err(error) => self.last_error = Some(error),
@@ -215,16 +244,16 @@ impl<'a> View<'a> {
             .last_error
             .as_ref()
             .map(|error| format!("not updated: {error}"));
-        let screen = Screen {
+        let scene = Scene {
             mountpoint: &self.args.mountpoint,
-            interval: self.args.interval,
+            state: &self.state,
             change: &Change::new(self.before.as_ref(), &self.now),
+            history: &self.history,
             notice: notice.as_deref(),
-            shows_help: self.shows_help,
             has_keys: true,
-            has_colours: self.has_colours,
+            look: self.look,
         };
-        frame.render_widget(screen, frame.area());
+        screen::draw(&scene, frame.area(), frame.buffer_mut());
     }
 
     /// Returns the result of the command after the view has ended. A failed query is a failure, unless it
@@ -244,46 +273,84 @@ impl<'a> View<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder::CacheKind;
+    use std::cell::Cell;
     use std::path::Path;
 
-    #[test]
-    fn query_after_key_press_does_not_end_interval() {
-        for (is_key, interval) in [(true, Duration::from_hours(1)), (false, Duration::ZERO)] {
-            let (choose, chosen) = mpsc::channel();
-            if is_key {
-                choose.send(CacheKind::Inode).unwrap();
-            }
-            let poller = Poller::new(Path::new("/absent"));
-            poll_server(
-                poller,
-                CacheKind::Page,
-                &chosen,
-                interval,
-                |_, ends_interval| {
-                    assert_eq!(ends_interval, !is_key);
-                    false
-                },
-            );
+    fn polling(interval: Duration) -> Polling {
+        Polling::of(&State::new(Page::Overview, CacheKind::Page, interval))
+    }
+
+    /// Returns whether the first query is at the end of an interval, after `changes` of the settings.
+    fn first_query_ends_interval(first: Polling, changes: &[Polling]) -> Option<bool> {
+        let (settings, received) = mpsc::channel();
+        for change in changes {
+            settings.send(*change).unwrap();
         }
+        // If no interval ends, the thread ends when it has handled all changes, because the sender was dropped.
+        let ends = first.interval.is_zero() && !first.is_paused;
+        let _kept = ends.then_some(settings);
+        let result = Cell::new(None);
+        poll_server(
+            Poller::new(Path::new("/absent")),
+            first,
+            &received,
+            |_, ends_interval| {
+                result.set(Some(ends_interval));
+                false
+            },
+        );
+        result.get()
     }
 
     #[test]
-    fn arrow_keys_cycle_through_caches() {
-        let press = |code| action(KeyEvent::new(code, KeyModifiers::NONE));
-        for (key, from, to) in [
-            (KeyCode::Down, CacheKind::Page, CacheKind::Buffer),
-            (KeyCode::Right, CacheKind::Inode, CacheKind::Page),
-            (KeyCode::Up, CacheKind::Page, CacheKind::Inode),
-            (KeyCode::Left, CacheKind::Inode, CacheKind::Dentry),
-        ] {
-            let Some(Action::Choose(step)) = press(key) else {
-                panic!("{key:?}")
-            };
-            assert_eq!(next_cache(from, step), to, "{key:?}");
-        }
-        assert_eq!(press(KeyCode::Char('q')), Some(Action::Leave));
-        assert_eq!(press(KeyCode::Char('c')), None);
-        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(action(interrupt), Some(Action::Leave));
+    fn only_visible_changes_cause_queries() {
+        let hour = Duration::from_hours(1);
+        let first = polling(hour);
+        assert_eq!(
+            first_query_ends_interval(polling(Duration::ZERO), &[]),
+            Some(true)
+        );
+        assert_eq!(first_query_ends_interval(first, &[]), None);
+        let mut other_cache = first;
+        other_cache.wanted.cache = CacheKind::Inode;
+        assert_eq!(
+            first_query_ends_interval(first, &[other_cache]),
+            Some(false)
+        );
+        let slower = polling(2 * hour);
+        assert_eq!(first_query_ends_interval(first, &[slower]), None);
+    }
+
+    #[test]
+    fn pause_stops_queries_until_it_ends() {
+        let mut paused = polling(Duration::ZERO);
+        paused.is_paused = true;
+        assert_eq!(first_query_ends_interval(paused, &[]), None);
+        let hour = polling(Duration::from_hours(1));
+        assert_eq!(first_query_ends_interval(paused, &[hour]), Some(true));
+    }
+
+    #[test]
+    fn query_after_key_press_does_not_end_interval_of_rates() {
+        let args = TopArgs::for_tests();
+        let state = State::new(Page::Overview, CacheKind::Page, Duration::from_secs(1));
+        let sample = super::super::tests::sample;
+        let mut view = View::new(&args, state, sample(0, "page"));
+        view.update(Ok(sample(1, "page")), true);
+        let refreshes = |view: &View<'_>| view.history.last(9, |point| point.reads_s).len();
+        assert_eq!(refreshes(&view), 1);
+        view.update(Ok(sample(2, "dentry")), false);
+        assert_eq!(refreshes(&view), 1);
+        assert_eq!(view.now.report.cache, CacheKind::Dentry);
+        assert_eq!(
+            view.before.as_ref().map(|it| it.stats.device.reads),
+            Some(400)
+        );
+        view.update(Ok(sample(3, "dentry")), true);
+        assert_eq!(
+            view.before.as_ref().map(|it| it.stats.device.reads),
+            Some(404)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The number of bytes that a copy out of an image reads.
+//! The number of bytes that a copy or an archive of a tree reads.
 
 use larder::{FileKind, Ino, Volume};
 use std::collections::HashSet;
