@@ -12,7 +12,7 @@ mod options;
 use clap::{CommandFactory, Parser};
 use commands::xattr_bench;
 use larder_console::complete::{self, Request};
-use larder_console::print_usage;
+use larder_console::{Failure, print_usage};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -33,6 +33,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     if let Some(request) = complete::request(&args) {
         return answer(request);
+    }
+    if args.get(1).is_some_and(|command| command == "tune") {
+        let (message, hint) = (
+            "unknown command `tune`",
+            "`larder lab tune` is now `larder lab advise`",
+        );
+        return Failure::usage_with_hint(message, hint).print(2);
     }
     match commands::Cli::try_parse_from(args) {
         Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.print(1)),

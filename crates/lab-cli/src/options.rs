@@ -2,7 +2,7 @@
 
 mod names;
 
-pub(crate) use names::{Names, NamesParser, deduplicated};
+pub(crate) use names::{Named, Names, NamesParser, deduplicated};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};

@@ -48,7 +48,7 @@ fn constant_of_a_missing_trace_fails_with_a_hint() {
     assert_fails(
         &lab(missing),
         1,
-        &["/nowhere/keys.parquet", "hint: --trace"],
+        &["/nowhere/keys.parquet", "hint: give the path"],
     );
     let small = with(&["--bits=16", "--trace=keys.parquet"]);
     assert_fails(&lab(small), 2, &["16 bits", "hint: use --bits 32"]);

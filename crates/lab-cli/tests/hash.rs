@@ -1,4 +1,4 @@
-//! Tests of `larder lab hash` and `larder lab tune`, and the same sweep on Dask.
+//! Tests of `larder lab hash`, and the same sweep on Dask.
 
 mod support;
 
@@ -130,28 +130,6 @@ fn hash_errors_have_hints() {
     );
     let salvaged = ["hash", "--trace", cut, "--salvage", "--functions", "golden"];
     assert!(lab_ok(salvaged).contains("page cache:"));
-}
-
-#[test]
-fn tune_prints_the_mount_option() {
-    let (_dir, trace) = traced();
-    let args = ["tune", "--trace", &trace, "--memory", "16M"];
-    let text = lab_ok(args);
-    let option = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Mount with: -o tables="));
-    assert!(
-        option.is_some_and(|tables| tables.starts_with("larder")),
-        "{text}"
-    );
-    let json = lab_ok(args.into_iter().chain(["--json"]));
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert!(
-        json["mount_option"]
-            .as_str()
-            .unwrap()
-            .starts_with("tables=larder")
-    );
 }
 
 /// Fields of a sweep that are the same on every machine.

@@ -23,7 +23,7 @@ fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn readahead_prints_the_same_row_for_each_policy_every_time() {
     let text = lab_ok(SMALL);
-    for policy in ["off", "legacy", "ondemand", "modern"] {
+    for policy in ["off", "legacy", "ondemand", "modern", "adaptive"] {
         let rows = text.lines().filter(|line| line.starts_with(policy));
         assert_eq!(rows.count(), 1, "{policy}: {text}");
     }
@@ -58,7 +58,7 @@ fn readahead_writes_csv_plot_and_report_to_the_given_paths() {
         "--output",
         report.to_str().unwrap(),
     ]));
-    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 5);
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 6);
     assert!(fs::read_to_string(&plot).unwrap().starts_with("<svg"));
     for extension in ["md", "html", "csv", "json", "svg"] {
         let file = report.join("comparison").with_extension(extension);

@@ -145,18 +145,24 @@ fn trace_cut_short_is_exported_only_with_salvage() {
 }
 
 #[test]
-fn hash_and_tune_report_that_the_end_of_a_trace_is_missing() {
+fn hash_and_advise_report_that_the_end_of_a_trace_is_missing() {
     let dir = TempDir::new().unwrap();
     let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
     fs::write(&text, "7\n8\n".repeat(50)).unwrap();
     lab_ok(["import", "keys", &text, &trace]);
     let file = fs::File::options().write(true).open(&trace).unwrap();
     file.set_len(file.metadata().unwrap().len() - 4).unwrap();
-    let hash = ["hash", "--functions", "golden"];
-    let tune = ["tune", "--memory", "16M"];
-    for command in [hash, tune] {
-        let of = ["--trace", &trace, "--salvage"];
-        let mut args = [&command[..], &of].concat();
+    let hash = [
+        "hash",
+        "--functions",
+        "golden",
+        "--trace",
+        &trace,
+        "--salvage",
+    ];
+    let advise = ["advise", "--memory", "16M", "--seed=1", &trace, "--salvage"];
+    for command in [hash, advise] {
+        let mut args = command.to_vec();
         let output = lab(&args);
         let warning = format!("warning: {trace}: the end is missing: ");
         assert!(

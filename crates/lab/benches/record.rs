@@ -9,7 +9,7 @@ use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation, Tape};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::{Random, Requirement, Seed, skip};
-use larder_trace::{Overflow, TraceRecorder};
+use larder_trace::{Recording, TraceRecorder};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let (rounds, calls) = if is_bench { (41, 500_000) } else { (2, 1000) };
     let dir = tempfile::tempdir().expect("a directory can be created");
-    let recorder = TraceRecorder::start(&dir.path().join("trace"), "a benchmark", Overflow::Lose);
+    let recorder =
+        TraceRecorder::start(&dir.path().join("trace"), "a benchmark", Recording::lossy());
     let recorder = recorder.expect("a trace can be created");
     read_pages(dir.path(), &recorder, rounds, calls);
     for threads in [1, 2] {

@@ -5,12 +5,13 @@
 //! Objects are inserted and read in runs, and occasionally one is removed and inserted again. There
 //! are never more than `OBJECTS`, whatever the number of `EVENTS`.
 
+mod support;
+
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::Error;
 use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::env::args;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -24,20 +25,7 @@ const RUN_PAGES: u64 = 16;
 const CHURN_EVERY: u64 = 8;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = args().skip(1).collect();
-    let number = |at: usize| arguments.get(at)?.parse().ok();
-    let (Some(path), Some(events), Some(objects)) = (arguments.first(), number(1), number(2))
-    else {
-        eprintln!("usage: long_trace FILE EVENTS OBJECTS");
-        return ExitCode::from(2);
-    };
-    match write(Path::new(path), events, objects) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {path}: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    support::run("long_trace", write)
 }
 
 fn write(path: &Path, events: u64, objects: u64) -> Result<(), Error> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::compare::Comparison;
 use crate::output::{
-    BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, duration, significant,
+    BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_of_fields, duration,
+    significant,
 };
 use crate::run_report::{RunReport, as_f64};
 
@@ -136,12 +137,7 @@ impl Report for Comparison {
 
     /// Returns one line for each policy.
     fn to_csv(&self) -> io::Result<String> {
-        let lines = self.reports.iter().map(|report| self.csv_fields(report));
-        let lines: Vec<_> = lines.collect();
-        let names = lines.iter().take(1).flatten().map(|(name, _)| *name);
-        let head = names.collect::<Vec<_>>().join(",");
-        let values = |line: Vec<(_, String)>| line.into_iter().map(|(_, value)| value);
-        csv_text(&head, lines.into_iter().map(values))
+        csv_of_fields(self.reports.iter().map(|report| self.csv_fields(report)))
     }
 
     fn plots(&self) -> Vec<ReportFile> {

@@ -3,14 +3,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
+pub mod cells;
 pub mod compare;
 mod comparison_report;
 mod concurrent;
 mod contention;
+pub mod eviction;
 pub mod hash;
 pub mod operations;
 pub mod output;
 mod published;
+pub mod readahead_replay;
 pub mod reproduce;
 pub mod run_report;
 pub mod sdm;
@@ -18,5 +22,6 @@ pub mod simulator;
 mod statistics;
 pub mod trace;
 pub mod tune;
+pub mod verify;
 pub mod workload;
 pub mod xattr_bench;

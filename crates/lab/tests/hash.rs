@@ -18,7 +18,7 @@ use larder_lab::hash::{
 use larder_lab::output::Report as _;
 use larder_lab::trace::Tolerance;
 use larder_testkit::{Random, Seed};
-use larder_trace::{Overflow, TraceEvent, TraceRecorder};
+use larder_trace::{Recording, TraceEvent, TraceRecorder};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Model {
                 self.links_on_misses += chain.len() as u64;
             }
             (Operation::Insert, _) => chain.push(key),
-            (Operation::Remove, _) => chain.retain(|one| *one != key),
+            (Operation::Remove | Operation::Evict, _) => chain.retain(|one| *one != key),
         }
     }
 
@@ -216,7 +216,7 @@ fn chance_equals_the_mean_of_random_functions() {
                 .or_default();
             match event.operation {
                 Operation::Insert => chain.push(key),
-                Operation::Remove => chain.retain(|one| *one != key),
+                Operation::Remove | Operation::Evict => chain.retain(|one| *one != key),
                 Operation::Lookup { .. } => {
                     let place = chain.iter().rev().position(|one| *one == key);
                     lookups += 1.0;
@@ -428,7 +428,7 @@ fn record_and_replay(seed: Seed, threads: u64, check: impl Fn(&Report, Counts, S
     };
     let device = Arc::new(MemoryDevice::new(vec![0; 64 * 4096]));
     let caches: Caches = Caches::new(&config, device).unwrap();
-    let recorder = TraceRecorder::start(&path, "a test", Overflow::Wait).unwrap();
+    let recorder = TraceRecorder::start(&path, "a test", Recording::lossless()).unwrap();
     caches.set_tape(&recorder.tape());
     std::thread::scope(|scope| {
         for thread in 0..threads {

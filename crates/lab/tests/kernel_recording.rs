@@ -2,10 +2,12 @@
 //! known.
 
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
+use larder_lab::trace::kernel::{
+    Error, KernelConfig, KernelRecorder, KernelSummary, PathCounts, PathSearch, Processes,
+};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::{Access, LoopMount, Requirement, report_skipped, skip};
-use larder_trace::TraceEvent;
+use larder_trace::{Row, TraceEvent};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -56,21 +58,36 @@ fn config(mount: Option<&Path>, processes: Processes) -> KernelConfig {
         mount: mount.map(Path::to_owned),
         processes,
         buffer_bytes: 4 << 20,
+        with_paths: false,
     }
 }
 
 /// Records while `action` runs in one round.
-fn record(recorder: KernelRecorder, mut action: impl FnMut()) -> (Vec<TraceEvent>, KernelSummary) {
+fn record(recorder: KernelRecorder, action: impl FnMut()) -> (Vec<TraceEvent>, KernelSummary) {
+    let (rows, summary, _) = record_rows(recorder, action);
+    let events = rows.into_iter().filter_map(|row| match row {
+        Row::Cache(event) => Some(event),
+        _ => None,
+    });
+    (events.collect(), summary)
+}
+
+/// Records while `action` runs in one round. Returns all rows.
+fn record_rows(
+    recorder: KernelRecorder,
+    mut action: impl FnMut(),
+) -> (Vec<Row>, KernelSummary, Option<PathSearch>) {
     let mut events = Vec::new();
     let mut stop = |_| {
         action();
         true
     };
-    let summary = recorder.run(&mut stop, &mut |event| {
-        events.push(event);
+    let mut sink = |row: Row| {
+        events.push(row);
         Ok(())
-    });
-    (events, summary.unwrap())
+    };
+    let (summary, search) = recorder.run(&mut stop, &mut sink).unwrap();
+    (events, summary, search)
 }
 
 /// Returns the pages of the file with events of `operation`.
@@ -113,6 +130,46 @@ fn reading_a_file_records_an_insertion_and_a_hit_of_each_page() {
         "{events:?}"
     );
     assert!(events.is_sorted_by_key(|event| event.time_ns));
+}
+
+/// The oracle is the command: dd prints nothing, and reads exactly these ranges.
+#[test]
+fn reads_of_a_command_are_recorded_with_their_ranges_and_path() {
+    let Some(target) = target() else { return };
+    let config = KernelConfig {
+        with_paths: true,
+        ..config(Some(&target.mount.path()), Processes::Spawned)
+    };
+    let recorder = KernelRecorder::start(&config).unwrap();
+    let mut dd = Command::new("dd");
+    let arguments = ["of=/dev/null", "bs=64K", "count=3", "skip=1", "status=none"];
+    dd.arg(format!("if={}", target.file.display()))
+        .args(arguments);
+    let mut child = recorder.spawn(&mut dd).unwrap();
+    let thread = child.id();
+    let (rows, _, search) = record_rows(recorder, || assert!(child.wait().unwrap().success()));
+    let reads = rows.iter().filter_map(|row| match row {
+        Row::Read(read) if read.inode == target.ino => Some(*read),
+        _ => None,
+    });
+    let reads: Vec<_> = reads.collect();
+    let ranges: Vec<_> = reads
+        .iter()
+        .map(|read| (read.offset_bytes, read.len_bytes, read.thread))
+        .collect();
+    let expected = [1, 2, 3].map(|block| (block << 16, 1 << 16, thread));
+    assert_eq!(ranges, expected);
+    assert!(reads[0].duration_ns > 0, "the first page was not cached");
+    let mut paths = Vec::new();
+    let counts = search.unwrap().run::<()>(&mut || false, &mut |path| {
+        paths.push(path);
+        Ok(())
+    });
+    let PathCounts { files, found } = counts.unwrap();
+    assert!(found >= 1 && found <= files);
+    let path = paths.iter().find(|path| path.inode == target.ino).unwrap();
+    assert_eq!(*path.path, *target.file.to_string_lossy());
+    assert_eq!(path.file_bytes, (PAGES * PAGE_BYTES) as u64);
 }
 
 #[test]

@@ -240,7 +240,11 @@ fn volume_opens_with_the_recommended_tables() {
     for of in &mut advice.caches {
         of.is_worth_it = true;
     }
-    let all = tables(&mount_option(&advice.caches, advice.shrinking.as_ref()));
+    let all = tables(&mount_option(
+        Tables::LARDER,
+        &advice.caches,
+        advice.shrinking.as_ref(),
+    ));
     let Some(volume) = open(all) else {
         return;
     };

@@ -307,10 +307,10 @@ pub(super) fn failure(error: &Error) -> Failure {
                 "use --salvage to read it up to its first missing or damaged row group"
             }
             Trace::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                "--trace must name an existing trace; larder lab hash --keys pages needs no trace"
+                "give the path of an existing trace; larder lab hash --keys pages needs no trace"
             }
             Trace::NotParquet | Trace::Column { .. } => {
-                "--trace must name a trace; larder lab import converts other formats"
+                "give the path of a trace; larder lab import converts other formats"
             }
             other => match rewritten_hint(other) {
                 Some(hint) => hint,

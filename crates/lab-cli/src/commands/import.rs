@@ -17,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Lines of INPUT that contain no lookup are skipped. For each reason, the command prints the number of
 /// skipped lines, and the line number of the first one. If INPUT contains no lookup, no trace is written.
-/// docs/traces.md lists what each format does not record.
+/// docs/traces.md lists what each format does not record. INPUT can be compressed with gzip or zstd.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats:
@@ -28,14 +28,16 @@ Formats:
                   and inodes
   msr             block trace of Microsoft Research Cambridge as CSV; becomes
                   lookups of blocks of 4 KiB
-  oracle-general  uncompressed oracleGeneral trace of libCacheSim; becomes
-                  lookups in the cache that --cache names
+  oracle-general  oracleGeneral trace of libCacheSim; becomes lookups in the
+                  cache that --cache names
+  arc             trace that was published with ARC (Megiddo and Modha, 2003);
+                  becomes lookups of blocks
   keys            one key on each line: a number, two numbers, or a name;
                   becomes lookups in the cache that --cache names
 
 Examples:
   strace -f -ttt -o make.txt make; larder lab import strace make.txt make.parquet
-  zstd -dc w92.oracleGeneral.zst | larder lab import oracle-general - w92.parquet
+  larder lab import oracle-general w92.oracleGeneral.zst w92.parquet
   ps -eo pid= | larder lab import keys - pids.parquet
 
 JSON: output (the new file), rows (number of lookups) {page, buffer, dentry, inode}, skipped [{reason,

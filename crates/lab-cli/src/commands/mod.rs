@@ -1,6 +1,9 @@
 //! The subcommands, one module each: their arguments and their implementation.
 
+mod advise;
 mod constant;
+mod device;
+mod eviction;
 mod export;
 mod hash;
 mod import;
@@ -14,12 +17,15 @@ mod reproduce;
 mod results;
 mod sdm;
 mod trace;
-mod tune;
+mod verify;
 mod written;
 pub(crate) mod xattr_bench;
 
+use advise::AdviseArgs;
 use clap::{Parser, Subcommand};
 use constant::ConstantArgs;
+use device::DeviceArgs;
+use eviction::EvictionArgs;
 use export::ExportArgs;
 use hash::HashArgs;
 use import::ImportArgs;
@@ -31,15 +37,15 @@ use reproduce::ReproduceArgs;
 use sdm::SdmArgs;
 use std::process::ExitCode;
 use trace::TraceArgs;
-use tune::TuneArgs;
 use xattr_bench::XattrBenchArgs;
 
 /// Simulate, measure and tune caches and readahead
 ///
 /// readahead runs the page cache and the readahead policies of a mount on a
 /// simulated device, in virtual time. It mounts nothing and reads no files. The
-/// same command always prints the same numbers. hash and tune replay a trace of
-/// cache accesses. constant, xattr-bench and sdm measure this machine.
+/// same command always prints the same numbers. advise, hash and eviction replay
+/// traces of cache accesses. constant, device, xattr-bench and sdm measure this
+/// machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "larder-lab",
@@ -50,7 +56,9 @@ use xattr_bench::XattrBenchArgs;
 Examples:
   larder lab list                          list workloads and devices
   larder lab readahead --workload interleaved:streams=64 --device nvme
+  larder lab advise disk.trace             recommend options for a mount
   larder lab hash --keys pages             compare hash functions
+  larder lab eviction mount.parquet        compare replacement policies
   larder lab trace info disk.trace         summarize a trace
   larder lab xattr-bench --processes 4     measure shared attributes
   larder lab reproduce wu2007              compare with published tables"
@@ -64,7 +72,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Readahead(ReadaheadArgs),
     Hash(HashArgs),
-    Tune(TuneArgs),
+    Advise(AdviseArgs),
+    Device(DeviceArgs),
+    Eviction(EvictionArgs),
     Record(RecordArgs),
     Trace(TraceArgs),
     Import(ImportArgs),
@@ -82,7 +92,9 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Readahead(args) => readahead::run(args),
         Command::Hash(args) => hash::run(args),
-        Command::Tune(args) => tune::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Device(args) => device::run(args),
+        Command::Eviction(args) => eviction::run(args),
         Command::Record(args) => record::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),

@@ -3,11 +3,11 @@
 use super::reading::rewritten_hint;
 use clap::{Args, Subcommand};
 use larder::{Operation, Timestamp};
-use larder_console::{Failure, Result, print_note, time, write_json};
-use larder_lab::output::{Table, counted};
+use larder_console::{Failure, Result, name, print_note, size, time, write_json};
+use larder_lab::output::{Table, counted, duration};
 use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
 use larder_trace::columns::name_of_operation;
-use larder_trace::{Batch, TraceEvent};
+use larder_trace::{Batch, Row};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +20,9 @@ use std::time::Duration;
 /// traces. docs/traces.md describes the rows (one for each access), how to read them with these programs,
 /// and how other programs can rewrite a trace.
 ///
-/// While a mount is recorded, events are appended to the trace every 5 seconds. The trace has no footer
-/// until the mount ends. Other programs can read the trace only after that.
+/// During a recording, events are appended to the trace every 5 seconds, and larder lab reads those that it
+/// finds. The trace has no footer until the recording ends, and other programs refuse it. For them, larder
+/// lab trace salvage copies the events so far to a new trace.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,10 +31,11 @@ Examples:
   larder lab trace salvage cut.trace saved.trace
   duckdb -c \"SELECT cache, operation, count(*) FROM 'disk.trace' GROUP BY ALL\"
 
-Columns: time (nanoseconds), cache (0 page, 1 buffer, 2 dentry, 3 inode), operation (0 lookup,
-1 insert, 2 remove), device, inode, index (for a page: its index in the file; for a buffer: its
-block; for a dentry: the inode number of its directory), name_hash, hit. When an inode changes on
-the image, the trace has a removal and an insertion of the inode.")]
+Columns: time (nanoseconds), cache (page, buffer, dentry, inode; file for rows of files), operation
+(lookup, insert, remove, evict; read, fault, name), device, inode, index (for a page: its index in the file;
+for a buffer: its block; for a dentry: the inode number of its directory), name_hash, hit; of a read:
+offset, length, file_size, stream (open file), thread, duration (nanoseconds); of a name: path.
+When an inode changes on the image, the trace has a removal and an insertion of the inode.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub command: TraceCommand,
@@ -49,7 +51,8 @@ pub(crate) enum TraceCommand {
 /// Summarize a trace: events by cache, time, losses
 ///
 /// The command reads the whole trace. If the trace is cut short or damaged, the command reads it up to the
-/// first missing or damaged row group, and the exit code is 1.
+/// first missing or damaged row group, and the exit code is 1. A trace that is being recorded is read up to
+/// its last complete row group, and the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -57,9 +60,11 @@ Examples:
   larder lab trace info disk.trace --json | jq '.caches.dentry'
 
 JSON: info {source, began_unix_s, tells_changes (whether insertions and removals were recorded),
-tables (of the caches), lost (events), is_cut_short (whether the end of the trace is missing)},
-shortened (why the end is missing, or null), is_summed (whether all row groups have checksums),
-row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
+records_reads, records_paths, mount {cache_bytes, readahead, readahead_max_bytes} (settings of the
+recorded mount), attributes {variant, lookups, hits, shares, evicted} (use of mbcache), tables (of the
+caches), lost (events), is_cut_short (whether the end of the trace is missing)}, shortened (why the end is missing, or null), is_being_recorded, is_summed (whether all row
+groups have checksums), row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts,
+removals, evictions}}, files {reads, read_bytes, paths}")]
 pub(crate) struct TraceInfoArgs {
     /// Trace to read
     pub file: PathBuf,
@@ -85,11 +90,13 @@ pub(crate) struct TraceShowArgs {
 /// Copy the readable part of a trace to a new trace
 ///
 /// The copy has all events up to the first missing or damaged row group. A row group has up to half a
-/// million events. In the trace of a mount, a row group has the events of about 5 seconds, or fewer.
+/// million events. In the trace of a mount, a row group has the events of about 5 seconds, or fewer. The
+/// trace may still be recorded.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  larder lab trace salvage cut.trace saved.trace")]
+  larder lab trace salvage cut.trace saved.trace
+  larder lab trace salvage live.trace so-far.trace && duckdb -c \"SELECT count(*) FROM 'so-far.trace'\"")]
 pub(crate) struct TraceSalvageArgs {
     /// Trace to read
     pub file: PathBuf,
@@ -106,8 +113,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
 }
 
 /// Hint for an incomplete trace.
-const SALVAGE: &str = "if the trace is still being recorded, wait for the recording to end; otherwise, \
-                       larder lab trace salvage copies the readable part to a new trace";
+const SALVAGE: &str = "larder lab trace salvage copies the readable part to a new trace";
 
 fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
     let path = &args.file;
@@ -123,6 +129,7 @@ fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
     }
     match &summary.shortened {
         None => Ok(ExitCode::SUCCESS),
+        Some(_) if summary.is_being_recorded => Ok(ExitCode::SUCCESS),
         Some(why) => Err(Failure::with_hint(
             format!("{}: {why}", path.display()),
             SALVAGE,
@@ -148,9 +155,18 @@ fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
         counted(summary.row_groups as u64, "row group", "row groups"),
         span.as_secs_f64()
     )?;
+    if summary.is_being_recorded {
+        writeln!(
+            out,
+            "State      still being recorded: later events are not shown"
+        )?;
+    }
     match (&summary.shortened, info.is_cut_short) {
         (None, false) => writeln!(out, "Lost       {}", info.lost)?,
         (None, true) => writeln!(out, "Lost       {}; the end is missing", info.lost)?,
+        (Some(_), _) if summary.is_being_recorded => {
+            writeln!(out, "Lost       {} so far", info.lost)?;
+        }
         (Some(_), _) => writeln!(
             out,
             "Lost       {} up to the last complete row group; the losses after it are unknown",
@@ -163,19 +179,36 @@ fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
             "Checksums  none: another program wrote the trace, and damage may not be detected"
         )?;
     }
+    let files = summary.files;
+    if info.records_reads || files.reads > 0 {
+        writeln!(
+            out,
+            "Reads      {} of {}",
+            files.reads,
+            size::human(files.read_bytes)
+        )?;
+    }
+    if info.records_paths {
+        writeln!(
+            out,
+            "Paths      {}: the trace contains names of files",
+            files.paths
+        )?;
+    }
     write!(out, "\n{}", summary.table().to_text())
 }
 
 fn show(args: &TraceShowArgs) -> Result<ExitCode> {
     let failed = |error| failure(&args.file, &error);
     let mut reader = TraceReader::open(&args.file, Tolerance::Whole).map_err(failed)?;
-    let mut table =
-        Table::new("time (s): | cache | operation | device: | inode: | index: | name hash:");
+    let mut table = Table::new(
+        "time (s): | cache | operation | device: | inode: | index: | name hash: | of the file",
+    );
     let mut batch = Batch::default();
     let mut left = args.rows;
     while left > 0 && reader.read(&mut batch).map_err(failed)? {
-        for event in batch.events().take(left) {
-            table.push(cells(&event));
+        for row in batch.rows().take(left) {
+            table.push(cells(&row));
         }
         left = left.saturating_sub(batch.len());
     }
@@ -185,22 +218,56 @@ fn show(args: &TraceShowArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn cells(event: &TraceEvent) -> [String; 7] {
-    let time = Duration::from_nanos(event.time_ns);
-    let operation = match event.operation {
-        Operation::Lookup { hit: true } => "lookup, hit",
-        Operation::Lookup { hit: false } => "lookup, miss",
-        other => name_of_operation(other),
+fn cells(row: &Row) -> [String; 8] {
+    let time = |ns| {
+        let time = Duration::from_nanos(ns);
+        format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
     };
-    [
-        format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
-        event.cache.as_str().to_owned(),
-        operation.to_owned(),
-        format!("{}:{}", event.device >> 20, event.device & 0xf_ffff),
-        event.inode.to_string(),
-        event.index.to_string(),
-        format!("{:x}", event.name_hash),
-    ]
+    let device = |device: u32| format!("{}:{}", device >> 20, device & 0xf_ffff);
+    let of_file = |time_ns, operation: &str, number, inode: u64, what| {
+        [
+            time(time_ns),
+            "file".to_owned(),
+            operation.to_owned(),
+            device(number),
+            inode.to_string(),
+            String::new(),
+            String::new(),
+            what,
+        ]
+    };
+    match row {
+        Row::Cache(event) => [
+            time(event.time_ns),
+            event.cache.as_str().to_owned(),
+            match event.operation {
+                Operation::Lookup { hit: true } => "lookup, hit",
+                Operation::Lookup { hit: false } => "lookup, miss",
+                other => name_of_operation(other),
+            }
+            .to_owned(),
+            device(event.device),
+            event.inode.to_string(),
+            event.index.to_string(),
+            format!("{:x}", event.name_hash),
+            String::new(),
+        ],
+        Row::Read(read) => {
+            let operation = if read.is_fault { "fault" } else { "read" };
+            let end = read.offset_bytes.saturating_add(read.len_bytes.into());
+            let mut what = format!("bytes {} to {end}", read.offset_bytes);
+            if read.duration_ns > 0 {
+                let took = Duration::from_nanos(read.duration_ns);
+                what = format!("{what}, {}", duration(took));
+            }
+            of_file(read.time_ns, operation, read.device, read.inode, what)
+        }
+        Row::Path(path) => {
+            // A path is hostile input: the terminal must not interpret it.
+            let what = name::escaped(path.path.as_bytes());
+            of_file(path.time_ns, "name", path.device, path.inode, what)
+        }
+    }
 }
 
 fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
@@ -223,12 +290,16 @@ fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
 }
 
 /// Converts an error of reading a trace to a failure of the command.
-fn failure(path: &Path, error: &Error) -> Failure {
+pub(super) fn failure(path: &Path, error: &Error) -> Failure {
     let message = format!("{}: {error}", path.display());
     if let Some(hint) = rewritten_hint(error) {
         return Failure::with_hint(message, hint);
     }
     match error {
+        Error::NothingYet => Failure::with_hint(
+            message,
+            "events are appended every 5 seconds: repeat the command then",
+        ),
         Error::CutShort | Error::Damaged(_) | Error::RowGroup { .. } => {
             Failure::with_hint(message, SALVAGE)
         }

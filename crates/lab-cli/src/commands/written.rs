@@ -3,7 +3,7 @@
 use larder::CacheKind;
 use larder_console::{Failure, Result};
 use larder_lab::trace::Error;
-use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
+use larder_trace::{FilePath, FileRead, TraceEvent, TraceInfo, TraceWriter};
 use serde::{Serialize, Serializer};
 use std::io;
 use std::path::Path;
@@ -16,9 +16,12 @@ pub(super) struct TraceOutput {
     rows: Rows,
 }
 
-/// Number of rows of each cache.
+/// Number of rows of each cache, and of reads of files.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rows([u64; CacheKind::ALL.len()]);
+pub(super) struct Rows {
+    caches: [u64; CacheKind::ALL.len()],
+    reads: u64,
+}
 
 impl TraceOutput {
     /// Creates the trace at `path`, which is the value of `option`.
@@ -32,8 +35,22 @@ impl TraceOutput {
     }
 
     pub(super) fn push(&mut self, event: &TraceEvent) -> Result<(), Error> {
-        self.rows.0[event.cache as usize] += 1;
+        self.rows.caches[event.cache as usize] += 1;
         Ok(self.writer.push(event)?)
+    }
+
+    pub(super) fn push_read(&mut self, read: &FileRead) -> Result<(), Error> {
+        self.rows.reads += 1;
+        Ok(self.writer.push_read(read)?)
+    }
+
+    pub(super) fn push_path(&mut self, path: &FilePath) -> Result<(), Error> {
+        Ok(self.writer.push_path(path)?)
+    }
+
+    /// Makes the rows readable for other processes, a few seconds after they were added.
+    pub(super) fn end_pass(&mut self) -> Result<(), Error> {
+        Ok(self.writer.write_aged_row_group()?)
     }
 
     /// Finishes the trace, with the number of `lost` events.
@@ -46,19 +63,19 @@ impl TraceOutput {
 
 impl Rows {
     pub(super) fn is_empty(self) -> bool {
-        self.0 == [0; CacheKind::ALL.len()]
+        self.by_name().all(|(_, rows)| rows == 0)
     }
 
-    fn by_cache(self) -> impl Iterator<Item = (CacheKind, u64)> {
-        CacheKind::ALL.into_iter().zip(self.0)
+    fn by_name(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let caches = CacheKind::ALL.into_iter().zip(self.caches);
+        let caches = caches.map(|(cache, rows)| (cache.as_str(), rows));
+        caches.chain([("read", self.reads)])
     }
 
     /// Formats the numbers for people as `page 12, …`, without caches that have no rows.
     pub(super) fn to_text(self) -> String {
-        let some = self.by_cache().filter(|(_, rows)| *rows > 0);
-        let texts: Vec<String> = some
-            .map(|(cache, rows)| format!("{} {rows}", cache.as_str()))
-            .collect();
+        let some = self.by_name().filter(|(_, rows)| *rows > 0);
+        let texts: Vec<String> = some.map(|(name, rows)| format!("{name} {rows}")).collect();
         if texts.is_empty() {
             "none".to_owned()
         } else {
@@ -69,7 +86,7 @@ impl Rows {
 
 impl Serialize for Rows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.by_cache())
+        serializer.collect_map(self.by_name())
     }
 }
 

@@ -15,7 +15,7 @@ use super::step::{Key, Step};
 use super::trees::Trees;
 use larder_cache::hash::{FunctionVisitor, HashKey};
 use larder_cache::table::{
-    Arena, Counts, Growth, HashFunction, Histogram, Layout, NUMBERS, Slot, Table,
+    Arena, Counts, Growth, HashFunction, Histogram, Layout, NUMBER_LIMIT, Slot, Table,
 };
 use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Operation};
@@ -64,7 +64,9 @@ pub(super) fn open(
     objects: u64,
 ) -> io::Result<Box<dyn Replay>> {
     // The arena assigns slots to threads in groups of eight, so some slots can be unavailable to this thread.
-    let slots = u32::try_from(objects + 64).unwrap_or(NUMBERS).min(NUMBERS);
+    let slots = u32::try_from(objects + 64)
+        .unwrap_or(NUMBER_LIMIT)
+        .min(NUMBER_LIMIT);
     let function = match finder {
         Finder::Larder => own_function(cache),
         Finder::Function(function) => function,
@@ -95,15 +97,15 @@ struct KeyLayout;
 
 impl Layout<WORDS> for KeyLayout {
     type Key<'k> = Key;
-    type Hashed = HashKey;
+    type HashInput = HashKey;
 
     #[inline]
-    fn hashed(key: &Key) -> HashKey {
+    fn hash_input(key: &Key) -> HashKey {
         key.hashed
     }
 
     #[inline]
-    fn hashed_in(slot: &Slot<WORDS>) -> HashKey {
+    fn hash_input_in(slot: &Slot<WORDS>) -> HashKey {
         HashKey {
             object: slot.word(0),
             index: slot.word(1),
@@ -112,7 +114,7 @@ impl Layout<WORDS> for KeyLayout {
 
     #[inline]
     fn matches(key: &Key, slot: &Slot<WORDS>) -> bool {
-        Self::hashed_in(slot) == key.hashed && slot.aux() == key.device
+        Self::hash_input_in(slot) == key.hashed && slot.aux() == key.device
     }
 
     #[inline]
@@ -204,7 +206,7 @@ impl<I: Index> Replay for Replayed<I> {
                     }
                 }
                 Operation::Insert => self.index.insert(key),
-                Operation::Remove => self.index.remove(key),
+                Operation::Remove | Operation::Evict => self.index.remove(key),
             }
         }
     }

@@ -6,7 +6,7 @@ use super::segments::segment_end;
 use super::step::{Step, Steps};
 use crate::trace::{Losses, Tolerance, TraceReader};
 use larder_cache::tape::{CacheKind, Operation};
-use larder_trace::{Batch, TraceEvent};
+use larder_trace::{Batch, TraceEvent, TraceInfo};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -47,7 +47,7 @@ pub trait Source: Sync {
 pub struct TraceFile {
     path: PathBuf,
     tolerance: Tolerance,
-    has_changes: bool,
+    info: TraceInfo,
     losses: Losses,
     events: u64,
 }
@@ -60,19 +60,47 @@ impl TraceFile {
     /// Returns the errors of [`TraceReader::open`] and of reading the trace.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         let mut reader = open(path, tolerance)?;
-        let events = match tolerance {
-            Tolerance::Whole => reader.rows(),
-            Tolerance::UpToLastRowGroup => {
-                count(&mut reader).map_err(|source| failed(path, source))?
-            }
+        let events = match (tolerance, reader.cache_rows()) {
+            (Tolerance::Whole, Some(events)) => events,
+            _ => count(&mut reader).map_err(|source| failed(path, source))?,
         };
         Ok(Self {
             path: path.to_owned(),
             tolerance,
-            has_changes: reader.info().records_changes,
+            info: reader.info().clone(),
             losses: reader.losses(),
             events,
         })
+    }
+
+    /// Returns the description of the trace.
+    #[must_use]
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// Passes all batches to `each`, each with the number of its events that count, until `each` returns false. Events
+    /// that were recorded since the trace was opened do not count.
+    ///
+    /// # Errors
+    /// Returns an error if the events cannot be read.
+    pub fn read_batches(&self, each: &mut dyn FnMut(&Batch, usize) -> bool) -> Result<(), Error> {
+        let mut reader = open(&self.path, self.tolerance)?;
+        let mut batch = Batch::default();
+        let mut left = self.events;
+        while left > 0
+            && reader
+                .read(&mut batch)
+                .map_err(|source| failed(&self.path, source))?
+        {
+            let events = batch.len().saturating_sub(batch.files.len());
+            let counting = events.min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= counting as u64;
+            if !each(&batch, counting) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -80,7 +108,7 @@ impl TraceFile {
 fn count(reader: &mut TraceReader) -> Result<u64, crate::trace::Error> {
     let (mut events, mut batch) = (0, Batch::default());
     while reader.read(&mut batch)? {
-        events += batch.len() as u64;
+        events += batch.events().count() as u64;
     }
     Ok(events)
 }
@@ -104,7 +132,7 @@ impl Source for TraceFile {
     }
 
     fn has_changes(&self) -> bool {
-        self.has_changes
+        self.info.records_changes
     }
 
     fn losses(&self) -> Losses {
@@ -112,17 +140,7 @@ impl Source for TraceFile {
     }
 
     fn read(&self, each: &mut BatchConsumer<'_>) -> Result<(), Error> {
-        let mut reader = open(&self.path, self.tolerance)?;
-        let mut batch = Batch::default();
-        while reader
-            .read(&mut batch)
-            .map_err(|source| failed(&self.path, source))?
-        {
-            if !each(&mut batch.events()) {
-                break;
-            }
-        }
-        Ok(())
+        self.read_batches(&mut |batch, events| each(&mut batch.events().take(events)))
     }
 }
 
@@ -326,7 +344,7 @@ impl Sorter {
                 (None, _) => steps.push(step),
                 (Some(completion), Operation::Lookup { .. }) => completion.look_up(step.key, steps),
                 // This cache uses derived insertions and removals, so recorded ones are ignored.
-                (Some(_), Operation::Insert | Operation::Remove) => {}
+                (Some(_), Operation::Insert | Operation::Remove | Operation::Evict) => {}
             }
         }
         steps

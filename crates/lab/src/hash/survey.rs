@@ -130,7 +130,7 @@ impl Surveyor {
             match step.operation {
                 Operation::Lookup { hit } => self.look_up(step.key, hit),
                 Operation::Insert => self.insert(step.key),
-                Operation::Remove => self.remove(step.key),
+                Operation::Remove | Operation::Evict => self.remove(step.key),
             }
         }
     }

@@ -32,7 +32,7 @@ impl Axis {
         // A shorter axis has no readable labels.
         let span = (most - least).max(match scale {
             Scale::Linear => 1.0,
-            Scale::Logarithmic => 0.04,
+            _ => 0.04,
         });
         let excess = span - (most - least);
         // If no value is negative, as with shares, only the upper end is extended.
@@ -77,7 +77,7 @@ impl Axis {
     pub fn ticks(&self) -> Vec<f64> {
         let [from, to] = match self.scale {
             Scale::Linear => self.ends,
-            Scale::Logarithmic => self.ends.map(f64::exp),
+            _ => self.ends.map(f64::exp),
         };
         if self.scale == Scale::Linear || to / from < DECADE {
             even_ticks(from, to)
@@ -99,8 +99,8 @@ pub(super) fn tick_label(value: f64) -> String {
 fn scaled(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Linear => value,
-        Scale::Logarithmic if value <= 0.0 => f64::NEG_INFINITY,
-        Scale::Logarithmic => value.ln(),
+        _ if value <= 0.0 => f64::NEG_INFINITY,
+        _ => value.ln(),
     }
 }
 

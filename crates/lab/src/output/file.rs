@@ -83,6 +83,20 @@ pub fn json_text(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
     Ok(json)
 }
 
+/// Formats lines of fields, each with its name, as CSV. All lines must have the same names.
+///
+/// # Errors
+/// The same as for [`csv_text`].
+pub(crate) fn csv_of_fields(
+    lines: impl IntoIterator<Item = Vec<(&'static str, String)>>,
+) -> io::Result<String> {
+    let lines: Vec<_> = lines.into_iter().collect();
+    let names = lines.iter().take(1).flatten().map(|(name, _)| *name);
+    let head = names.collect::<Vec<_>>().join(",");
+    let values = |line: Vec<(_, String)>| line.into_iter().map(|(_, value)| value);
+    csv_text(&head, lines.into_iter().map(values))
+}
+
 /// Formats records as CSV below `head`, which contains the titles, separated by commas.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod axis;
 mod canvas;
 mod file;
 mod forest;
+mod heat_map;
 mod html;
 mod number;
 #[cfg(test)]
@@ -16,10 +17,11 @@ mod plot;
 mod style;
 mod table;
 
-pub(crate) use file::csv_text;
 pub use file::{Report, ReportFile, json_text};
+pub(crate) use file::{csv_of_fields, csv_text};
 pub(crate) use forest::{Estimate, ForestPanel, ForestPlot, ForestRow};
-pub use number::counted;
-pub(crate) use number::{change, duration, ratio, significant, text_or};
+pub(crate) use heat_map::HeatMap;
+pub(crate) use number::{change, ratio, significant, text_or};
+pub use number::{counted, duration};
 pub(crate) use plot::{BarPlot, LinePlot, Scale, Series};
 pub use table::Table;

@@ -46,6 +46,7 @@ pub fn ratio(part: f64, whole: f64) -> String {
 }
 
 /// Formats a duration in a suitable unit: `850 ns`, `12.3 µs`, `4.56 ms`, `7.89 s`.
+#[must_use]
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = match duration.as_nanos() {

@@ -41,6 +41,11 @@ pub enum Scale {
     /// Logarithmic. In a line plot, x doubles from point to point, and y is positive and extends over
     /// decades. There are few points, so each has a marker.
     Logarithmic,
+    /// Logarithmic in x, with any values, and linear in y, which begins at 0.
+    LogarithmicX,
+    /// Logarithmic in x, with any values, and linear in y, which need not begin at 0, so that small differences are
+    /// visible. Points have markers, as with [`Scale::Logarithmic`].
+    FittedY,
 }
 
 /// Lines with a common x axis.
@@ -75,8 +80,8 @@ impl LinePlot {
     /// Returns the plot as an SVG document.
     pub fn to_svg(&self) -> String {
         let sample = match self.scale {
-            Scale::Linear => Sample::Line,
-            Scale::Logarithmic => Sample::MarkedLine,
+            Scale::Linear | Scale::LogarithmicX => Sample::Line,
+            Scale::Logarithmic | Scale::FittedY => Sample::MarkedLine,
         };
         let head = head(&self.title, &self.series, sample);
         draw(LINES_HEIGHT + head.height(), |root| {
@@ -93,10 +98,21 @@ impl LinePlot {
                 let labels = [&|x| plain(x, x_max), &|y| plain(y, y_max)] as Labels<'_>;
                 self.draw_lines(root, 0.0..x_max, 0.0..y_max, labels)
             }
+            Scale::LogarithmicX => {
+                let (x, y_max) = (padded(xs), upper(ys));
+                let labels = [&|x| plain(x, x), &|y| plain(y, y_max)] as Labels<'_>;
+                self.draw_lines(root, x.log_scale().base(2.0), 0.0..y_max, labels)
+            }
             Scale::Logarithmic => {
                 let (x, y) = (padded(xs), decades(ys));
                 let labels = [&|x| plain(x, x), &|y| plain(y, y)] as Labels<'_>;
                 self.draw_lines(root, x.log_scale().base(2.0), y.log_scale(), labels)
+            }
+            Scale::FittedY => {
+                let (x, y) = (padded(xs), fitted(ys));
+                let labels =
+                    [&|x| plain(x, x), &|value| plain(value, y.end - y.start)] as Labels<'_>;
+                self.draw_lines(root, x.log_scale(), y.clone(), labels)
             }
         }
     }
@@ -133,7 +149,7 @@ impl LinePlot {
             let points = series.values.iter().map(|point| chart.backend_coord(point));
             let points: Vec<Point> = points.map(|point| relative(root, point)).collect();
             line(root, style, points.clone())?;
-            if self.scale == Scale::Logarithmic {
+            if matches!(self.scale, Scale::Logarithmic | Scale::FittedY) {
                 points
                     .into_iter()
                     .try_for_each(|point| marker(root, style, point))?;
@@ -218,6 +234,16 @@ fn relative(area: &Area<'_>, (x, y): Point) -> Point {
 fn upper(values: impl Iterator<Item = f64>) -> f64 {
     let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     if most > 0.0 { most * 1.05 } else { 1.0 }
+}
+
+/// Returns the ends of an axis that has room for all values and their markers.
+fn fitted(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let values = values.filter(|value| value.is_finite());
+    let both = values.map(|value| (value, value));
+    let ends = both.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    let (least, most) = ends.unwrap_or((0.0, 1.0));
+    let margin = ((most - least) * 0.05).max(most.abs() * 0.001 + 0.001);
+    least - margin..most + margin
 }
 
 /// Returns the ends of a logarithmic axis, with room for markers around the first and the last
@@ -329,6 +355,43 @@ mod tests {
         expect_texts_inside(&svg);
         // One marker for each point, and one in the legend.
         assert_eq!(svg.matches("<polygon").count(), 7 + 1);
+        plot.series.clear();
+        assert!(plot.to_svg().ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn plot_with_logarithmic_x_begins_at_zero_y_and_has_no_markers() {
+        let mut plot = LinePlot {
+            scale: Scale::LogarithmicX,
+            ..lines()
+        };
+        plot.series.truncate(1);
+        plot.series[0].values = vec![(1.0, 0.8), (16.0, 0.5), (256.0, 0.1)];
+        let svg = plot.to_svg();
+        let texts = texts(&svg);
+        for label in ["0", "1", "16", "256"] {
+            assert!(texts.contains(&label), "{label}: {texts:?}");
+        }
+        expect_texts_inside(&svg);
+        assert_eq!(svg.matches("<polygon").count(), 0);
+    }
+
+    #[test]
+    fn plot_with_fitted_y_labels_decades_of_x() {
+        let mut plot = LinePlot {
+            scale: Scale::FittedY,
+            ..lines()
+        };
+        plot.series[0].values = vec![(0.1, 97.0), (1.0, 98.5), (40.0, 103.0)];
+        plot.series.truncate(1);
+        let svg = plot.to_svg();
+        let texts = texts(&svg);
+        for label in ["0.1", "1", "10", "98", "103"] {
+            assert!(texts.contains(&label), "{label}: {texts:?}");
+        }
+        assert!(!texts.contains(&"0"), "{texts:?}");
+        assert_eq!(svg.matches("<polygon").count(), 3 + 1);
+        expect_texts_inside(&svg);
         plot.series.clear();
         assert!(plot.to_svg().ends_with("</svg>\n"));
     }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// Alignment of a column's cells: numbers are aligned to the right.
+/// Alignment of the cells of a column. Numbers are aligned to the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Align {
     Left,
     Right,
 }
 
-/// A table with titled columns and rows of the same number of cells.
+/// A table whose columns have titles, and whose rows have one cell for each column.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -90,6 +90,7 @@ impl Table {
         text
     }
 
+    /// Returns the titles of the columns.
     fn titles(&self) -> Vec<String> {
         self.columns
             .iter()
@@ -97,16 +98,18 @@ impl Table {
             .collect()
     }
 
+    /// Returns the width of each column: that of its widest cell or title.
     fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.titles().iter().map(|title| shown(title)).collect();
+        let mut widths: Vec<usize> = self.titles().iter().map(|title| width(title)).collect();
         for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = shown(cell).max(*width);
+            for (column_width, cell) in widths.iter_mut().zip(row) {
+                *column_width = width(cell).max(*column_width);
             }
         }
         widths
     }
 
+    /// Appends a line for a terminal to `text`.
     fn text_line(&self, text: &mut String, cells: &[String], widths: &[usize]) {
         let mut line = String::new();
         for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -118,6 +121,7 @@ impl Table {
         text.push('\n');
     }
 
+    /// Appends a line of Markdown to `text`.
     fn markdown_line(&self, text: &mut String, cells: &[String], widths: &[usize]) {
         text.push('|');
         for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -129,6 +133,7 @@ impl Table {
     }
 }
 
+/// Appends `cell` to `text`, padded to `width` characters.
 fn pad(text: &mut String, cell: &str, width: usize, align: Align) {
     // Writing to a string does not fail.
     let _ = match align {
@@ -142,7 +147,8 @@ fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|")
 }
 
-fn shown(cell: &str) -> usize {
+/// Returns the number of characters that a cell takes in Markdown.
+fn width(cell: &str) -> usize {
     escaped(cell).chars().count()
 }
 

@@ -9,7 +9,7 @@ use larder_cache::page::{Frames, FramesConfig, NewPage, PageCache, PageKey};
 use larder_instruments::simulated::{Request as DeviceRequest, RequestId, RequestKind};
 use larder_instruments::simulated::{SimulatedDevice, VirtualTime};
 use larder_readahead::driver::Driver;
-use larder_readahead::max_pages_from_bytes;
+use larder_readahead::{Balance, FileState, PolicyName, max_pages_from_bytes};
 
 use super::config::{Error, SimulatorConfig};
 use super::ids::ReaderId;
@@ -35,7 +35,9 @@ impl File {
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) driver: Driver,
-    pub(super) max_pages: u32,
+    max_pages: u32,
+    /// The memory and the device estimate that the files share, for a policy that needs them.
+    balance: Option<Arc<Balance>>,
     /// Maximum size of a device request, from the maximum size of the device's commands.
     pub(super) max_request_pages: u64,
     pub(super) pages: PageCache,
@@ -74,7 +76,7 @@ pub(super) enum CompletedKind {
 
 impl Machine {
     pub(super) fn new(config: &SimulatorConfig) -> Result<Self, Error> {
-        let most = u64::from(larder_cache::table::NUMBERS / 2);
+        let most = u64::from(larder_cache::table::NUMBER_LIMIT / 2);
         let frames = (config.memory_bytes / PAGE_BYTES).clamp(1, most);
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
         let page_bytes = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
@@ -97,6 +99,8 @@ impl Machine {
             driver: Driver::new(config.policy.policy()),
             max_request_pages,
             max_pages: max_pages_from_bytes(config.readahead_max_bytes, page_bytes),
+            balance: (config.policy == PolicyName::Adaptive)
+                .then(|| Arc::new(Balance::new(frames))),
             pages: PageCache::new(Arc::new(pool)),
             device: SimulatedDevice::new(&config.device, config.seed),
             now: VirtualTime::default(),
@@ -132,6 +136,15 @@ impl Machine {
         self.in_flight.add_file();
         self.write_back.add_file();
         Ok(id)
+    }
+
+    /// Returns the readahead state of a file that was just opened.
+    pub(super) fn new_state(&self) -> FileState {
+        let mut state = FileState::new(self.max_pages);
+        if let Some(balance) = &self.balance {
+            state.share(balance);
+        }
+        state
     }
 
     pub(super) fn file(&self, id: FileId) -> File {
@@ -186,8 +199,12 @@ impl Machine {
     }
 
     /// Submits a read of pages of a file to the device.
-    pub(super) fn submit_read(&mut self, kind: RequestKind, reading: Reading) -> RequestId {
+    pub(super) fn submit_read(&mut self, kind: RequestKind, mut reading: Reading) -> RequestId {
         let pages = reading.pages.len() as u64;
+        reading.sent = self.balance.as_ref().map(|balance| {
+            let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+            (balance.submitted(pages), self.now)
+        });
         let id = self.submit(kind, reading.file, reading.first, pages);
         self.in_flight.insert(id, reading);
         id
@@ -216,6 +233,11 @@ impl Machine {
         let id = self.device.complete(self.now)?.id;
         self.is_memory_full = false;
         if let Some(reading) = self.in_flight.remove(id) {
+            if let (Some(balance), Some((ticket, at))) = (&self.balance, reading.sent) {
+                balance.completed(ticket, self.now.since(at));
+                let counts = self.pages.readahead_counts();
+                balance.record_waste(counts.pages_ahead, counts.pages_wasted);
+            }
             return Some(Completed {
                 freed_pages: reading.pages.len(),
                 kind: CompletedKind::Read(self.fill(reading)),

@@ -94,7 +94,7 @@ impl<'m> Run<'m> {
         let began = machine.now;
         let open_files = jobs.open_files.iter().map(|&file| OpenFile {
             file,
-            state: FileState::new(machine.max_pages),
+            state: machine.new_state(),
         });
         let mut run = Self {
             open_files: open_files.collect(),

@@ -119,15 +119,16 @@ impl Task {
         if !self.has_entered {
             let is_read = self.kind == TaskKind::Read && !self.request.by_fault;
             let copies = is_read && machine.driver.policy().copies_state();
-            self.own_state = copies.then_some(*shared_state);
+            self.own_state = copies.then(|| shared_state.clone());
         }
-        let Some(mut own_state) = self.own_state else {
+        let Some(mut own_state) = self.own_state.take() else {
             return self.step_by(machine, shared_state, reader, spent);
         };
         let progress = self.step_by(machine, &mut own_state, reader, spent);
-        self.own_state = Some(own_state);
         if progress == Progress::Done {
             *shared_state = own_state;
+        } else {
+            self.own_state = Some(own_state);
         }
         progress
     }

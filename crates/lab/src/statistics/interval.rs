@@ -14,7 +14,6 @@ use crate::run_report::as_f64;
 use crate::workload::chance::generator;
 use serde::Serialize;
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
-use std::cmp::Ordering;
 
 /// Minimum number of pairs for an interval.
 const MIN_PAIRS: usize = 5;
@@ -90,19 +89,36 @@ impl Interval {
             .iter()
             .map(|(one, other)| (one / other).ln())
             .collect();
-        let value = mean(&logarithms);
+        Self::of_paired_mean(&logarithms).map(f64::exp)
+    }
+
+    /// Returns the mean, over all pairs, of the first figure minus the second one. The interval is that of
+    /// [`Self::of_paired_ratio`].
+    pub fn of_paired_difference(pairs: &[(f64, f64)]) -> Self {
+        let differences: Vec<f64> = pairs.iter().map(|(one, other)| one - other).collect();
+        Self::of_paired_mean(&differences)
+    }
+
+    /// Returns the mean of a figure of each pair.
+    fn of_paired_mean(figures: &[f64]) -> Self {
+        let value = mean(figures);
         let mut random = generator(BOOTSTRAP_SEED, 1);
-        let range = percentile_range(&logarithms, &mut random, mean);
-        match range.filter(|_| pairs.len() >= MIN_PAIRS) {
+        let range = percentile_range(figures, &mut random, mean);
+        match range.filter(|_| figures.len() >= MIN_PAIRS) {
             Some(range) => {
-                let count = as_f64(pairs.len() as u64);
+                let count = as_f64(figures.len() as u64);
                 let student = student_quantile(count - 1.0);
                 let widened = student / NORMAL_QUANTILE * (count / (count - 1.0)).sqrt();
                 Self::new(value, range.map(|end| value + widened * (end - value)))
             }
             None => Self::unknown(value),
         }
-        .map(f64::exp)
+    }
+
+    /// Returns whether the interval contains 0, or is unknown.
+    #[must_use]
+    pub fn may_be_zero(self) -> bool {
+        !matches!((self.low, self.high), (Some(low), Some(high)) if low > 0.0 || high < 0.0)
     }
 
     /// Returns the ratio of the means of two independent groups of runs, of which only the statistics are
@@ -161,19 +177,6 @@ impl Interval {
         (NORMAL_QUANTILE / degrees.sqrt()).exp()
     }
 
-    /// Compares the estimate with `value`. Returns `Equal` if the interval contains `value`, and `None` without
-    /// an interval.
-    pub fn compared_with(self, value: f64) -> Option<Ordering> {
-        let (low, high) = (self.low?, self.high?);
-        Some(if low > value {
-            Ordering::Greater
-        } else if high < value {
-            Ordering::Less
-        } else {
-            Ordering::Equal
-        })
-    }
-
     /// Returns half of the interval's width.
     pub fn half_width(self) -> Option<f64> {
         Some((self.high? - self.low?) / 2.0)
@@ -219,6 +222,20 @@ fn student_quantile(degrees_of_freedom: f64) -> f64 {
 mod tests {
     use super::*;
     use rand_distr::{Distribution, Normal};
+    use std::cmp::Ordering;
+
+    /// Compares an estimate with `value`. Returns `Equal` if the interval contains `value`, and `None`
+    /// without an interval.
+    fn compare(interval: Interval, value: f64) -> Option<Ordering> {
+        let (low, high) = (interval.low?, interval.high?);
+        Some(if low > value {
+            Ordering::Greater
+        } else if high < value {
+            Ordering::Less
+        } else {
+            Ordering::Equal
+        })
+    }
 
     #[test]
     fn median_of_ten_seeds_is_between_the_second_and_the_ninth() {
@@ -263,14 +280,27 @@ mod tests {
         let interval = Interval::of_paired_ratio(&pairs);
         assert!((interval.value - 1.01).abs() < 1e-9);
         assert!(interval.half_width().unwrap() < 1e-9, "{interval:?}");
-        assert_eq!(interval.compared_with(1.0), Some(Ordering::Greater));
+        assert_eq!(compare(interval, 1.0), Some(Ordering::Greater));
+    }
+
+    #[test]
+    fn difference_of_pairs_has_the_mean_and_an_interval_that_common_noise_does_not_widen() {
+        let pairs: Vec<_> = [1.0, 3.0, 1.5, 2.0, 1.2]
+            .map(|slow| (slow + 0.25, slow))
+            .into();
+        let interval = Interval::of_paired_difference(&pairs);
+        assert!((interval.value - 0.25).abs() < 1e-9 && !interval.may_be_zero());
+        assert!(interval.half_width().unwrap() < 1e-9, "{interval:?}");
+        let noise = [(1.0, 1.1), (1.2, 1.0), (1.0, 1.05), (1.1, 1.0), (1.0, 1.02)];
+        assert!(Interval::of_paired_difference(&noise).may_be_zero());
+        assert!(Interval::of_paired_difference(&pairs[..4]).may_be_zero());
     }
 
     #[test]
     fn few_pairs_have_no_interval() {
         let interval = Interval::of_paired_ratio(&[(2.0, 1.0); 4]);
         assert!((interval.value - 2.0).abs() < 1e-9);
-        assert_eq!((interval.low, interval.compared_with(1.0)), (None, None));
+        assert_eq!((interval.low, compare(interval, 1.0)), (None, None));
     }
 
     /// The share of intervals that contain the true ratio, for several numbers of pairs.
@@ -284,7 +314,7 @@ mod tests {
                 let pairs: Vec<(f64, f64)> = (0..count)
                     .map(|_| (1.5 * noise.sample(&mut random).exp(), 1.0))
                     .collect();
-                Interval::of_paired_ratio(&pairs).compared_with(1.5) == Some(Ordering::Equal)
+                compare(Interval::of_paired_ratio(&pairs), 1.5) == Some(Ordering::Equal)
             });
             let hits = hits.count();
             assert!(

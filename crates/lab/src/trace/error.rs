@@ -1,7 +1,7 @@
 //! Errors of writing and reading traces.
 
 use super::import::Foreign;
-use larder_trace::info::VERSION;
+use larder_trace::info::{VERSION, VERSION_WITH_NUMBERS};
 use parquet::basic::Type;
 use std::fmt::Display;
 use std::io;
@@ -35,17 +35,19 @@ pub enum Error {
     )]
     Codec(String),
     /// A trace with an unsupported schema version.
-    #[error("unsupported version {0} of the trace; supported: {VERSION}")]
+    #[error(
+        "unsupported version {0} of the trace; supported: {VERSION_WITH_NUMBERS} and {VERSION}"
+    )]
     Version(String),
-    /// The footer is missing: the trace is still being recorded, the writer was killed, or the file
-    /// was truncated.
-    #[error("the trace is cut short, or still being recorded: its footer is missing")]
+    /// The footer is missing: the writer was killed, or the file was truncated.
+    #[error("the trace is cut short: its footer is missing")]
     CutShort,
     /// The trace is cut short before the end of the first row group.
-    #[error(
-        "the trace has no complete row group: it was cut short, or its recording began seconds ago"
-    )]
+    #[error("the trace is cut short before the end of its first row group")]
     NothingWhole,
+    /// The trace is still being recorded, and has no events yet.
+    #[error("the trace is still being recorded, and has no complete row group yet")]
+    NothingYet,
     /// The trace's metadata is inconsistent.
     #[error("the trace is damaged: {0}")]
     Damaged(String),

@@ -2,7 +2,7 @@
 
 use super::Error;
 use larder_trace::TraceInfo;
-use larder_trace::info::{INFO_KEY, SUMS_KEY, VERSION, VERSION_KEY};
+use larder_trace::info::{INFO_KEY, SUMS_KEY, VERSION, VERSION_KEY, VERSION_WITH_NUMBERS};
 use parquet::file::metadata::KeyValue;
 
 /// Decodes metadata, with the checksums of row groups that it contains.
@@ -15,7 +15,7 @@ pub(super) fn of_metadata(
         values.find_map(|pair| pair.value.as_deref())
     };
     match value(VERSION_KEY) {
-        Some(VERSION) => {}
+        Some(VERSION | VERSION_WITH_NUMBERS) => {}
         Some(version) => return Err(Error::Version(version.to_owned())),
         None => return Err(Error::NoVersion),
     }

@@ -1,4 +1,8 @@
 //! Reads a trace in batches.
+//!
+//! # Traces that are being recorded
+//! A recorder holds a lock on its file until the trace is complete. If the lock is held and the footer is missing, the
+//! reader reads the row groups that are complete when it opens the file. These do not change any more.
 
 use super::columns::Columns;
 use super::footer::Footer;
@@ -8,7 +12,7 @@ use crate::output::counted;
 use larder_trace::footer::MAGIC;
 use larder_trace::{Batch, TraceInfo};
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +36,7 @@ pub struct TraceReader {
     columns: Columns,
     tolerance: Tolerance,
     shortened: Option<String>,
+    is_being_recorded: bool,
     is_summed: bool,
     row_groups: VecDeque<RowGroup>,
     /// The number of the first remaining row group.
@@ -45,7 +50,7 @@ impl TraceReader {
     /// # Errors
     /// Returns an error if the file is not a trace, or has an unsupported version or compression. Also returns
     /// an error if the footer is missing or damaged, unless `tolerance` accepts this and there is an intact row
-    /// group.
+    /// group. The footer of a trace that is being recorded may be missing.
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
         Self::of(File::open(path)?, tolerance)
     }
@@ -55,7 +60,11 @@ impl TraceReader {
     /// # Errors
     /// Returns the errors of [`Self::open`].
     pub fn of(file: File, tolerance: Tolerance) -> Result<Self, Error> {
-        let (footer, shortened) = describe(&file, tolerance)?;
+        let Described {
+            footer,
+            shortened,
+            is_being_recorded,
+        } = describe(&file, tolerance)?;
         let mut info = footer.info;
         info.is_cut_short |= shortened.is_some();
         Ok(Self {
@@ -64,6 +73,7 @@ impl TraceReader {
             columns: footer.columns,
             tolerance,
             shortened,
+            is_being_recorded,
             is_summed: footer.row_groups.iter().all(|group| group.sum.is_some()),
             row_groups: footer.row_groups.into(),
             next: 0,
@@ -77,8 +87,16 @@ impl TraceReader {
         &self.info
     }
 
+    /// Returns whether the trace was being recorded when it was opened. The reader then has the row groups that were
+    /// complete at that time.
+    #[must_use]
+    pub fn is_being_recorded(&self) -> bool {
+        self.is_being_recorded
+    }
+
     /// Returns the reason why the end of the trace is missing, or `None` if nothing is missing so far. Only a
-    /// reader that tolerates damage has a reason. A damaged row group is detected only when it is read.
+    /// reader that tolerates damage, or of a trace that is being recorded, has a reason. A damaged row group is detected
+    /// only when it is read.
     #[must_use]
     pub fn shortened(&self) -> Option<&str> {
         self.shortened.as_deref()
@@ -113,6 +131,14 @@ impl TraceReader {
         let begun = self.rows.as_ref().map_or(0, |rows| rows.left() as u64);
         let whole = self.row_groups.iter().map(RowGroup::rows);
         whole.fold(begun, u64::saturating_add)
+    }
+
+    /// Returns the number of rows of caches that remain to be read, before the first one is read. Returns `None` if it is
+    /// unknown, because another program wrote the trace.
+    #[must_use]
+    pub fn cache_rows(&self) -> Option<u64> {
+        let is_known = self.is_summed || !self.columns.has_files();
+        is_known.then(|| self.rows().saturating_sub(self.info.file_rows))
     }
 
     /// Replaces the content of `batch` by the next events. Returns false at the end of the trace.
@@ -167,9 +193,19 @@ fn decoded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     read.unwrap_or_else(|_| Err("the pages cannot be decoded".to_owned()))
 }
 
-/// Reads the footer. If the footer is missing or damaged and `tolerance` accepts this, reads the checkpoints
-/// instead, and also returns the reason why the end of the trace is missing.
-fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>), Error> {
+/// The description of a trace that was opened.
+struct Described {
+    footer: Footer,
+    /// The reason why the end of the trace is missing, or `None` if nothing is missing.
+    shortened: Option<String>,
+    is_being_recorded: bool,
+}
+
+/// Reads the footer. If the footer is missing or damaged, reads the checkpoints instead, if `tolerance` accepts this or
+/// the trace is being recorded.
+fn describe(file: &File, tolerance: Tolerance) -> Result<Described, Error> {
+    // The recorder first writes the footer, and then releases the lock.
+    let is_locked = is_locked(file);
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {
         Ok(()) if magic == *MAGIC => {}
@@ -180,17 +216,47 @@ fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>
         Err(error) => return Err(error.into()),
     }
     let why = match footer::read(file) {
-        Ok(Some(footer)) => return Ok((footer, None)),
+        Ok(Some(footer)) => {
+            return Ok(Described {
+                footer,
+                shortened: None,
+                is_being_recorded: false,
+            });
+        }
         Ok(None) => Error::CutShort,
         Err(damage @ Error::Damaged(_)) => damage,
         Err(error) => return Err(error),
     };
-    if tolerance == Tolerance::Whole {
+    if tolerance == Tolerance::Whole && !is_locked {
         return Err(why);
     }
-    let (checkpoints, end) = checkpoint::find_all(file)?;
-    let unread = file.metadata()?.len().saturating_sub(end);
-    let why = format!("{why}; {unread} bytes after the last complete row group were not read");
+    let (checkpoints, end) = match checkpoint::find_all(file) {
+        Err(Error::NothingWhole) if is_locked => return Err(Error::NothingYet),
+        found => found?,
+    };
     let whole = checkpoints.into_iter().reduce(Footer::with_following);
-    Ok((whole.ok_or(Error::NothingWhole)?, Some(why)))
+    let shortened = if is_locked {
+        "it is still being recorded".to_owned()
+    } else {
+        let unread = file.metadata()?.len().saturating_sub(end);
+        format!("{why}; {unread} bytes after the last complete row group were not read")
+    };
+    Ok(Described {
+        footer: whole.ok_or(Error::NothingWhole)?,
+        shortened: Some(shortened),
+        is_being_recorded: is_locked,
+    })
+}
+
+/// Returns whether a recorder holds the lock of the file.
+fn is_locked(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // If this fails, the lock is released when the file is closed.
+            let _ = file.unlock();
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+    }
 }

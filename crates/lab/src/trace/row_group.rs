@@ -2,16 +2,16 @@
 //! events.
 
 use super::Error;
+use super::column::{CodeColumn, Codes, Column};
 use super::columns::Columns;
+use super::file_columns::FileColumns;
+use super::name_codes::text;
 use larder_trace::Batch;
-use larder_trace::columns::{cache_of_code, operation_of_code};
+use larder_trace::columns::{CACHES, ColumnKind, FILE, OPERATIONS, READ};
 use parquet::basic::Compression;
-use parquet::column::page::PageReader;
-use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, Int32Type, Int64Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
-use parquet::file::serialized_reader::SerializedPageReader;
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -64,19 +64,25 @@ impl RowGroup {
         {
             return Err("the CRC-32C does not match".to_owned());
         }
+        let group = &self.metadata;
+        let place = |column| places.place(column).ok_or("a column is missing");
+        let codes = |column, codes| {
+            CodeColumn::open(file, group, place(column)?, places.has_numbers, codes)
+        };
+        let files = places.has_files();
         Ok(Rows {
-            left: usize::try_from(self.metadata.num_rows()).map_err(text)?,
-            time: self.column(file, places.time)?,
-            cache: self.column(file, places.cache)?,
-            operation: self.column(file, places.operation)?,
-            device: self.column(file, places.device)?,
-            inode: self.column(file, places.inode)?,
-            index: self.column(file, places.index)?,
-            name_hash: self.column(file, places.name_hash)?,
-            hit: self.column(file, places.hit)?,
-            caches: Vec::new(),
-            operations: Vec::new(),
-            hits: Vec::new(),
+            left: usize::try_from(group.num_rows()).map_err(text)?,
+            time: Column::open(file, group, place(ColumnKind::Time)?)?,
+            cache: codes(ColumnKind::Cache, Codes::Cache)?,
+            operation: codes(ColumnKind::Operation, Codes::Operation)?,
+            device: Column::open(file, group, place(ColumnKind::Device)?)?,
+            inode: Column::open(file, group, place(ColumnKind::Inode)?)?,
+            index: Column::open(file, group, place(ColumnKind::Index)?)?,
+            name_hash: Column::open(file, group, place(ColumnKind::NameHash)?)?,
+            hit: Column::open(file, group, place(ColumnKind::Hit)?)?,
+            files: files
+                .then(|| FileColumns::open(file, group, places))
+                .transpose()?,
         })
     }
 
@@ -95,20 +101,6 @@ impl RowGroup {
             place = place.start.min(range.start)..place.end.max(range.end);
         }
         Ok(place)
-    }
-
-    fn column<T: DataType>(&self, file: &Arc<File>, place: usize) -> Result<Column<T>, String> {
-        let chunk = self.metadata.columns().get(place);
-        let chunk = chunk
-            .filter(|chunk| chunk.column_type() == T::get_physical_type())
-            .ok_or("a column is missing")?;
-        let rows = usize::try_from(self.metadata.num_rows()).map_err(text)?;
-        let pages = SerializedPageReader::new(Arc::clone(file), chunk, rows, None).map_err(text)?;
-        let pages: Box<dyn PageReader> = Box::new(pages);
-        Ok(Column {
-            reader: ColumnReaderImpl::new(chunk.column_descr_ptr(), pages),
-            levels: Vec::new(),
-        })
     }
 }
 
@@ -130,17 +122,15 @@ fn sum_of(file: &File, mut bytes: Range<u64>) -> io::Result<u32> {
 pub(super) struct Rows {
     left: usize,
     time: Column<Int64Type>,
-    cache: Column<Int32Type>,
-    operation: Column<Int32Type>,
+    cache: CodeColumn,
+    operation: CodeColumn,
     device: Column<Int32Type>,
     inode: Column<Int64Type>,
     index: Column<Int64Type>,
     name_hash: Column<Int64Type>,
     hit: Column<BoolType>,
-    // Decoded codes of a batch. The vectors are kept so that their memory is reused.
-    caches: Vec<i32>,
-    operations: Vec<i32>,
-    hits: Vec<bool>,
+    /// The columns of reads and paths, if the file has them.
+    files: Option<FileColumns>,
 }
 
 impl Debug for Rows {
@@ -158,8 +148,9 @@ impl Rows {
         self.left
     }
 
-    /// Appends as many rows to `batch` as fit in it. The error describes the damage.
+    /// Replaces the content of `batch` by as many rows as fit in it. The error describes the damage.
     pub(super) fn read(&mut self, batch: &mut Batch) -> Result<(), String> {
+        batch.clear();
         let rows = self.left.min(BATCH_ROWS);
         self.left -= rows;
         self.time.read(rows, &mut batch.time)?;
@@ -167,53 +158,23 @@ impl Rows {
         self.inode.read(rows, &mut batch.inode)?;
         self.index.read(rows, &mut batch.index)?;
         self.name_hash.read(rows, &mut batch.name_hash)?;
-        self.caches.clear();
-        self.cache.read(rows, &mut self.caches)?;
-        for &code in &self.caches {
-            let cache = cache_of_code(code);
-            batch
-                .cache
-                .push(cache.ok_or_else(|| format!("unknown cache code {code}"))?);
+        self.hit.read(rows, &mut batch.hit)?;
+        self.cache.read(rows, &mut batch.cache)?;
+        self.operation.read(rows, &mut batch.operation)?;
+        for (&cache, &operation) in batch.cache.iter().zip(&batch.operation) {
+            if (cache == FILE) != (operation >= READ) {
+                let (cache, operation) = (usize::from(cache), usize::from(operation));
+                return Err(format!(
+                    "the operation `{}` does not apply to `{}`",
+                    OPERATIONS[operation], CACHES[cache]
+                ));
+            }
         }
-        self.operations.clear();
-        self.operation.read(rows, &mut self.operations)?;
-        self.hits.clear();
-        self.hit.read(rows, &mut self.hits)?;
-        for (&code, &hit) in self.operations.iter().zip(&self.hits) {
-            let operation = operation_of_code(code, hit);
-            batch
-                .operation
-                .push(operation.ok_or_else(|| format!("unknown operation code {code}"))?);
-        }
-        Ok(())
-    }
-}
-
-/// A column of a row group.
-struct Column<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    /// The definition levels of a batch. If the column is optional, they show which rows have values. Other
-    /// tools make every column optional.
-    levels: Vec<i16>,
-}
-
-impl<T: DataType> Column<T> {
-    /// Appends the next `rows` values to `values`.
-    fn read(&mut self, rows: usize, values: &mut Vec<T::T>) -> Result<(), String> {
-        self.levels.clear();
-        let read = self
-            .reader
-            .read_records(rows, Some(&mut self.levels), None, values);
-        match read.map_err(text)? {
-            (_, read, _) if read == rows => Ok(()),
-            (read, _, _) if read == rows => Err("a row has a null value".to_owned()),
-            (read, ..) => Err(format!("a column has {read} values instead of {rows}")),
+        match &mut self.files {
+            Some(files) => files.read(rows, batch),
+            None => Ok(()),
         }
     }
-}
-
-fn text(error: impl Display) -> String {
-    error.to_string()
 }
 
 #[cfg(test)]

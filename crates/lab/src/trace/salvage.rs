@@ -1,7 +1,7 @@
 //! Copies the readable part of a damaged or incomplete trace to a new, complete trace.
 
 use super::{Error, Tolerance, TraceReader};
-use larder_trace::{Batch, TraceWriter};
+use larder_trace::{Batch, Row, TraceWriter};
 use std::path::Path;
 
 /// The result of a salvage.
@@ -23,8 +23,12 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let mut batch = Batch::default();
     let mut events = 0;
     while reader.read(&mut batch)? {
-        for event in batch.events() {
-            writer.push(&event)?;
+        for row in batch.rows() {
+            match row {
+                Row::Cache(event) => writer.push(&event)?,
+                Row::Read(read) => writer.push_read(&read)?,
+                Row::Path(path) => writer.push_path(&path)?,
+            }
         }
         events += batch.len() as u64;
     }

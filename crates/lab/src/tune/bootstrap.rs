@@ -7,7 +7,7 @@ use crate::workload::chance::generator;
 
 /// Minimum number of segments with lookups. Samples of fewer segments vary too little to represent other
 /// lookups.
-const MIN_SEGMENTS: usize = 8;
+pub(super) const MIN_SEGMENTS: usize = 8;
 
 /// Returns the relative decrease from the sum of the second numbers to the sum of the first numbers, with its
 /// range over the samples. Each pair is a segment. Segments whose second number is 0 are omitted. If fewer

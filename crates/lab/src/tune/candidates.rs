@@ -5,7 +5,7 @@ use crate::hash::{
 };
 use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
-use larder_cache::tables::{Finder, TableSize};
+use larder_cache::tables::{Finder, TableSize, Tables};
 use larder_cache::tape::CacheKind;
 
 /// Number of bits by which the largest compared table exceeds the larger of two tables: the current table,
@@ -19,8 +19,8 @@ const BUCKETS_OF_MEMORY: u64 = 128;
 const BLOCK_BYTES: usize = 4096;
 
 /// Returns the tables that are compared.
-pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
-    let division = division(memory_bytes);
+pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64, tables: Tables) -> Vec<Combination> {
+    let division = division(memory_bytes, tables);
     let max_bits = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
         .max(2)
         .ilog2();
@@ -28,41 +28,48 @@ pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combinatio
     let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
         let fitting = survey.fitting_bits();
         let cache = *cache;
-        let min_bits = current_table(cache, &division).bits.clamp(1, max_bits);
+        let current = current_table(cache, &division, tables);
+        let min_bits = current.bits.clamp(1, max_bits);
         let sizes = min_bits..=(min_bits.max(fitting) + EXTRA_BITS).min(max_bits);
         // `Finder::Larder` already includes Larder's own function, so that function is not listed again.
         // Trees are never recommended, because their lookups take locks.
         let own = Finder::from(own_function(cache));
         let functions = Functions::all().of(cache).into_iter();
         let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
-        functions.flat_map(move |function| {
+        let others = functions.flat_map(move |function| {
             sizes.clone().map(move |bits| Combination {
                 cache,
                 function,
                 bits,
             })
-        })
+        });
+        let others = others.filter(move |other| *other != current);
+        std::iter::once(current).chain(others)
     };
     surveys.iter().flat_map(of_cache).collect()
 }
 
-/// Returns how a mount with Larder's default tables divides the memory among its caches.
-pub(super) fn division(memory_bytes: u64) -> Division {
-    let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
+/// Returns how a mount with `tables` divides the memory among its caches.
+pub(super) fn division(memory_bytes: u64, tables: Tables) -> Division {
+    let config = BudgetConfig {
+        tables,
+        ..BudgetConfig::new(memory_bytes, BLOCK_BYTES)
+    };
     Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
 }
 
-/// Returns the table that a mount uses by default. For names, returns the table of short names.
-pub(super) fn current_table(cache: CacheKind, division: &Division) -> Combination {
+/// Returns the table of a mount with `tables`. For names, returns the table of short names.
+pub(super) fn current_table(cache: CacheKind, division: &Division, tables: Tables) -> Combination {
     let bits = match cache {
         CacheKind::Page => division.frames.page_bits,
         CacheKind::Buffer => division.frames.buffer_bits,
         CacheKind::Dentry => division.short_names.bits,
         CacheKind::Inode => division.inodes.bits,
     };
+    let table = tables.table(cache);
     Combination {
         cache,
-        function: Finder::Larder,
+        function: table.map_or(Finder::RedBlackTrees, |table| table.function.into()),
         bits,
     }
 }

@@ -1,8 +1,7 @@
 //! Recommends, for each cache, the hash table (hash function and number of buckets) that suits a trace.
 //!
 //! # Model
-//! The current table of a cache is the table that a mount with the given memory and the default options would
-//! use. A link is an entry that a lookup compares with the key.
+//! The current table of a cache is the table that a mount with the given memory and tables would use. A link is an entry that a lookup compares with the key.
 //!
 //! 1. Selection. The first half of the trace is replayed in a table of each function and of several sizes. No
 //!    size is below the current one, because a later workload may fill the memory more than the trace did.
@@ -52,10 +51,17 @@ use crate::trace::Losses;
 use bootstrap::bootstrap;
 use candidates::{candidates, current_table, division, select};
 use larder_cache::table::Counts;
-use larder_cache::tables::Finder;
+use larder_cache::tables::{Finder, Shrinking, Tables};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Explanation of the columns of the table.
+pub(crate) const ABOUT_COLUMNS: &str = "\
+Tables are selected in the first half of the trace, and measured in the second. The time of a lookup is the \
+median of seven runs; the number after ± is the median absolute deviation of these runs. Links are the mean \
+number of entries that a lookup compares with its key. Links by chance are the mean that is expected if the keys \
+are distributed at random.";
 
 /// The minimum number of lookups in the second half for a recommendation.
 const MIN_SECOND_HALF_LOOKUPS: u64 = 10_000;
@@ -65,6 +71,8 @@ const MIN_SECOND_HALF_LOOKUPS: u64 = 10_000;
 pub struct Conditions {
     /// Memory of all caches of the mount, in bytes.
     pub memory_bytes: u64,
+    /// The current tables of the mount, with which others are compared.
+    pub tables: Tables,
     /// Cost of a missed lookup of a name, in nanoseconds. A trace does not contain this cost.
     pub miss_ns: f64,
     /// Seed of the random samples.
@@ -81,6 +89,7 @@ impl Conditions {
     pub fn new(memory_bytes: u64) -> Self {
         Self {
             memory_bytes,
+            tables: Tables::LARDER,
             miss_ns: Self::DEFAULT_MISS_NS.into(),
             seed: 1,
         }
@@ -100,7 +109,8 @@ pub struct Advice {
     pub mount_option: String,
     /// The recommendation for each cache.
     pub caches: Vec<CacheAdvice>,
-    /// The recommendation for eager shrinking of the dentry cache; `None` if the trace has no dentries.
+    /// The recommendation for eager shrinking of the dentry cache; `None` if the trace has no dentries, or if shrinking is
+    /// eager already.
     pub shrinking: Option<ShrinkingAdvice>,
 }
 
@@ -112,7 +122,7 @@ pub struct CacheAdvice {
     /// The result of the table that was selected on the first half.
     #[serde(rename = "best")]
     pub selected: SecondHalfResult,
-    /// The result of the table that a mount uses by default.
+    /// The result of the current table.
     #[serde(rename = "today")]
     pub current: SecondHalfResult,
     /// Number of lookups in the second half.
@@ -179,6 +189,7 @@ pub fn tune(
 ) -> Result<Advice, Error> {
     let Conditions {
         memory_bytes,
+        tables,
         miss_ns,
         seed,
     } = conditions;
@@ -189,7 +200,7 @@ pub fn tune(
     if first_half_surveys.is_empty() {
         return Err(Error::Empty);
     }
-    let candidates = candidates(&first_half_surveys, memory_bytes);
+    let candidates = candidates(&first_half_surveys, memory_bytes, tables);
     let outcomes = replay(
         &first_half,
         capacities,
@@ -198,13 +209,13 @@ pub fn tune(
         tick,
     )?;
     let surveys = survey_from(source, capacities, events)?;
-    let division = division(memory_bytes);
+    let division = division(memory_bytes, tables);
     let mut caches = Vec::new();
     for (cache, first_half_survey) in &first_half_surveys {
         let Some(whole_survey) = surveys.get(cache) else {
             continue;
         };
-        let current = current_table(*cache, &division);
+        let current = current_table(*cache, &division, tables);
         let second_half_survey = whole_survey.since(first_half_survey);
         // Without lookups in the second half, the gain is unknown: the current table is kept.
         let selection = match second_half_survey.lookups {
@@ -215,12 +226,12 @@ pub fn tune(
             continue;
         };
         let pair = [current, selected];
-        let tables = if selected == current {
+        let compared = if selected == current {
             &pair[..1]
         } else {
             &pair[..]
         };
-        let outcomes_of_pair = replay(source, capacities, &surveys, tables, tick)?;
+        let outcomes_of_pair = replay(source, capacities, &surveys, compared, tick)?;
         if let [current, ..] = &outcomes_of_pair[..]
             && let Some(selected) = outcomes_of_pair.last()
         {
@@ -231,13 +242,18 @@ pub fn tune(
             ));
         }
     }
-    let dentry_table = current_table(CacheKind::Dentry, &division);
-    let shrinking = shrinking::advise(source, dentry_table, &surveys, miss_ns, tick)?;
+    let shrinking = match tables.shrinking {
+        Shrinking::Normal => {
+            let dentry_table = current_table(CacheKind::Dentry, &division, tables);
+            shrinking::advise(source, dentry_table, &surveys, miss_ns, tick)?
+        }
+        Shrinking::Eager => None,
+    };
     Ok(Advice {
         source: source.title(),
         losses: source.losses(),
         memory_bytes,
-        mount_option: mount_option(&caches, shrinking.as_ref()),
+        mount_option: mount_option(tables, &caches, shrinking.as_ref()),
         caches,
         shrinking,
     })
@@ -304,11 +320,15 @@ fn compare_on_second_half(
     }
 }
 
-/// Returns the value of `-o` that makes a mount use the recommended tables: `tables=` and the text form of
-/// [`Tables`](larder_cache::tables::Tables).
+/// Returns the value of `-o` that makes a mount use the recommended tables: `tables=`, the current tables, and the
+/// settings that are worth a change. Of several settings of a table, the last one applies.
 #[must_use]
-pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> String {
-    let mut option = "tables=larder".to_owned();
+pub fn mount_option(
+    current: Tables,
+    caches: &[CacheAdvice],
+    shrinking: Option<&ShrinkingAdvice>,
+) -> String {
+    let mut option = format!("tables={current}");
     for advice in caches.iter().filter(|advice| advice.is_worth_it) {
         let SecondHalfResult { function, bits, .. } = advice.selected;
         let cache = advice.cache.as_str();
@@ -326,7 +346,6 @@ mod tests {
     use super::*;
     use crate::hash::Functions;
     use larder_cache::hash::Function;
-    use larder_cache::tables::Tables;
 
     fn advice(cache: CacheKind, function: Finder, is_worth_it: bool) -> CacheAdvice {
         let table = SecondHalfResult {
@@ -365,7 +384,7 @@ mod tests {
             let all = Functions::all().of(cache).into_iter();
             for function in all.filter(|one| *one != Finder::RedBlackTrees) {
                 let caches = [advice(cache, function, true)];
-                let option = mount_option(&caches, Some(&shrinking));
+                let option = mount_option(Tables::LARDER, &caches, Some(&shrinking));
                 let tables = option.strip_prefix("tables=").unwrap();
                 let tables: Tables = tables.parse().unwrap();
                 let text = tables.to_string();
@@ -377,6 +396,19 @@ mod tests {
             }
         }
         let none = [advice(CacheKind::Inode, Function::InodeMult.into(), false)];
-        assert_eq!(mount_option(&none, None), "tables=larder");
+        assert_eq!(mount_option(Tables::LARDER, &none, None), "tables=larder");
+    }
+
+    #[test]
+    fn mount_option_keeps_the_current_tables_that_are_not_changed() {
+        let current = "A+inode=mult/12+iget=all".parse().unwrap();
+        let caches = [
+            advice(CacheKind::Page, Function::PageOffset.into(), true),
+            advice(CacheKind::Inode, Finder::Larder, false),
+        ];
+        let option = mount_option(current, &caches, None);
+        let tables: Tables = option.strip_prefix("tables=").unwrap().parse().unwrap();
+        let expected: Tables = "A+page=offset/14+inode=mult/12+iget=all".parse().unwrap();
+        assert_eq!(tables, expected);
     }
 }

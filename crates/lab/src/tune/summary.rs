@@ -1,6 +1,7 @@
 //! Text of the recommendations: the table to use for each cache, and the measured gain.
 
-use super::{Advice, CacheAdvice, Interval, ShrinkingAdvice};
+use super::bootstrap::MIN_SEGMENTS;
+use super::{Advice, CacheAdvice, Interval, MIN_SECOND_HALF_LOOKUPS, ShrinkingAdvice};
 use crate::hash::own_function;
 use crate::output::{counted, duration};
 use crate::run_report::as_f64;
@@ -31,8 +32,8 @@ impl Advice {
         if let Some(names) = names {
             let _ = writeln!(
                 text,
-                "larder's function for names uses a secret seed, so {} was measured instead. All names \
-                 were in one table, with the size of the table for short names.",
+                "For names, larder's hash function uses a secret seed, so {} was measured instead. Short and \
+                 long names were in one table, which had the size of the table for short names.",
                 own_function(CacheKind::Dentry)
             );
             if names.is_worth_it && names.selected.function != Finder::Larder {
@@ -42,7 +43,6 @@ impl Advice {
                 );
             }
         }
-        let _ = writeln!(text, "\nMount with: -o {}", self.mount_option);
         text
     }
 }
@@ -65,7 +65,7 @@ fn verdict(advice: &CacheAdvice) -> String {
     } = advice;
     let table = format!("{}/{}", selected.function, selected.bits);
     let pairs = format!(
-        "It was faster in {:.0}% of the pairs of runs.",
+        "{table} was faster in {:.0}% of the pairs of runs.",
         faster_share * 100.0
     );
     if *lookups == 0 {
@@ -75,8 +75,14 @@ fn verdict(advice: &CacheAdvice) -> String {
         return "keep the current table: no other was measurably faster.".to_owned();
     }
     if advice.gain_links.low.is_none() {
+        if *lookups < MIN_SECOND_HALF_LOOKUPS {
+            return format!(
+                "keep the current table: the second half has too few lookups for a verdict ({lookups})."
+            );
+        }
         return format!(
-            "keep the current table: the second half has too few lookups for a verdict ({lookups})."
+            "keep the current table: too few segments of the second half have links for a verdict (fewer \
+             than {MIN_SEGMENTS})."
         );
     }
     let Some(gain) = advice.gain_time else {
@@ -84,8 +90,8 @@ fn verdict(advice: &CacheAdvice) -> String {
     };
     if !advice.is_worth_it {
         return format!(
-            "keep the current table: {table}, selected in the first half, is not measurably faster in the \
-             second. Lookups are {}. {pairs}",
+            "keep the current table: {table}, selected in the first half, was not reliably faster in the \
+             second. The median of its runs was {}. {pairs}",
             speed_change(gain)
         );
     }
@@ -97,13 +103,13 @@ fn verdict(advice: &CacheAdvice) -> String {
     )
 }
 
-/// Formats a relative decrease in time.
+/// Formats a relative decrease in time as a change of speed.
 fn speed_change(gain: f64) -> String {
     let direction = if gain < 0.0 { "slower" } else { "faster" };
     format!("{:.1}% {direction}", gain.abs() * 100.0)
 }
 
-/// Formats the time that the selected table saves; empty if it was not measured.
+/// Formats the time that the selected table saves. Returns an empty text if the time was not measured.
 fn time_saved(advice: &CacheAdvice) -> String {
     let times = advice.current.lookup_ns.zip(advice.selected.lookup_ns);
     times.map_or_else(String::new, |(current, selected)| {
@@ -129,10 +135,12 @@ fn links_change(gain: Interval) -> String {
     }
 }
 
+/// Formats a share as a percentage with a sign.
 fn percent(share: f64) -> String {
     format!("{:+.1}%", share * 100.0)
 }
 
+/// Returns the recommendation for eager shrinking, with its reason.
 fn shrinking_verdict(shrinking: &ShrinkingAdvice) -> String {
     let ShrinkingAdvice {
         lookups,

@@ -66,6 +66,9 @@ pub(super) const KINDS: &[Kind] = &[
             COUNT
                 .named("stride", 17, "distance between two reads, in requests")
                 .within(1, 1 << 20),
+            COUNT
+                .named("passes", 1 << 20, "number of passes, at most the stride")
+                .within(1, 1 << 20),
         ],
         file_sizes: one_file,
         jobs: stride,
@@ -166,7 +169,7 @@ fn by_place(
 fn stride(values: &Parameters, context: &JobContext<'_>) -> Jobs {
     let (request_bytes, records) = (values.get("request"), records(values));
     let stride = values.get("stride");
-    let operations = (0..stride)
+    let operations = (0..stride.min(values.get("passes")))
         .flat_map(move |first| (first..records).step_by(usize::try_from(stride).unwrap_or(1)))
         .map(move |record| Operation::read(0, record * request_bytes, request_bytes));
     context.jobs(1, vec![ReaderJob::new(operations)])

@@ -34,6 +34,25 @@ pub(super) const KINDS: &[Kind] = &[
         jobs: |values, context| interleaved(values, context, true),
     },
     Kind {
+        name: "cursors",
+        about: "one reader, which visits positions in one open file in turn; each visit reads on \
+                sequentially from the end of the last visit to this position",
+        parameters: &[
+            COUNT
+                .named("cursors", 16, "number of positions")
+                .within(1, 16384),
+            BYTES
+                .named("visit", 1 << 20, "bytes that a visit reads")
+                .within(1, 1 << 30),
+            BYTES
+                .named("request", 128 << 10, "size of a request")
+                .within(1, 64 << 20),
+            FILE.page_for_each("cursors"),
+        ],
+        file_sizes: |values| vec![values.get("file")],
+        jobs: cursors,
+    },
+    Kind {
         name: "streams",
         about: "readers of separate files at a limited rate, which start one after the other; all \
                 stop one stagger after the last start (they thrash if memory is too small)",
@@ -94,6 +113,22 @@ fn interleaved(values: &Parameters, context: &JobContext<'_>, is_shared: bool) -
         ))
     });
     context.jobs(if is_shared { 1 } else { streams }, readers.collect())
+}
+
+fn cursors(values: &Parameters, context: &JobContext<'_>) -> Jobs {
+    let (cursors, file_bytes) = (values.get("cursors"), values.get("file"));
+    let (visit_bytes, request_bytes) = (values.get("visit"), values.get("request"));
+    let part_bytes = (file_bytes / cursors).next_multiple_of(PAGE_BYTES);
+    let operations = (0..part_bytes.div_ceil(visit_bytes)).flat_map(move |visit| {
+        (0..cursors).flat_map(move |cursor| {
+            let part_start_bytes = (cursor * part_bytes).min(file_bytes);
+            let part_end_bytes = (part_start_bytes + part_bytes).min(file_bytes);
+            let start_bytes = (part_start_bytes + visit * visit_bytes).min(part_end_bytes);
+            let end_bytes = (start_bytes + visit_bytes).min(part_end_bytes);
+            requests(0, start_bytes, end_bytes - start_bytes, request_bytes)
+        })
+    });
+    context.jobs(1, vec![ReaderJob::new(operations)])
 }
 
 fn paced(values: &Parameters, context: &JobContext<'_>) -> Jobs {

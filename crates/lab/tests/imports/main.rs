@@ -13,7 +13,7 @@ use larder_trace::TraceEvent;
 use std::fmt::Write as _;
 
 /// The files, and their formats.
-const FIXTURES: [(Format, &str, &str); 6] = [
+const FIXTURES: [(Format, &str, &str); 7] = [
     (
         Format::Blkparse,
         include_str!("blkparse.txt"),
@@ -33,6 +33,11 @@ const FIXTURES: [(Format, &str, &str); 6] = [
         Format::Msr,
         include_str!("msr.txt"),
         include_str!("msr.events"),
+    ),
+    (
+        Format::Arc,
+        include_str!("arc.txt"),
+        include_str!("arc.events"),
     ),
     (
         Format::Keys,
@@ -176,10 +181,10 @@ fn file_of_another_format_is_rejected_with_the_detected_format() {
         );
     }
     for said in Format::ALL {
-        let compressed = foreign(said, b"\x28\xb5\x2f\xfd\x04\0rest");
+        let compressed = foreign(said, b"\xfd7zXZ\0rest");
         assert_eq!(
             compressed.detected,
-            Some(DetectedFormat::Compressed("zstd")),
+            Some(DetectedFormat::Compressed("xz")),
             "{said}"
         );
         assert_eq!(foreign(said, b"").detected, None, "{said}");

@@ -32,6 +32,7 @@ pub const SMALL: &[(&str, &str)] = &[
     ),
     ("ml-epoch:file=8M,workers=3,epochs=2", "object-30ms"),
     ("tar:files=40", "nvme"),
+    ("cursors:file=16M,cursors=4", "object-30ms"),
 ];
 
 #[test]

@@ -24,8 +24,8 @@ fn trace_of_a_killed_writer_is_read_up_to_the_last_row_group() {
             writer.write_row_group().unwrap();
         }
     }
-    // Simulates SIGKILL: no more data reaches the file.
-    std::mem::forget(writer);
+    // As with SIGKILL, no more data reaches the file.
+    drop(writer);
 
     let whole = read(&path, Tolerance::Whole);
     assert!(matches!(whole, Err(Error::CutShort)), "{whole:?}");
@@ -46,7 +46,7 @@ fn with_ends(path: &Path, events: &[TraceEvent], count: usize, footer_bytes: u32
         }
         writer.write_row_group().unwrap();
     }
-    std::mem::forget(writer);
+    drop(writer);
     let start = 4_u64.to_le_bytes();
     let end = [
         &start[..],

@@ -3,6 +3,7 @@
 
 mod cut;
 mod damage;
+mod live;
 mod other_readers;
 mod own_tables;
 mod recording;
@@ -26,6 +27,7 @@ fn events(seed: Seed, count: usize) -> Vec<TraceEvent> {
         let operation = match random.below(10) {
             0 => Operation::Insert,
             1 => Operation::Remove,
+            2 => Operation::Evict,
             _ => Operation::Lookup {
                 hit: random.below(8) > 0,
             },

@@ -4,7 +4,7 @@ use super::read_rest;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::trace::{Tolerance, TraceReader};
-use larder_trace::{Error, Overflow, TraceRecorder};
+use larder_trace::{Error, Recording, TraceRecorder};
 use std::thread;
 
 const THREADS: u64 = 4;
@@ -20,7 +20,7 @@ fn insert(cache: CacheKind, object: u64, index: u64) -> Event {
 
 /// Records numbers in several threads: each thread's own numbers, and occasionally one of a common
 /// sequence, which a lock orders as a bucket's lock does.
-fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
+fn record(overflow: Recording) -> (TraceReader, larder_trace::Recorded) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let recorder = TraceRecorder::start(&path, "a test", overflow).unwrap();
@@ -46,7 +46,7 @@ fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
 
 #[test]
 fn events_of_many_threads_are_in_the_order_of_time_and_of_their_locks() {
-    let (mut reader, recorded) = record(Overflow::Wait);
+    let (mut reader, recorded) = record(Recording::lossless());
     let reported = THREADS * (EVENTS + EVENTS / 16);
     assert_eq!((recorded.events, recorded.lost), (reported, 0));
     assert_eq!(reader.info().lost, 0);
@@ -69,7 +69,7 @@ fn events_of_many_threads_are_in_the_order_of_time_and_of_their_locks() {
 
 #[test]
 fn events_that_were_lost_are_counted() {
-    let (mut reader, recorded) = record(Overflow::Lose);
+    let (mut reader, recorded) = record(Recording::lossy());
     let reported = THREADS * (EVENTS + EVENTS / 16);
     assert_eq!(recorded.events + recorded.lost, reported);
     assert_eq!(reader.info().lost, recorded.lost);
@@ -83,7 +83,7 @@ fn events_that_were_lost_are_counted() {
 fn dropped_recording_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
-    let recorder = TraceRecorder::start(&path, "a test", Overflow::Lose).unwrap();
+    let recorder = TraceRecorder::start(&path, "a test", Recording::lossy()).unwrap();
     let tape = recorder.tape();
     tape.record(insert(CacheKind::Inode, 0, 7));
     drop(recorder);
@@ -99,7 +99,7 @@ fn recording_does_not_overwrite() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     std::fs::write(&path, "mine").unwrap();
-    let recorder = TraceRecorder::start(&path, "a test", Overflow::Lose);
+    let recorder = TraceRecorder::start(&path, "a test", Recording::lossy());
     assert!(matches!(recorder, Err(Error::Io(_))), "{recorder:?}");
     assert_eq!(std::fs::read(&path).unwrap(), b"mine");
 }

@@ -10,7 +10,7 @@ use larder_cache::tape::Operation;
 use larder_lab::trace::{Tolerance, TraceReader};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::{Random, Requirement, Seed, skip};
-use larder_trace::{Overflow, TraceEvent, TraceRecorder};
+use larder_trace::{Recording, TraceEvent, TraceRecorder};
 use std::collections::HashMap;
 use std::fs;
 use std::ops::ControlFlow;
@@ -51,7 +51,7 @@ impl Chains {
                 chain.insert(0, key);
                 self.objects += 1;
             }
-            Operation::Remove => {
+            Operation::Remove | Operation::Evict => {
                 chain.remove(at.expect("a removed key is present"));
                 self.objects -= 1;
             }
@@ -112,7 +112,7 @@ pub fn record(
     memory_bytes: u64,
     seed: Seed,
 ) -> larder::Stats {
-    let recorder = TraceRecorder::start(path, "a test", Overflow::Wait).unwrap();
+    let recorder = TraceRecorder::start(path, "a test", Recording::lossless()).unwrap();
     let mut options = OpenOptions::default();
     options.cache_size_bytes = memory_bytes;
     options.readahead_max_bytes = 0;
@@ -150,7 +150,10 @@ fn replay_of_a_recorded_volume_gives_the_same_counts() {
             let mut removals = 0;
             for event in events.iter().filter(|event| event.cache == cache) {
                 chains.follow(event, of.finder, of.buckets.ilog2());
-                removals += u64::from(event.operation == Operation::Remove);
+                removals += u64::from(matches!(
+                    event.operation,
+                    Operation::Remove | Operation::Evict
+                ));
             }
             let counts = (chains.lookups, chains.hits, chains.objects);
             assert_eq!(

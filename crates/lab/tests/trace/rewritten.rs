@@ -1,4 +1,5 @@
-//! Traces that another program rewrote: with the columns, some metadata keys, and no checksums.
+//! Traces that another program rewrote: with the columns, some metadata keys, and no checksums. Those that the tests
+//! write themselves are of version 1.
 
 use super::{events, info, read_rest, write};
 use larder_cache::tape::Operation;
@@ -76,7 +77,7 @@ fn rewrite(path: &Path, events: &[TraceEvent], keys: &[(&str, &str)]) {
         let operation = |event: &TraceEvent| match event.operation {
             Operation::Lookup { .. } => 0,
             Operation::Insert => 1,
-            Operation::Remove => 2,
+            Operation::Remove | Operation::Evict => 2,
         };
         write_column::<Int32Type>(&mut group, rows.iter().map(operation));
         let device = |event: &TraceEvent| event.device.cast_signed();
@@ -99,7 +100,13 @@ fn rewritten_trace_is_read_without_its_stale_checksums() {
     let seed = Seed::from_environment(9);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
-    let events = events(seed, 3 * ROWS);
+    let mut events = events(seed, 3 * ROWS);
+    // Version 1 has no evictions.
+    for event in &mut events {
+        if event.operation == Operation::Evict {
+            event.operation = Operation::Remove;
+        }
+    }
     let info_json = serde_json::to_string(&info()).unwrap();
     for keys in [
         &[VERSION][..],
@@ -176,17 +183,17 @@ fn damaged_trace_without_checksums_gives_rows_or_an_error() {
 const PYARROW: &str = "
 import sys, pyarrow.parquet as pq
 trace = pq.read_table(sys.argv[1])
-pq.write_table(trace.filter(pq.filters_to_expression([('cache', '=', 0)])), sys.argv[2])
+pq.write_table(trace.filter(pq.filters_to_expression([('cache', '=', 'page')])), sys.argv[2])
 ";
 const DUCKDB: &str = "
 import sys, duckdb
-duckdb.sql(f\"COPY (FROM '{sys.argv[1]}' WHERE cache = 0) TO '{sys.argv[2]}' \"
-    \"(FORMAT parquet, KV_METADATA {'larder.trace.version': '1'})\")
+duckdb.sql(f\"COPY (FROM '{sys.argv[1]}' WHERE cache = 'page') TO '{sys.argv[2]}' \"
+    \"(FORMAT parquet, KV_METADATA {'larder.trace.version': '2'})\")
 ";
 const POLARS: &str = "
 import sys, polars as pl
-pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 0).collect().write_parquet(
-    sys.argv[2], compression='snappy', metadata={'larder.trace.version': '1'})
+pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 'page').collect().write_parquet(
+    sys.argv[2], compression='snappy', metadata={'larder.trace.version': '2'})
 ";
 
 #[test]

@@ -2,18 +2,20 @@
 
 use super::{events, info, read, write};
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{Tolerance, TraceReader};
+use larder_lab::trace::{CacheEvents, FileEvents, Tolerance, TraceReader, TraceSummary};
 use larder_testkit::Seed;
 use larder_trace::{Batch, Error, ROW_GROUP_ROWS, TableInfo, TraceEvent, TraceInfo, TraceWriter};
 use proptest::prelude::*;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 fn any_event() -> impl Strategy<Value = TraceEvent> {
     let operation = prop_oneof![
         any::<bool>().prop_map(|hit| Operation::Lookup { hit }),
         Just(Operation::Insert),
         Just(Operation::Remove),
+        Just(Operation::Evict),
     ];
     let cache = prop::sample::select(&CacheKind::ALL[..]);
     let numbers = (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>());
@@ -89,6 +91,25 @@ fn info_is_read_as_written_with_the_losses_of_the_end() {
     let reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
     assert_eq!(*reader.info(), TraceInfo { lost: 7, ..written });
     assert_eq!(reader.shortened(), None);
+}
+
+/// The trace was recorded by a mount of version 0.1 with the first version of the format.
+#[test]
+fn trace_of_version_1_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace/version-1.parquet");
+    let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+    assert!(!reader.info().records_reads);
+    let summary = TraceSummary::of(&mut reader).unwrap();
+    assert_eq!(summary.events, 76);
+    assert_eq!(summary.files, FileEvents::default());
+    let counts = |cache| {
+        let of: CacheEvents = summary.caches[&cache];
+        (of.lookups, of.hits, of.inserts, of.removals, of.evictions)
+    };
+    assert_eq!(counts(CacheKind::Page), (2, 0, 2, 2, 0));
+    assert_eq!(counts(CacheKind::Buffer), (26, 20, 12, 0, 0));
+    assert_eq!(counts(CacheKind::Dentry), (5, 0, 3, 0, 0));
+    assert_eq!(counts(CacheKind::Inode), (20, 15, 4, 0, 0));
 }
 
 #[test]

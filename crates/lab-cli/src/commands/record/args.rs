@@ -37,10 +37,11 @@ Examples:
   larder lab record --kernel --pid 1234 --buffer 64M --json | jq .lost
   larder lab record --keys processes --output processes.parquet -- make -j8
 
-JSON of --kernel: output (the new trace), events {page, buffer, dentry, inode} (rows of the trace),
+JSON of --kernel: output (the new trace), events {page, buffer, dentry, inode, read} (rows of the trace),
 kernel_events (received from the kernel), lost (events that the kernel discarded), device {reads,
 read_bytes, writes, written_bytes}, windows {sync, async} (synchronous and asynchronous
-readahead), missing_tracepoints [names of tracepoints that this kernel does not have]
+readahead), missing_tracepoints [names of tracepoints that this kernel does not have], with --paths:
+paths {files, found}
 
 JSON of --keys: output, events, scans, keys (number of different keys), peak (largest number of keys
 in one scan), unreadable (largest number of unreadable processes in one scan)")]
@@ -50,7 +51,7 @@ pub(crate) struct RecordArgs {
     pub kernel: bool,
     /// Record the keys of TABLE: see below
     #[arg(long, value_name = "TABLE", value_parser = choice(KeyTable::ALL, KeyTable::as_str))]
-    #[arg(group = "source", conflicts_with_all = ["mount", "pid", "buffer"])]
+    #[arg(group = "source", conflicts_with_all = ["mount", "pid", "buffer", "paths"])]
     pub keys: Option<KeyTable>,
     /// New trace to write
     ///
@@ -78,6 +79,12 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "N", conflicts_with = "command")]
     #[arg(value_parser = count::within(1..=31_536_000_u64))]
     pub seconds: Option<u64>,
+    /// Also record the paths of files
+    ///
+    /// The kernel reports only inode numbers. After the recording, the directories of the recorded file systems are
+    /// searched for them. Without this option, the trace has no names.
+    #[arg(long)]
+    pub paths: bool,
     /// Size of the kernel's trace buffer for each processor
     ///
     /// Increase SIZE if events are lost.

@@ -5,13 +5,17 @@ use super::failure::failure;
 use super::stop::{StopCondition, exit_code, print_interrupt_note};
 use crate::commands::interrupt::interrupt;
 use crate::commands::written::{Rows, TraceOutput, kernel_release, now_unix_s};
-use larder_console::{Result, print_warning, size, write_json};
+use larder_console::{Result, print_note, print_warning, size, write_json};
 use larder_lab::output::counted;
-use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
-use larder_trace::TraceInfo;
+use larder_lab::trace;
+use larder_lab::trace::kernel::{
+    Error, KernelConfig, KernelRecorder, KernelSummary, PathCounts, PathSearch, Processes, RowSink,
+};
+use larder_trace::{Row, TraceInfo};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
@@ -22,6 +26,32 @@ struct Summary<'a> {
     device: Device,
     windows: Windows,
     missing_tracepoints: &'a [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths: Option<Paths>,
+}
+
+/// The number of recorded files, and of those whose path was found.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Paths {
+    files: u64,
+    found: u64,
+}
+
+/// Writes the rows of the recording to the trace.
+struct Sink<'w>(&'w mut TraceOutput);
+
+impl RowSink for Sink<'_> {
+    fn row(&mut self, row: Row) -> Result<(), trace::Error> {
+        match row {
+            Row::Cache(event) => self.0.push(&event),
+            Row::Read(read) => self.0.push_read(&read),
+            Row::Path(path) => self.0.push_path(&path),
+        }
+    }
+
+    fn end_pass(&mut self) -> Result<(), trace::Error> {
+        self.0.end_pass()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -48,21 +78,24 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         mount: args.mount.clone(),
         processes,
         buffer_bytes: args.buffer,
+        with_paths: args.paths,
     };
     let interrupt = interrupt()?;
     let recorder = KernelRecorder::start(&config).map_err(|error| failure(&error))?;
     let mut written = TraceOutput::create("--output", &args.output, &info(args))?;
     let mut stop = StopCondition::new(args, interrupt, |command| recorder.spawn(command))?;
     print_interrupt_note(args);
-    let outcome = recorder.run(&mut |wait| stop.is_reached(wait), &mut |event| {
-        written.push(&event)
-    });
+    let outcome = recorder.run(&mut |wait| stop.is_reached(wait), &mut Sink(&mut written));
     let status = stop.finish_child()?;
-    let summary = outcome.map_err(|error| failure(&error))?;
+    let (summary, search) = outcome.map_err(|error| failure(&error))?;
+    let paths = search.map(|search| find_paths(search, &stop, &mut written));
+    let paths = paths
+        .transpose()
+        .map_err(|error| failure(&Error::Trace(error)))?;
     let rows = written
         .finish(summary.lost)
         .map_err(|error| failure(&Error::Trace(error)))?;
-    print(args, rows, &summary)?;
+    print(args, rows, &summary, paths)?;
     if summary.lost > 0 {
         print_warning(&format!(
             "{} lost because the kernel's buffers were full; increase --buffer",
@@ -73,6 +106,24 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         print_warning(&empty_trace_reasons(args, &summary));
     }
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
+}
+
+/// Searches for the paths of the recorded files until a signal arrives.
+fn find_paths(
+    search: PathSearch,
+    stop: &StopCondition,
+    written: &mut TraceOutput,
+) -> Result<Paths, trace::Error> {
+    if io::stderr().is_terminal() {
+        let files = counted(search.files(), "file", "files");
+        print_note(&format!(
+            "searching for the paths of {files}; Ctrl-C skips the rest"
+        ));
+    }
+    let mut stop = || stop.is_interrupted(Duration::ZERO);
+    let PathCounts { files, found } =
+        search.run(&mut stop, &mut |path| written.push_path(&path))?;
+    Ok(Paths { files, found })
 }
 
 fn info(args: &RecordArgs) -> TraceInfo {
@@ -90,6 +141,8 @@ fn info(args: &RecordArgs) -> TraceInfo {
         source,
         began_unix_s: now_unix_s(),
         records_changes: true,
+        records_reads: true,
+        records_paths: args.paths,
         ..TraceInfo::default()
     }
 }
@@ -113,7 +166,12 @@ fn empty_trace_reasons(args: &RecordArgs, summary: &KernelSummary) -> String {
     )
 }
 
-fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
+fn print(
+    args: &RecordArgs,
+    rows: Rows,
+    summary: &KernelSummary,
+    paths: Option<Paths>,
+) -> Result<()> {
     let counts = summary.counts;
     if args.json {
         return write_json(&Summary {
@@ -132,6 +190,7 @@ fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
                 r#async: counts.async_windows,
             },
             missing_tracepoints: &summary.missing,
+            paths,
         });
     }
     let mut out = io::stdout().lock();
@@ -151,6 +210,9 @@ fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
         counts.sync_windows + counts.async_windows,
         counts.async_windows
     )?;
+    if let Some(Paths { files, found }) = paths {
+        writeln!(out, "files: {files}, paths found: {found}")?;
+    }
     for name in &summary.missing {
         writeln!(out, "this kernel has no tracepoint {name}")?;
     }

@@ -36,7 +36,8 @@ pub(super) fn run(args: &RecordArgs, table: KeyTable) -> Result<ExitCode> {
     let mut stop = StopCondition::new(args, interrupt()?, spawn)?;
     print_interrupt_note(args);
     let outcome = KeyRecorder::new(table).run(&mut |wait| stop.is_reached(wait), &mut |event| {
-        written.push(&event)
+        written.push(&event)?;
+        written.end_pass()
     });
     let status = stop.finish_child()?;
     let finished = outcome.and_then(|summary| Ok((written.finish(0)?, summary)));

@@ -10,6 +10,7 @@ mod stop;
 pub(crate) use args::RecordArgs;
 use larder_console::Result;
 use std::process::ExitCode;
+pub(super) use stop::exit_code;
 
 pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     match args.keys {

@@ -2,11 +2,11 @@
 
 use super::args::RecordArgs;
 use super::failure::failure;
+use crate::commands::interrupt::is_interrupted;
 use larder_console::{Result, print_note};
 use larder_lab::trace::kernel::Error;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{self, IsTerminal, PipeReader, Read};
+use std::io::{self, IsTerminal, PipeReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -61,23 +61,16 @@ impl StopCondition {
         let left = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let wait = left.map_or(wait, |left| left.min(wait));
-        let mut interrupt = [PollFd::new(&self.interrupt, PollFlags::IN)];
-        let timeout = Timespec {
-            tv_sec: wait.as_secs().cast_signed(),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        // If the signal interrupts this poll, the next poll finds that the pipe is readable.
-        let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
-        if is_interrupted {
-            // Each byte in the pipe represents a signal. Consume the byte, so that the next poll detects
-            // the next signal.
-            let _ = self.interrupt.read(&mut [0]);
-        }
+        let is_interrupted = self.is_interrupted(left.map_or(wait, |left| left.min(wait)));
         if let Some(child) = &mut self.child {
             self.status = child.try_wait().ok().flatten();
         }
         is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
+    }
+
+    /// Waits for a signal for at most `wait`, and returns whether there was one.
+    pub(super) fn is_interrupted(&self, wait: Duration) -> bool {
+        is_interrupted(&self.interrupt, wait)
     }
 
     /// Terminates the command if it is still running when the recording ends. Kills the command if it does
@@ -104,7 +97,7 @@ impl StopCondition {
 }
 
 /// Returns the command's exit code as shells report it: 128 + N if signal N ended the command.
-pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+pub(in crate::commands) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

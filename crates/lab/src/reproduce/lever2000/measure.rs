@@ -100,10 +100,8 @@ pub struct CacheFigures {
     /// The share of objects in chains of more than 15 objects, at the end of the last run.
     pub long_share: f64,
     /// The chain lengths at the end of the last run.
-    #[serde(skip)]
     pub full: Report,
     /// The chain lengths after the homes were removed.
-    #[serde(skip)]
     pub after: Report,
 }
 

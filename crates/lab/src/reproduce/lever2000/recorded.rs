@@ -272,7 +272,7 @@ impl AreaSearch {
                 Operation::Insert => {
                     areas.insert(event.index, event.name_hash);
                 }
-                Operation::Remove => {
+                Operation::Remove | Operation::Evict => {
                     areas.remove(&event.index);
                 }
                 Operation::Lookup { .. } => {

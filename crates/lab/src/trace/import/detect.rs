@@ -17,9 +17,7 @@ use std::io::{self, BufRead};
 const HEAD_BYTES: usize = 8 << 10;
 
 /// Magic numbers of other formats.
-const MAGIC: [(&[u8], DetectedFormat); 4] = [
-    (b"\x28\xb5\x2f\xfd", DetectedFormat::Compressed("zstd")),
-    (b"\x1f\x8b\x08", DetectedFormat::Compressed("gzip")),
+const MAGIC: [(&[u8], DetectedFormat); 2] = [
     (b"\xfd7zXZ\0", DetectedFormat::Compressed("xz")),
     (b"PAR1\x15", DetectedFormat::Parquet),
 ];
@@ -46,6 +44,17 @@ pub(super) fn check(format: Format, head: &[u8]) -> Result<(), Foreign> {
         return Err(foreign(format, Skipped::default(), head));
     }
     Ok(())
+}
+
+/// Returns the format of a file with this `head`: the only one that matches, or keys if the file is text. `None`
+/// if the file is compressed, or not text.
+pub(super) fn format(head: &[u8]) -> Option<Format> {
+    if by_magic(head).is_some() {
+        return None;
+    }
+    let mut formats = Format::ALL.into_iter();
+    let found = formats.find(|&format| matches(format, head));
+    found.or_else(|| check(Format::Keys, head).is_ok().then_some(Format::Keys))
 }
 
 /// Returns the error of a file with this `head`, which does not have `format`.

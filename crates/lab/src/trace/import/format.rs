@@ -14,25 +14,28 @@ pub enum Format {
     Strace,
     /// The comma-separated values of the traces of Microsoft Research, Cambridge.
     Msr,
-    /// libCacheSim's `oracleGeneral`, uncompressed.
+    /// libCacheSim's `oracleGeneral`.
     OracleGeneral,
+    /// The traces that were published with ARC.
+    Arc,
     /// Keys, one on each line: a number, two numbers, or a name.
     Keys,
 }
 
 /// An unknown format name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format '{0}'; available: blkparse, fio, strace, msr, oracle-general, keys")]
+#[error("unknown format '{0}'; available: blkparse, fio, strace, msr, oracle-general, arc, keys")]
 pub struct UnknownFormat(String);
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Blkparse,
         Self::Fio,
         Self::Strace,
         Self::Msr,
         Self::OracleGeneral,
+        Self::Arc,
         Self::Keys,
     ];
 
@@ -45,6 +48,7 @@ impl Format {
             Self::Strace => "strace",
             Self::Msr => "msr",
             Self::OracleGeneral => "oracle-general",
+            Self::Arc => "arc",
             Self::Keys => "keys",
         }
     }
@@ -60,6 +64,9 @@ impl Format {
             Self::Msr => "lines such as `128166372003061629,hm,1,Read,383496192,32768,413`",
             Self::OracleGeneral => {
                 "binary records of 24 bytes: seconds, object, size, number of the next request"
+            }
+            Self::Arc => {
+                "lines such as `1284 8 0 17`: first block, number of blocks, 0, number of the request"
             }
             Self::Keys => "one key on each line, such as `1234`, `1234 7` or `name`",
         }

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `1234`, `0x4d2` | an inode |
 //! | `1234 7` | page 7 of inode 1234: an object, and a part of it |
+//! | `*` | nothing: a separator in the traces that were published with LIRS |
 //! | any other text | the dentry of that name, in directory 0 |
 //!
 //! If the user specifies a cache, each line is a lookup in that cache. A name is then replaced by the hash of
-//! the name.
+//! the name. In the dentry cache, `*` is a name.
 
 use super::event::{EventSink, lookup};
 use super::lines::Lines;
@@ -16,6 +17,9 @@ use crate::trace::Error;
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
+
+/// A line between the phases of the traces that were published with LIRS.
+const SEPARATOR: &[u8] = b"*";
 
 pub(super) fn import(
     reader: impl BufRead,
@@ -33,6 +37,10 @@ pub(super) fn import(
                 "an empty line"
             };
             skipped.line(reason, line);
+            continue;
+        }
+        if text == SEPARATOR && cache != Some(CacheKind::Dentry) {
+            skipped.line("a separator", line);
             continue;
         }
         let mut words = text

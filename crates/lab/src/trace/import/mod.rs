@@ -14,7 +14,10 @@
 //! | [`fio`](Format::Fio) | pages | inode numbers |
 //! | [`strace`](Format::Strace) | pages, dentries, inodes | inode numbers, symbolic links, page faults |
 //! | [`oracle-general`](Format::OracleGeneral) | inodes; a key is one number | the meaning of the numbers |
+//! | [`arc`](Format::Arc) | buffers | times |
 //! | [`keys`](Format::Keys) | inodes, pages or dentries, depending on the form of a line | times |
+//!
+//! A file that gzip or zstd compressed is decompressed while it is read.
 //!
 //! # Cost
 //! An import needs memory for one line of at most 1 MiB, and for all names in the file (`fio`, `strace`,
@@ -22,7 +25,9 @@
 //!
 //! [`TraceInfo::records_changes`]: larder_trace::TraceInfo::records_changes
 
+mod arc;
 mod blkparse;
+mod compressed;
 mod detect;
 mod event;
 mod fio;
@@ -38,6 +43,7 @@ mod skipped;
 pub(crate) mod strace;
 
 pub(super) use blkparse::device_number;
+pub use compressed::decompressed;
 pub use event::EventSink;
 pub use foreign::{DetectedFormat, Foreign};
 pub use format::Format;
@@ -57,9 +63,10 @@ use std::io::BufRead;
 pub fn import(
     format: Format,
     cache: Option<CacheKind>,
-    mut reader: impl BufRead,
+    reader: impl BufRead,
     emit: &mut EventSink<'_>,
 ) -> Result<Skipped, Error> {
+    let mut reader = decompressed(reader)?;
     let head = detect::head(&mut reader)?;
     detect::check(format, &head)?;
     let mut is_empty = true;
@@ -71,4 +78,19 @@ pub fn import(
         return Err(detect::foreign(format, skipped, &head).into());
     }
     Ok(skipped)
+}
+
+/// Detects the format of the file whose decompressed content begins with `head`. Returns `None` if no format
+/// matches.
+#[must_use]
+pub fn detect(head: &[u8]) -> Option<Format> {
+    detect::format(head)
+}
+
+/// Returns the first bytes that remain in `reader`, for [`detect()`].
+///
+/// # Errors
+/// Returns the errors of `reader`.
+pub fn head(reader: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+    detect::head(reader)
 }

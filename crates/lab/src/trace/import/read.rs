@@ -3,7 +3,7 @@
 use super::event::EventSink;
 use super::format::Format;
 use super::skipped::Skipped;
-use super::{blkparse, fio, keys, msr, oracle_general, strace};
+use super::{arc, blkparse, fio, keys, msr, oracle_general, strace};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
@@ -22,6 +22,7 @@ pub(super) fn read(
         Format::Strace => strace::import(reader, emit),
         Format::Msr => msr::import(reader, emit),
         Format::OracleGeneral => oracle_general::import(reader, cache, emit),
+        Format::Arc => arc::import(reader, emit),
         Format::Keys => keys::import(reader, cache, emit),
     }
 }

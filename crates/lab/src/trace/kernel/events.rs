@@ -1,4 +1,4 @@
-//! Converts the kernel's events to cache events.
+//! Converts the kernel's events to cache events. [`super::reads`] derives reads of files from the same events.
 //!
 //! # Model
 //! The kernel reports when a page, a block or an inode is inserted or removed, and some lookups. Further
@@ -21,10 +21,12 @@
 //! only if it is absent, and removed only if it is present. Therefore, an entry that was cached before the
 //! recording began is inserted immediately before it is first found.
 
+use super::reads::Reads;
 use super::resident::{Key, Resident};
-use super::tracepoint::{FIELDS, Tracepoint};
+use super::source::RawEvent;
+use super::tracepoint::Tracepoint;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_trace::TraceEvent;
+use larder_trace::{Row, TraceEvent};
 use std::collections::{HashMap, HashSet};
 
 /// The largest folio has 2^`MAX_ORDER` pages. A larger order is invalid.
@@ -54,6 +56,7 @@ pub struct DeviceCounts {
 #[derive(Debug)]
 pub(super) struct Translator {
     resident: Resident,
+    reads: Reads,
     /// The block devices, and the block sizes of their file systems.
     devices: Devices,
     page_bytes: u64,
@@ -75,6 +78,7 @@ impl Translator {
     pub(super) fn new(devices: Devices, page_bytes: u64, began_ns: u64) -> Self {
         Self {
             resident: Resident::default(),
+            reads: Reads::new(page_bytes),
             devices,
             page_bytes,
             began_ns,
@@ -82,23 +86,32 @@ impl Translator {
         }
     }
 
-    /// Converts an event of `tracepoint` with `fields` at `time` to cache events, and calls `emit` with each
-    /// of them.
-    pub(super) fn translate(
-        &mut self,
-        time: u64,
-        tracepoint: Tracepoint,
-        fields: [u64; FIELDS],
-        emit: &mut dyn FnMut(TraceEvent),
-    ) {
-        let [device, second, third, fourth] = fields;
+    /// Returns the time of the recording at `time`, a time of the kernel's clock.
+    pub(super) fn elapsed_ns(&self, time: u64) -> u64 {
+        time.saturating_sub(self.began_ns)
+    }
+
+    /// Converts `event` to rows, and calls `emit` with each of them.
+    pub(super) fn translate(&mut self, event: RawEvent, emit: &mut dyn FnMut(Row)) {
+        let RawEvent {
+            time,
+            thread,
+            tracepoint,
+            fields: [device, second, third, fourth],
+        } = event;
         let Ok(device) = u32::try_from(device) else {
             return;
         };
+        let time_ns = self.elapsed_ns(time);
+        let is_file = self.devices.of_page(device, second).is_none();
+        let read = is_file.then(|| {
+            let (file, pages) = ((device, second), (third, fourth));
+            self.reads.read(time_ns, thread, tracepoint, file, pages)
+        });
         let mut output = Output {
-            time_ns: time.saturating_sub(self.began_ns),
+            time_ns,
             resident: &mut self.resident,
-            emit,
+            emit: &mut *emit,
         };
         let page = |index| page(device, second, index);
         match tracepoint {
@@ -122,13 +135,13 @@ impl Translator {
             }
             Tracepoint::SyncReadahead => {
                 self.counts.sync_windows += 1;
-                if self.devices.of_page(device, second).is_none() {
+                if is_file {
                     output.lookup(page(third));
                 }
             }
             Tracepoint::AsyncReadahead => self.counts.async_windows += 1,
             Tracepoint::Fault => output.lookup(page(third)),
-            Tracepoint::GetPages if self.devices.of_page(device, second).is_none() => {
+            Tracepoint::GetPages if is_file => {
                 output.found(page(third));
                 let others = fourth.saturating_sub(third).min(MAX_PAGES);
                 let others = range(third.saturating_add(1), others).map(page);
@@ -152,7 +165,13 @@ impl Translator {
             }
             Tracepoint::AllocateInode => output.inserted(inode(device, second)),
             Tracepoint::EvictInode => output.removed(inode(device, second)),
-            Tracepoint::QueueBio => self.counts.request(second * SECTOR_BYTES, third),
+            Tracepoint::QueueBio => {
+                let bytes = second.saturating_mul(SECTOR_BYTES);
+                self.counts.request(bytes, third);
+            }
+        }
+        if let Some(read) = read.flatten() {
+            emit(Row::Read(read));
         }
     }
 }
@@ -227,12 +246,12 @@ fn range(first: u64, count: u64) -> std::ops::Range<u64> {
 struct Output<'a> {
     time_ns: u64,
     resident: &'a mut Resident,
-    emit: &'a mut dyn FnMut(TraceEvent),
+    emit: &'a mut dyn FnMut(Row),
 }
 
 impl Output<'_> {
     fn emit(&mut self, key: Key, operation: Operation) {
-        (self.emit)(TraceEvent {
+        (self.emit)(Row::Cache(TraceEvent {
             time_ns: self.time_ns,
             cache: key.cache,
             operation,
@@ -240,7 +259,7 @@ impl Output<'_> {
             inode: key.inode,
             index: key.index,
             name_hash: 0,
-        });
+        }));
     }
 
     fn inserted(&mut self, key: Key) {

@@ -25,7 +25,9 @@ mod error;
 mod events;
 mod format;
 mod instance;
+mod paths;
 mod processes;
+mod reads;
 mod resident;
 mod ring;
 mod source;
@@ -38,7 +40,9 @@ use events::DeviceCounts;
 
 use events::Translator;
 use instance::Tracefs;
-use larder_trace::TraceEvent;
+use larder_trace::Row;
+use paths::Files;
+pub use paths::{PathCounts, PathSearch};
 use rustix::time::{ClockId, clock_gettime};
 use source::{RawEvent, Source};
 use std::path::{Path, PathBuf};
@@ -58,6 +62,25 @@ pub struct KernelConfig {
     pub processes: Processes,
     /// Size of the kernel's buffer for each processor, in bytes.
     pub buffer_bytes: u64,
+    /// Whether the recorded files are remembered, so that their paths can be found after the recording.
+    pub with_paths: bool,
+}
+
+/// The receiver of the rows of a recording.
+pub trait RowSink {
+    /// Receives a row.
+    fn row(&mut self, row: Row) -> Result<(), super::Error>;
+
+    /// Is called after all rows that are available have been received, several times a second.
+    fn end_pass(&mut self) -> Result<(), super::Error> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(Row) -> Result<(), super::Error>> RowSink for F {
+    fn row(&mut self, row: Row) -> Result<(), super::Error> {
+        self(row)
+    }
 }
 
 /// The processes whose activity is recorded.
@@ -95,6 +118,10 @@ pub struct KernelRecorder {
     held: Vec<RawEvent>,
     events: u64,
     missing: Vec<&'static str>,
+    /// The files whose paths are searched for.
+    files: Option<Files>,
+    /// The recorded file system, if it was chosen: its device, and a path on it.
+    chosen: Option<(u32, PathBuf)>,
 }
 
 impl KernelRecorder {
@@ -137,6 +164,8 @@ impl KernelRecorder {
             held: Vec::new(),
             events: 0,
             missing,
+            files: config.with_paths.then(Files::default),
+            chosen: device.zip(config.mount.clone()),
         };
         if config.processes != Processes::Spawned {
             recorder.set_tracing(true)?;
@@ -165,27 +194,34 @@ impl KernelRecorder {
         })
     }
 
-    /// Calls `emit` with each event until `stop` returns true. `stop` is called before each read of the
-    /// buffers, and may wait for at most the duration that it receives.
+    /// Passes each row to `sink` until `stop` returns true. `stop` is called before each read of the buffers, and may
+    /// wait for at most the duration that it receives. With [`KernelConfig::with_paths`], also returns a search for the
+    /// paths of the recorded files.
     pub fn run(
         mut self,
         stop: &mut dyn FnMut(Duration) -> bool,
-        emit: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
-    ) -> Result<KernelSummary, Error> {
+        sink: &mut dyn RowSink,
+    ) -> Result<(KernelSummary, Option<PathSearch>), Error> {
         while !stop(READ_INTERVAL) {
             let complete = self.read(now_ns())?;
-            self.emit(complete, emit)?;
+            self.emit(complete, sink)?;
+            sink.end_pass()?;
         }
         self.set_tracing(false)?;
         while self.read(u64::MAX)? != u64::MAX {}
-        self.emit(u64::MAX, emit)?;
+        self.emit(u64::MAX, sink)?;
         let lost = self.sources.iter().map(Source::lost);
-        Ok(KernelSummary {
+        let lost = lost.sum::<Result<_, _>>()?;
+        let time_ns = self.translator.elapsed_ns(now_ns());
+        let search = self.files.take();
+        let search = search.map(|files| PathSearch::new(files, time_ns, self.chosen));
+        let summary = KernelSummary {
             events: self.events,
-            lost: lost.sum::<Result<_, _>>()?,
+            lost,
             counts: self.translator.counts,
             missing: std::mem::take(&mut self.missing),
-        })
+        };
+        Ok((summary, search))
     }
 
     fn set_tracing(&self, on: bool) -> Result<(), Error> {
@@ -206,27 +242,21 @@ impl KernelRecorder {
         Ok(complete)
     }
 
-    /// Reports the events up to `complete`.
-    fn emit(
-        &mut self,
-        complete: u64,
-        emit: &mut dyn FnMut(TraceEvent) -> Result<(), super::Error>,
-    ) -> Result<(), Error> {
+    /// Passes the events up to `complete` to `sink`.
+    fn emit(&mut self, complete: u64, sink: &mut dyn RowSink) -> Result<(), Error> {
         self.held.sort_by_key(|raw| raw.time);
         let end = self.held.partition_point(|raw| raw.time <= complete);
+        let (translator, files) = (&mut self.translator, &mut self.files);
         let mut result = Ok(());
         for raw in self.held.drain(..end) {
-            let RawEvent {
-                time,
-                tracepoint,
-                fields,
-            } = raw;
-            self.translator
-                .translate(time, tracepoint, fields, &mut |event| {
-                    if result.is_ok() {
-                        result = emit(event);
-                    }
-                });
+            translator.translate(raw, &mut |row| {
+                if let Some(files) = files {
+                    files.add(&row);
+                }
+                if result.is_ok() {
+                    result = sink.row(row);
+                }
+            });
         }
         Ok(result?)
     }

@@ -18,6 +18,8 @@ const PAGES: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawEvent {
     pub time: u64,
+    /// The thread that caused the event, or 0 if it is unknown.
+    pub thread: u32,
     pub tracepoint: Tracepoint,
     pub fields: [u64; FIELDS],
 }
@@ -146,6 +148,7 @@ fn raw(time: u64, event: &[u8], known: &HashMap<u16, Known>) -> Option<RawEvent>
     let known = known.get(&id)?;
     Some(RawEvent {
         time,
+        thread: known.thread(event),
         tracepoint: known.tracepoint,
         fields: known.read(event)?,
     })

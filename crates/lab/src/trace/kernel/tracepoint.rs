@@ -111,6 +111,8 @@ pub(super) struct Known {
     /// The number at the start of each of its events.
     pub id: u16,
     fields: [Option<Field>; FIELDS],
+    /// The field with the thread that caused the event.
+    thread: Option<Field>,
     /// The name of the field with the device.
     pub device_field: &'static str,
 }
@@ -148,6 +150,7 @@ fn describe(
         name,
         id: format.id,
         fields,
+        thread: format.field("common_pid"),
         device_field: field_names[0],
     })
 }
@@ -162,6 +165,12 @@ impl Known {
             }
         }
         Some(values)
+    }
+
+    /// Returns the thread that caused `event`, or 0 if it is unknown.
+    pub(super) fn thread(&self, event: &[u8]) -> u32 {
+        let thread = self.thread.and_then(|field| field.read(event));
+        thread.map_or(0, |thread| u32::try_from(thread).unwrap_or(0))
     }
 
     /// Returns a filter in the kernel's syntax for events of `device`, which includes the blocks of the

@@ -57,7 +57,7 @@ fn record(recorder: KeyRecorder, mut between: impl FnMut(u32) -> bool) -> (Vec<R
     let summary = recorder.run(&mut stop, &mut |event| {
         let operation = match event.operation {
             Operation::Insert => 'i',
-            Operation::Remove => 'r',
+            Operation::Remove | Operation::Evict => 'r',
             Operation::Lookup { hit } => {
                 assert!(hit);
                 'l'

@@ -11,7 +11,7 @@ use crate::published::lever2000::{self as published, SCRIPTS, Throughput, throug
 use crate::reproduce::finding::Verdict::{
     self, DependsOnAssumption, DoesNotHold, Holds, WithinNoise,
 };
-use crate::reproduce::finding::{Effect, Finding, expect};
+use crate::reproduce::finding::{Effect, Finding, Mutable as _, Mutation, expect};
 use crate::reproduce::front_page;
 use crate::reproduce::lever2000::addresses::{Allocation, Layout, PageChains};
 use crate::reproduce::lever2000::costs::{CycleFigures, FunctionCost};
@@ -30,6 +30,7 @@ use larder::CacheKind;
 use larder_cache::hash::Function;
 use larder_cache::table::Histogram;
 use larder_cache::table::histogram::Report;
+use serde::Deserialize as _;
 use std::f64::consts::PI;
 
 /// Number of runs of each kernel under each load.
@@ -353,11 +354,53 @@ fn all_findings_except_new_ones_have_their_last_verdict() {
 /// With 33 entries instead of 32, or with 7 instead of 8, the ratio would be above 4.
 #[test]
 fn one_entry_of_a_longest_chain_does_not_refute_a_finding() {
-    let verdict = |xor, mixed| buffer::longest("mult", xor, mixed).verdict();
+    let verdict = |xor, mixed| buffer::longest("mult", xor, mixed, 4.0).verdict();
     assert_eq!(verdict(32, 8), WithinNoise);
     assert_eq!(verdict(38, 8), Holds);
     assert_eq!(verdict(26, 8), DoesNotHold);
     assert_eq!(verdict(1, 1), DoesNotHold);
+}
+
+/// With so few objects, the chains of the function without mixing can also be as short as by chance.
+#[test]
+fn histogram_4_requires_a_difference_even_if_all_kernels_are_as_good_as_chance() {
+    let mut results = as_published();
+    let [full, sparse] = histograms(3, "mult shift 11, 16384", CacheKind::Buffer);
+    for figures in (results.tables[2].iter_mut())
+        .flat_map(|row| &mut row.loads)
+        .flat_map(|load| &mut load.caches)
+        .filter(|figures| figures.cache == CacheKind::Buffer)
+    {
+        figures.full.histogram = full.clone();
+        figures.after.histogram = sparse.clone();
+    }
+    let noise = (0..40).map(Mutation::Noise);
+    let mutations = [Mutation::Equal, Mutation::Inverted, Mutation::Halved];
+    for mutation in mutations.into_iter().chain(noise) {
+        let changed = results.mutated(mutation);
+        let verdict = verdict("buffer cache, Histogram 4", &changed);
+        assert_eq!(verdict, WithinNoise, "{mutation:?}");
+    }
+}
+
+/// Rules change after a run, and a run takes hours.
+#[test]
+fn json_contains_the_chains_of_all_caches() {
+    let results = as_published();
+    let json = serde_json::to_value(&results).unwrap();
+    for (table, rows) in results.tables.iter().enumerate() {
+        for (at, row) in rows.iter().enumerate() {
+            let loads = &json["tables"][table][at]["loads"];
+            for (load, caches) in row.loads.iter().map(|load| &load.caches).enumerate() {
+                for (cache, figures) in caches.iter().enumerate() {
+                    let json = &loads[load]["caches"][cache];
+                    let report = |key: &str| Report::deserialize(&json[key]).unwrap();
+                    assert_eq!(report("full"), figures.full);
+                    assert_eq!(report("after"), figures.after);
+                }
+            }
+        }
+    }
 }
 
 /// Returns the verdict on the finding with this name.

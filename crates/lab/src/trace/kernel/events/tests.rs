@@ -1,6 +1,7 @@
 //! Tests of the conversion of kernel events.
 
 use super::*;
+use crate::trace::kernel::tracepoint::FIELDS;
 use larder_testkit::Seed;
 use larder_testkit::seed::Random;
 
@@ -39,10 +40,37 @@ fn translated(
     fields: [u64; FIELDS],
 ) -> Vec<(CacheKind, u64, u64, Operation)> {
     let mut events = Vec::new();
-    translator.translate(0, tracepoint, fields, &mut |event| {
-        events.push((event.cache, event.inode, event.index, event.operation));
+    translator.translate(raw(tracepoint, fields), &mut |row| {
+        if let Row::Cache(event) = row {
+            events.push((event.cache, event.inode, event.index, event.operation));
+        }
     });
     events
+}
+
+fn raw(tracepoint: Tracepoint, fields: [u64; FIELDS]) -> RawEvent {
+    RawEvent {
+        time: 0,
+        thread: 1,
+        tracepoint,
+        fields,
+    }
+}
+
+#[test]
+fn read_of_a_file_follows_its_lookups_and_a_read_of_a_device_is_no_row() {
+    let mut caches = translator();
+    let mut rows = Vec::new();
+    let read = raw(Tracepoint::GetPages, [LOOP, 12, 5, 9]);
+    caches.translate(read, &mut |row| rows.push(row));
+    assert!(matches!(rows[0], Row::Cache(_)), "{rows:?}");
+    let Some(Row::Read(read)) = rows.pop() else {
+        panic!("{rows:?}");
+    };
+    assert_eq!((read.inode, read.thread), (12, 1));
+    assert_eq!((read.offset_bytes, read.len_bytes), (5 * 4096, 5 * 4096));
+    let of_device = raw(Tracepoint::GetPages, [BLOCK_DEVICES, LOOP, 5, 9]);
+    caches.translate(of_device, &mut |row| panic!("{row:?}"));
 }
 
 #[test]
@@ -117,12 +145,13 @@ fn random_events_give_a_consistent_trace() {
         let number = *random.choose(&[12, LOOP, 13, u64::MAX]).unwrap();
         let first = random.below(64);
         let fields = [device, number, first, (first + random.below(8)) % 8];
-        caches.translate(0, tracepoint, fields, &mut |event| {
+        caches.translate(raw(tracepoint, fields), &mut |row| {
+            let Row::Cache(event) = row else { return };
             let key = (event.cache, event.device, event.inode, event.index);
             let agrees = match event.operation {
                 Operation::Lookup { hit } => there.contains(&key) == hit,
                 Operation::Insert => there.insert(key),
-                Operation::Remove => there.remove(&key),
+                Operation::Remove | Operation::Evict => there.remove(&key),
             };
             assert!(agrees, "seed {seed}: {tracepoint:?} {fields:?}: {event:?}");
         });

@@ -1,0 +1,226 @@
+//! The single pass over a trace: counts events, computes the curves of all caches, and collects reads and
+//! lookups for later simulations.
+//!
+//! # Cost
+//! At most about 600 MB, whatever the length of the trace: each of the five stacks has up to two million
+//! objects, then a sample. The example `advise_trace` writes a long trace.
+
+use super::curve::{
+    ClockMisses, ClockSimulations, Depths, LruStack, MissCurve, StackLimits, identify,
+};
+use super::population::Population;
+use super::reads::ReadSample;
+use super::segment::Segment;
+use super::table_sample::TableSample;
+use larder_cache::tape::{CacheKind, Operation};
+use larder_trace::{Row, TraceEvent};
+
+/// Number of segments of equal numbers of events, which are the units of the bootstrap.
+pub(super) const SEGMENTS: u64 = 64;
+
+/// The counts of one cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) lookups: u64,
+    /// The lookups that missed in the recorded cache.
+    pub(super) recorded_misses: u64,
+    pub(super) inserts: u64,
+    pub(super) removals: u64,
+}
+
+/// The curves of one kind of objects in the memory that a mount has for them.
+#[derive(Clone, Debug)]
+pub(super) struct PoolCurve {
+    pub(super) lru: MissCurve,
+    pub(super) clock: ClockMisses,
+}
+
+impl PoolCurve {
+    /// Returns the number of misses in a mount's cache of `size` objects, which evicts by a clock.
+    pub(super) fn misses(&self, size: u64) -> f64 {
+        self.clock.at(size, |size| self.lru.misses(size))
+    }
+}
+
+/// The result of the pass.
+#[derive(Debug)]
+pub(super) struct Observation {
+    pub(super) events: u64,
+    /// Time from the earliest to the latest event.
+    pub(super) recording_ns: u64,
+    /// The memory of the recorded mount.
+    pub(super) recorded_bytes: u64,
+    /// The counts, indexed by cache.
+    pub(super) counts: [Counts; 4],
+    /// The LRU curve of each cache alone.
+    pub(super) curves: [MissCurve; 4],
+    /// The curve of each cache in the memory that it uses. Pages and buffers share their memory.
+    pub(super) pools: [PoolCurve; 4],
+    pub(super) segments: Vec<Segment>,
+    pub(super) reads: ReadSample,
+    pub(super) table_sample: TableSample,
+    pub(super) population: Population,
+}
+
+/// The state of the pass.
+#[derive(Debug)]
+pub(super) struct Pass {
+    recorded_bytes: u64,
+    segment_events: u64,
+    /// Number of events that are still to be added to the current segment.
+    segment_left: u64,
+    events: u64,
+    first_ns: u64,
+    last_ns: u64,
+    counts: [Counts; 4],
+    stacks: [LruStack; 4],
+    depths: [Depths; 4],
+    /// Pages and buffers together.
+    frames: LruStack,
+    frame_depths: [Depths; 2],
+    /// Frames, dentries and inodes.
+    clocks: [ClockSimulations; 3],
+    segments: Vec<Segment>,
+    reads: ReadSample,
+    table_sample: TableSample,
+    population: Population,
+}
+
+impl Pass {
+    /// Begins a pass over `events` events, which were recorded with `cache_size_bytes`. `reads` is empty.
+    pub(super) fn new(
+        events: u64,
+        cache_size_bytes: u64,
+        limits: StackLimits,
+        reads: ReadSample,
+    ) -> Self {
+        Self {
+            recorded_bytes: cache_size_bytes,
+            segment_events: events.div_ceil(SEGMENTS).max(1),
+            segment_left: 0,
+            events: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
+            counts: [Counts::default(); 4],
+            stacks: std::array::from_fn(|_| LruStack::new(limits)),
+            depths: Default::default(),
+            frames: LruStack::new(limits),
+            frame_depths: Default::default(),
+            clocks: std::array::from_fn(|_| ClockSimulations::new()),
+            segments: Vec::new(),
+            reads,
+            table_sample: TableSample::new(events),
+            population: Population::new(cache_size_bytes),
+        }
+    }
+
+    /// Processes the next row.
+    #[inline]
+    pub(super) fn add_row(&mut self, row: &Row) {
+        match row {
+            Row::Cache(event) => self.add(event),
+            Row::Read(read) => self.reads.add_read(read),
+            Row::Path(path) => self.reads.add_path(path),
+        }
+    }
+
+    fn add(&mut self, event: &TraceEvent) {
+        if self.segment_left == 0 {
+            self.segment_left = self.segment_events;
+            self.segments.push(Segment::default());
+        }
+        self.segment_left -= 1;
+        self.events += 1;
+        self.first_ns = self.first_ns.min(event.time_ns);
+        self.last_ns = self.last_ns.max(event.time_ns);
+        self.reads.add(event);
+        self.table_sample.add(event);
+        let id = identify(event);
+        let counts = &mut self.counts[event.cache as usize];
+        match event.operation {
+            Operation::Lookup { hit } => {
+                counts.lookups += 1;
+                counts.recorded_misses += u64::from(!hit);
+                self.lookup(event.cache, id);
+            }
+            Operation::Insert => {
+                counts.inserts += 1;
+                self.population.insert(event.cache);
+                self.insert(event.cache, id);
+            }
+            Operation::Remove => {
+                counts.removals += 1;
+                if !self.population.remove(event.cache) {
+                    self.remove(event.cache, id);
+                }
+            }
+            Operation::Evict => {
+                counts.removals += 1;
+                // The object still exists, so that a larger cache would keep it.
+                self.population.evict(event.cache);
+            }
+        }
+    }
+
+    fn lookup(&mut self, cache: CacheKind, id: u64) {
+        let at = cache as usize;
+        let own = self.stacks[at].touch(id);
+        self.depths[at].add(id, own);
+        let shared = if at < 2 {
+            let shared = self.frames.touch(id);
+            self.frame_depths[at].add(id, shared);
+            self.clocks[0].lookup(id, at, shared);
+            shared
+        } else {
+            self.clocks[at - 1].lookup(id, 0, own);
+            own
+        };
+        if let (Some(reference), Some(segment)) = (shared, self.segments.last_mut()) {
+            segment.add(cache, reference);
+        }
+    }
+
+    fn insert(&mut self, cache: CacheKind, id: u64) {
+        let at = cache as usize;
+        self.stacks[at].touch(id);
+        if at < 2 {
+            self.frames.touch(id);
+        }
+        self.clocks[at.saturating_sub(1)].insert(id);
+    }
+
+    fn remove(&mut self, cache: CacheKind, id: u64) {
+        let at = cache as usize;
+        self.stacks[at].remove(id);
+        if at < 2 {
+            self.frames.remove(id);
+        }
+        self.clocks[at.saturating_sub(1)].remove(id);
+    }
+
+    /// Ends the pass.
+    pub(super) fn finish(mut self) -> Observation {
+        self.reads.finish();
+        let curve = |depths: &Depths| MissCurve::new(depths);
+        let [page, buffer] = [0, 1].map(|kind| PoolCurve {
+            lru: curve(&self.frame_depths[kind]),
+            clock: self.clocks[0].misses(kind),
+        });
+        let [dentry, inode] = [2, 3].map(|at| PoolCurve {
+            lru: curve(&self.depths[at]),
+            clock: self.clocks[at - 1].misses(0),
+        });
+        Observation {
+            events: self.events,
+            recording_ns: self.last_ns.saturating_sub(self.first_ns),
+            recorded_bytes: self.recorded_bytes,
+            counts: self.counts,
+            curves: [0, 1, 2, 3].map(|at| curve(&self.depths[at])),
+            pools: [page, buffer, dentry, inode],
+            segments: self.segments,
+            reads: self.reads,
+            table_sample: self.table_sample,
+            population: self.population,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Output of the table of cells: Markdown, CSV, JSON and a plot.
+
+use super::{Cell, Cells, DEVICES, PolicyFigures};
+use crate::output::{HeatMap, Report, ReportFile, Table, csv_text, significant};
+use crate::run_report::{as_f64, quotient};
+use crate::statistics::Interval;
+use std::io;
+
+const MIB: f64 = 1_048_576.0;
+
+const PLOT_NAME: &str = "readahead-cells.svg";
+
+/// The least ratio of a cell that counts as no loss.
+const NO_LOSS: f64 = 0.98;
+
+/// The least ratio of a cell that counts as a gain.
+const GAIN: f64 = 1.2;
+
+impl Cells {
+    /// Returns one sentence for each target.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let count = |is: &dyn Fn(&Cell) -> bool| {
+            let matching = self.cells.iter().filter(|cell| is(cell)).count();
+            matching as u64
+        };
+        let all = self.cells.len() as u64;
+        let gains = count(&|cell| cell.ratio.value >= GAIN);
+        let losses = count(&|cell| cell.ratio.value < NO_LOSS);
+        let worst = self
+            .cells
+            .iter()
+            .min_by(|one, other| one.ratio.value.total_cmp(&other.ratio.value));
+        let worst = worst.map_or_else(String::new, |cell| {
+            let ratio = significant(cell.ratio.value);
+            format!(
+                " The smallest ratio is {ratio} ({} on {}).",
+                cell.row, cell.device
+            )
+        });
+        let most_waste = self.cells.iter().filter_map(|cell| cell.policies.last());
+        let most_waste = most_waste.map(|figures| figures.waste).fold(0.0, f64::max);
+        format!(
+            "{gains} of {all} cells ({:.0}%) have a ratio of at least {GAIN}; {losses} cells have a ratio below \
+             {NO_LOSS}.{worst} The largest waste of `adaptive` is {:.1}%.",
+            quotient(gains, all) * 100.0,
+            most_waste * 100.0
+        )
+    }
+
+    /// Returns the table with one row for each cell.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(
+            "workload | device | memory MiB: | legacy MiB/s: | ondemand: | modern: | adaptive: | ratio: | \
+             95% interval: | waste: | waste of the best:",
+        );
+        for cell in &self.cells {
+            table.push(line(cell));
+        }
+        table
+    }
+
+    /// Returns the plot of all ratios.
+    #[must_use]
+    pub fn plot(&self) -> String {
+        let rows = self.cells.chunks(DEVICES.len());
+        let plot = HeatMap {
+            title: "Throughput of adaptive, relative to the best of legacy, ondemand and modern"
+                .to_owned(),
+            columns: DEVICES.map(str::to_owned).to_vec(),
+            rows: rows
+                .map(|cells| {
+                    let ratios = cells.iter().map(|cell| cell.ratio.value);
+                    (cells[0].row.to_owned(), ratios.collect())
+                })
+                .collect(),
+        };
+        plot.to_svg()
+    }
+}
+
+impl Report for Cells {
+    const NAME: &'static str = "readahead-cells";
+    const TITLE: &'static str = "Adaptive readahead in all cells";
+
+    fn body(&self) -> String {
+        format!(
+            "`larder lab readahead --grid --output DIR` simulates every workload on five devices, under each policy and \
+             with {} seeds, and writes this page. The policies of Linux have windows of up to {} KiB, except in the rows \
+             `streams`, in which they have 1 MiB, as in Wu 2007. The ratio of a cell is \
+             the throughput of `adaptive`, divided by the largest throughput of a policy of Linux with the same seed: the \
+             median over the seeds, and its 95% interval. Throughputs are medians, too. The waste is the share of the \
+             pages read from the device that were read ahead and evicted before their use, with the worst seed; the last \
+             column contains the smallest waste of a policy of Linux. [Design of readahead](readahead.md) explains the \
+             results.\n\n{}\n\n![Ratios]({PLOT_NAME})\n\n{}",
+            self.seeds,
+            self.readahead_max_bytes / 1024,
+            self.summary(),
+            self.table().to_markdown()
+        )
+    }
+
+    fn to_csv(&self) -> io::Result<String> {
+        let head = "workload,device,memory_bytes,policy,throughput_bytes_s,low,high,waste,unused,ratio,ratio_low,ratio_high";
+        let records = self.cells.iter().flat_map(|cell| {
+            cell.policies
+                .iter()
+                .map(|figures| csv_record(cell, figures))
+        });
+        csv_text(head, records)
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        vec![ReportFile::new(PLOT_NAME, self.plot())]
+    }
+}
+
+fn csv_record(cell: &Cell, figures: &PolicyFigures) -> Vec<String> {
+    let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
+    vec![
+        cell.workload.clone(),
+        cell.device.to_owned(),
+        cell.memory_bytes.to_string(),
+        figures.policy.to_string(),
+        figures.throughput_bytes_s.value.to_string(),
+        end(figures.throughput_bytes_s.low),
+        end(figures.throughput_bytes_s.high),
+        figures.waste.to_string(),
+        figures.unused.to_string(),
+        cell.ratio.value.to_string(),
+        end(cell.ratio.low),
+        end(cell.ratio.high),
+    ]
+}
+
+fn line(cell: &Cell) -> Vec<String> {
+    let (adaptive, others) = cell.policies.split_last().expect("a cell has policies");
+    let throughput = |figures: &PolicyFigures| significant(figures.throughput_bytes_s.value / MIB);
+    let waste = |waste: f64| format!("{:.1}%", waste * 100.0);
+    let least_waste = others.iter().map(|figures| figures.waste);
+    let mut line = vec![
+        format!("`{}`", short(cell)),
+        cell.device.to_owned(),
+        significant(as_f64(cell.memory_bytes) / MIB),
+    ];
+    line.extend(cell.policies.iter().map(throughput));
+    line.push(significant(cell.ratio.value));
+    line.push(ends(&cell.ratio));
+    line.push(waste(adaptive.waste));
+    line.push(waste(least_waste.fold(f64::INFINITY, f64::min)));
+    line
+}
+
+/// Returns the workload as the table of rows has it.
+fn short(cell: &Cell) -> &'static str {
+    super::ROWS
+        .iter()
+        .find(|row| row.name == cell.row)
+        .map_or(cell.row, |row| row.workload)
+}
+
+fn ends(interval: &Interval) -> String {
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) => format!("{} to {}", significant(low), significant(high)),
+        _ => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_readahead::PolicyName;
+
+    fn cells() -> Cells {
+        let figures = |policy, mib: f64| PolicyFigures {
+            policy,
+            throughput_bytes_s: Interval::exact(mib * MIB),
+            waste: mib / 1000.0,
+            unused: 0.0,
+        };
+        let cell = |device, ratio| Cell {
+            workload: "sequential:file=512M,request=64K".to_owned(),
+            device,
+            memory_bytes: 1 << 30,
+            readahead_max_bytes: 128 << 10,
+            ratio: Interval::exact(ratio),
+            policies: vec![
+                figures(PolicyName::Legacy, 10.0),
+                figures(PolicyName::Modern, 20.0),
+                figures(PolicyName::OnDemand, 15.0),
+                figures(PolicyName::Adaptive, 20.0 * ratio),
+            ],
+            row: "sequential",
+        };
+        let ratios = [0.9, 1.0, 1.2, 2.0, 30.0];
+        Cells {
+            seeds: 10,
+            readahead_max_bytes: 128 << 10,
+            cells: DEVICES
+                .iter()
+                .zip(ratios)
+                .map(|(device, ratio)| cell(*device, ratio))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn summary_counts_gains_and_losses() {
+        let summary = cells().summary();
+        for part in [
+            "3 of 5 cells (60%)",
+            "1 cells have",
+            "0.900 (sequential on sata-2007)",
+            "60.0%",
+        ] {
+            assert!(summary.contains(part), "{part}: {summary}");
+        }
+    }
+
+    #[test]
+    fn report_has_a_line_for_each_cell_and_policy() {
+        let files = cells().report().unwrap();
+        let content = |extension: &str| {
+            let name = format!("readahead-cells.{extension}");
+            let file = files.iter().find(|file| file.name == name);
+            file.unwrap().content.clone()
+        };
+        assert_eq!(content("csv").lines().count(), 1 + 5 * 4);
+        assert_eq!(
+            content("md")
+                .lines()
+                .filter(|line| line.starts_with("| `"))
+                .count(),
+            5
+        );
+        assert!(content("svg").contains("30.0"), "{}", content("svg"));
+        let json: serde_json::Value = serde_json::from_str(&content("json")).unwrap();
+        assert_eq!(json["cells"][4]["policies"][3]["policy"], "adaptive");
+    }
+}

@@ -1,0 +1,32 @@
+//! Errors of reading traces for a comparison of policies.
+
+use crate::trace;
+use std::path::PathBuf;
+
+/// The reasons why policies cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The trace cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Trace {
+        /// The path of the trace.
+        path: PathBuf,
+        /// The cause.
+        source: trace::Error,
+    },
+    /// The format of the file is not known.
+    #[error("cannot read {}: no format matches its content", .0.display())]
+    UnknownFormat(PathBuf),
+    /// The trace has no lookups in the requested caches.
+    #[error("{} has no lookups in {caches}", path.display())]
+    NoLookups {
+        /// The path of the trace.
+        path: PathBuf,
+        /// The names of the caches.
+        caches: String,
+    },
+    /// The trace has more accesses than fit into 32 bits.
+    #[error("{} has more than 4 billion accesses", .0.display())]
+    TooLong(PathBuf),
+}
