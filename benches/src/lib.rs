@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+pub mod create;
 mod database;
 pub mod device_path;
 pub mod evict;

@@ -21,7 +21,7 @@ use larder_benches::results::Results;
 use larder_benches::run::Run;
 use larder_benches::writing::files;
 use larder_benches::xattr::run::WORKER;
-use larder_benches::{python, readahead, remote, report, scratch, work, xattr};
+use larder_benches::{create, python, readahead, remote, report, scratch, work, xattr};
 use larder_fuse::{Transport, floor};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
@@ -134,6 +134,8 @@ enum Part {
         )]
         python: PathBuf,
     },
+    /// Compare larder create with mke2fs -d
+    Create,
     /// Measure setxattr(2) by many processes
     Xattr,
     /// Run one process of the attribute benchmark
@@ -233,6 +235,7 @@ impl Args {
                 print(serde_json::from_str::<remote::worker::Job>(job)?.run()?)
             }
             Some(Part::Python { python }) => self.python(python),
+            Some(Part::Create) => self.create(),
             Some(Part::Xattr) => self.xattr(),
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
@@ -387,6 +390,35 @@ impl Args {
             plan: plan.clone(),
         };
         print!("{}", python::report::page(&results));
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(exit_code(&results.outcome.failures))
+    }
+
+    fn create(&self) -> Result<ExitCode> {
+        let mut plan = if self.quick {
+            create::Plan::quick()
+        } else {
+            create::Plan::full()
+        };
+        plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        let sides = self.wanted(create::Side::ALL.to_vec(), |side| side.name().to_owned())?;
+        let origin = Origin::now();
+        let folder = scratch::folder(&std::path::absolute(&self.work)?, "larder-create-")?;
+        let run = create::Run {
+            plan: &plan,
+            sides: &sides,
+            programs: &self.programs()?,
+            folder: folder.path(),
+            interrupted: &*interrupted()?,
+            progress: report_progress,
+        };
+        let outcome = run.measure()?;
+        let results = create::Results {
+            origin,
+            plan,
+            outcome,
+        };
+        print!("{}", results.page());
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.outcome.failures))
     }

@@ -81,6 +81,7 @@ pub fn newest<R: DeserializeOwned>(
     is_wanted: impl Fn(&R) -> bool,
 ) -> Result<(PathBuf, R)> {
     let kinds = [
+        "-create",
         "-newcomer",
         "-python",
         "-readahead",

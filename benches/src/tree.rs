@@ -52,7 +52,7 @@ impl Tree {
     /// Creates the tree under `folder` and an image of it, then removes the tree.
     pub fn make(folder: &Path, plan: &Plan) -> Result<Self> {
         let source = folder.join("tree");
-        let (folders, deep_paths) = make_small_files(&source, plan.files)?;
+        let (folders, deep_paths) = make_small_files(&source, plan.files, 16 << 10)?;
         write_pages(&source.join(BIG_FILE), BIG_FILE_NUMBER, plan.big_file_bytes)?;
         let image = folder.join("image.ext4");
         make_image(&source, &image, plan)?;
@@ -131,8 +131,12 @@ pub(crate) fn folder_path(number: u32) -> String {
     )
 }
 
-/// Creates the small files. Returns the number of directories, and a path in each of the innermost ones.
-pub(crate) fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<String>)> {
+/// Creates the small files, of less than `max_bytes` each. Returns the number of directories, and a path in each of the innermost ones.
+pub(crate) fn make_small_files(
+    root: &Path,
+    files: u32,
+    max_bytes: u64,
+) -> Result<(u64, Vec<String>)> {
     let mut random = Random::new(SEED);
     let mut deep_paths = Vec::new();
     let mut folders = std::collections::BTreeSet::new();
@@ -146,7 +150,7 @@ pub(crate) fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<Stri
             folders.extend(parents.map(Path::to_owned));
             deep_paths.push(format!("{folder}/item-{number:05}"));
         }
-        let size = usize::try_from(random.below(16 << 10))?;
+        let size = usize::try_from(random.below(max_bytes))?;
         fs::write(
             root.join(format!("{folder}/item-{number:05}")),
             random.bytes(size),

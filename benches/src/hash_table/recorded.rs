@@ -16,7 +16,7 @@ use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::{Tolerance, TraceReader};
 use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::requirement::Requirement;
-use larder_trace::{Batch, Overflow, TraceRecorder};
+use larder_trace::{Batch, Recording, TraceRecorder};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -84,7 +84,7 @@ pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
     fs::remove_dir_all(&source)?;
     let trace = folder.join("files.parquet");
     let title = format!("a volume of {} files", plan.files);
-    let recorder = TraceRecorder::start(&trace, &title, Overflow::Wait)?;
+    let recorder = TraceRecorder::start(&trace, &title, Recording::lossless())?;
     let mut options = OpenOptions::default();
     options.cache_size_bytes = CACHE_BYTES;
     options.tape = Some(recorder.tape());

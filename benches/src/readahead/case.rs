@@ -81,7 +81,9 @@ impl Workload {
     #[must_use]
     pub fn is_measured_on(self, peer: Peer) -> bool {
         match (self, peer) {
-            (Self::Oltp(_), Peer::Policy(policy)) => policy == PolicyName::Modern,
+            (Self::Oltp(_), Peer::Policy(policy)) => {
+                matches!(policy, PolicyName::Modern | PolicyName::Adaptive)
+            }
             (Self::Thrashing | Self::Oltp(_), _) => true,
             (_, peer) => !peer.is_exact(),
         }

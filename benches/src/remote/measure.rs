@@ -15,6 +15,8 @@ named! {
         LarderPack: "larder-pack",
         /// `larder mount` with a disk cache: of the same image for requests of data, otherwise empty.
         LarderDisk: "larder-disk",
+        /// `larder mount` without a disk cache, with the readahead policy `adaptive`.
+        LarderAdaptive: "larder-adaptive",
         /// A client of ranges over parallel connections.
         Plain: "plain",
         /// The curl plugin of nbdkit with the filters `readahead` and `cache`, through nbdfuse.

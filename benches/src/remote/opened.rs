@@ -47,6 +47,9 @@ impl Opened {
         if side == Side::LarderDisk {
             mount = mount.with("--cache-dir", folder.path().join("cache"));
         }
+        if side == Side::LarderAdaptive {
+            mount = mount.with("--readahead", "adaptive");
+        }
         let mounted = mount.start(&setup.larder, &image, folder.path())?;
         Ok(Self {
             mounted,

@@ -13,7 +13,6 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::measure::as_f64;
 use crate::named::named;
 use crate::tree::{PAGE_BYTES, wrong_pages};
 
@@ -129,20 +128,6 @@ impl Start {
     }
 }
 
-impl Recorded {
-    /// Returns the number of bytes that are read, without repetitions.
-    #[must_use]
-    pub fn distinct_bytes(&self) -> f64 {
-        let page = PAGE_BYTES as u64;
-        let mut pages = std::collections::BTreeSet::new();
-        for read in &self.reads {
-            let end = (read.offset_bytes + read.len_bytes).div_ceil(page);
-            pages.extend((read.offset_bytes / page..end).map(|index| (read.file, index)));
-        }
-        as_f64(pages.len() as u64 * page)
-    }
-}
-
 /// Returns the number of wrong pages among those that begin in `bytes`, which begin at `offset_bytes` of a file. A page
 /// of which less than the number at its start was read is not checked.
 fn wrong_pages_at(bytes: &[u8], file: u32, offset_bytes: u64) -> u64 {
@@ -162,6 +147,18 @@ fn wrong_pages_at(bytes: &[u8], file: u32, offset_bytes: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::tree::write_pages;
+    use std::collections::BTreeSet;
+
+    /// Returns the number of bytes that are read, without repetitions.
+    fn distinct_bytes(recorded: &Recorded) -> u64 {
+        let page = PAGE_BYTES as u64;
+        let mut pages = BTreeSet::new();
+        for read in &recorded.reads {
+            let end = (read.offset_bytes + read.len_bytes).div_ceil(page);
+            pages.extend((read.offset_bytes / page..end).map(|index| (read.file, index)));
+        }
+        pages.len() as u64 * page
+    }
 
     #[test]
     fn recorded_reads_are_inside_their_files() {
@@ -173,7 +170,7 @@ mod tests {
                 assert!(read.len_bytes > 0, "{path}");
                 assert!(read.offset_bytes + read.len_bytes <= size, "{path}");
             }
-            assert!(recorded.distinct_bytes() > 1e7);
+            assert!(distinct_bytes(&recorded) > 10_000_000);
         }
     }
 

@@ -182,11 +182,12 @@ impl Run<'_> {
 /// Returns the links and sides of a group, in the order in which they are measured.
 fn sides(group: Group) -> Vec<(Network, Side)> {
     use Network::{A, B, Local, Object};
-    use Side::{Larder, LarderDisk, LarderPack, LarderProfile, Plain};
+    use Side::{Larder, LarderAdaptive, LarderDisk, LarderPack, LarderProfile, Plain};
     let (networks, sides): (&[Network], &[Side]) = match group {
         Group::Latency => (&[B], &[Larder, LarderProfile, LarderDisk]),
-        Group::Sequential => (&[Local, B, A], &[Plain, Larder, LarderDisk]),
-        Group::Find | Group::Interleaved | Group::Random => (&[B, A], &[Larder]),
+        Group::Sequential => (&[Local, B, A], &[Plain, Larder, LarderDisk, LarderAdaptive]),
+        Group::Interleaved | Group::Random => (&[B, A], &[Larder, LarderAdaptive]),
+        Group::Find => (&[B, A], &[Larder]),
         Group::Start => (&[B], &[Larder, LarderProfile, LarderPack]),
         Group::Memory => (&[B], &[Larder]),
         Group::Nodes => (&[B], &[LarderProfile, LarderPack]),

@@ -30,7 +30,7 @@ const RECORDS: &str = "records.bin";
 /// Creates the archive of the plan's tree of small files in `folder`.
 pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     let parent = folder.join("to-archive");
-    tree::make_small_files(&parent.join(TREE), plan.files)?;
+    tree::make_small_files(&parent.join(TREE), plan.files, 16 << 10)?;
     let archive = folder.join("tree.tar");
     let mut command = Command::new(child::find("tar")?);
     command
