@@ -18,6 +18,7 @@
 //! | `readahead-targets` | `make bench-readahead` | the targets |
 //! | `newcomer` | `make newcomer` | the times from the installation to the first file read |
 //! | `python` | `make bench-python` | the table |
+//! | `create` | `make bench-create` | the table |
 //! | `missed` | the first four | every target that is missed |
 //! | `findings DOCUMENT` | `make reproduce` | the findings of a document with their verdicts |
 
@@ -25,7 +26,7 @@ use anyhow::{Context, Result, bail, ensure};
 use larder_benches::measure::Measure;
 use larder_benches::origin::Origin;
 use larder_benches::verdict;
-use larder_benches::{hash_table, origin, python, readahead, report, results, xattr};
+use larder_benches::{create, hash_table, origin, python, readahead, report, results, xattr};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
@@ -176,6 +177,11 @@ fn figures(view: &str, root: &Path, up: &str) -> Result<String> {
             let (raw, run) = source.read::<python::results::Results>("-python")?;
             let (table, origin) = (python::report::table(&run), python::report::origin(&run));
             Ok(format!("{table}\n`make bench-python`: {origin} {raw}"))
+        }
+        "create" => {
+            let (raw, run) = source.read::<create::Results>("-create")?;
+            let (table, origin) = (run.table(), run.origin());
+            Ok(format!("{table}\n`make bench-create`: {origin} {raw}"))
         }
         "newcomer" => {
             let (raw, run) = source.read::<Newcomer>("-newcomer")?;

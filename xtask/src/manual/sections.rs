@@ -27,8 +27,8 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
     match name {
         // The help describes them.
         "larder-cp" | "larder-diff" | "larder-ls" | "larder-run" => vec![],
-        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-mkdir"
-        | "larder-rm" | "larder-mv" => {
+        "larder-find" | "larder-tree" | "larder-du" | "larder-cat" | "larder-export"
+        | "larder-mkdir" | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
         "larder-mount" => vec![
@@ -73,8 +73,27 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
             FAILURE,
             USAGE,
         ],
+        "larder-lab-advise" => vec![
+            (
+                "0",
+                "Success. With --verify, all runs were measured, whatever the result.",
+            ),
+            FAILURE,
+            USAGE,
+            (
+                "130",
+                "With --verify: a signal such as Ctrl-C ended the measurement. Nothing is left mounted.",
+            ),
+            (
+                "other",
+                "With --verify: COMMAND failed. The exit code is that of COMMAND, or 128 + N if signal N ended it.",
+            ),
+        ],
         "larder-lab-trace-info" => vec![
-            ("0", "The trace is intact."),
+            (
+                "0",
+                "The trace is intact, or it is being recorded and intact so far.",
+            ),
             (
                 "1",
                 "Failure, or the trace is damaged or not complete; the summary then covers its intact part.",
@@ -125,6 +144,9 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
         "larder-shrink" => {
             "e2fsck and resize2fs are searched for in PATH and in the directories of the administrator."
         }
+        "larder-create" => {
+            "mke2fs, tune2fs, e2fsck and resize2fs are searched for in PATH and in the directories of the administrator."
+        }
         _ if mounts(name) => {
             "Users other than root mount with fusermount3, which is searched for in PATH. If the image is at a URL, \
              larder-remote opens it. This program is searched for in the directory of larder, and then in PATH."
@@ -150,10 +172,32 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
             "LARDER_ROOT",
             "Set for COMMAND: the path of the root directory of the image.",
         )),
-        "larder-top" => entries.push((
-            "NO_COLOR",
-            "If set and not empty, larder top uses no colours.",
+        "larder-lab-advise" => {
+            entries.push((
+                "LARDER_MOUNT",
+                "Set for COMMAND of --verify: the mount point, which is also its working directory.",
+            ));
+            entries.push((
+                "TMPDIR",
+                "The directory for the mount point and the overlays of --verify. The default is /tmp.",
+            ));
+        }
+        "larder-fuse2fs" => entries.push((
+            "OFFSETPRELOAD_FILE, OFFSETPRELOAD_OFFSET",
+            "If the first is the image, the second is the offset of the file system in the image, in bytes. apptainer sets \
+             these variables.",
         )),
+        "larder-create" => entries.push((
+            "SOURCE_DATE_EPOCH",
+            "The time at which all files are created, in seconds since 1970, for images that are the same each time.",
+        )),
+        "larder-top" => entries.extend([
+            ("NO_COLOR", "If set and not empty, larder top uses no colours."),
+            (
+                "LC_ALL, LC_CTYPE, LANG, TERM",
+                "If the locale is not UTF-8, or the terminal is the console of Linux, graphs consist of ASCII characters.",
+            ),
+        ]),
         "larder-ls" | "larder-stat" | "larder-cache-ls" => {
             entries.push(("TZ", "The time zone of the times in the output."));
         }
@@ -255,6 +299,10 @@ pub(super) fn files(name: &str, command: &Command) -> Vec<Entry> {
                  sees it.",
             ));
             entries.push(("/proc, /etc/passwd", "The tables of keys, for --keys."));
+            entries.push((
+                "/proc/self/mountinfo",
+                "The mounted file systems, in whose directories --paths searches for the recorded files.",
+            ));
         }
         "larder-lab-reproduce" => entries.push((
             "DIR/kara2016.state, DIR/lever2000.state",
@@ -330,110 +378,117 @@ pub(super) fn see_also(name: &str) -> Vec<String> {
         pages.push("larder(1)".to_owned());
     }
     for page in related(name) {
-        if !pages.iter().any(|listed| listed == page) {
-            pages.push((*page).to_owned());
+        if !pages.iter().any(|listed| *listed == page) {
+            pages.push(page.to_owned());
         }
     }
     pages
 }
 
-/// Returns the other related pages.
-fn related(name: &str) -> &'static [&'static str] {
-    match name {
-        "larder" => &[
-            "larder-lab(1)",
-            "larder-remote(1)",
-            "mount.larder(8)",
-            "fusermount3(1)",
-            "ext4(5)",
-        ],
-        "larder-mount" => &[
-            "larder-umount(1)",
-            "larder-run(1)",
-            "larder-stats(1)",
-            "larder-top(1)",
-            "larder-overlay(1)",
-            "larder-profile(1)",
-            "mount.larder(8)",
-            "fusermount3(1)",
-            "fstab(5)",
-            "ext4(5)",
-        ],
-        "larder-umount" => &["larder-mount(1)", "umount(8)", "fusermount3(1)"],
-        "larder-run" => &[
-            "larder-mount(1)",
-            "larder-overlay(1)",
-            "unshare(1)",
-            "chroot(1)",
-            "user_namespaces(7)",
-        ],
-        "larder-ls" => &[
-            "larder-find(1)",
-            "larder-stat(1)",
-            "larder-cat(1)",
-            "larder-cp(1)",
-            "ls(1)",
-        ],
-        "larder-find" => &["larder-ls(1)", "larder-stat(1)", "find(1)"],
-        "larder-tree" => &["larder-ls(1)", "larder-find(1)", "tree(1)"],
-        "larder-du" => &["larder-df(1)", "larder-ls(1)", "du(1)"],
-        "larder-df" => &["larder-du(1)", "larder-info(1)", "df(1)"],
-        "larder-stat" => &["larder-ls(1)", "larder-info(1)", "stat(1)"],
-        "larder-cat" => &["larder-cp(1)", "larder-ls(1)", "cat(1)"],
-        "larder-cp" => &["larder-cat(1)", "larder-put(1)", "cp(1)"],
-        "larder-diff" => &[
-            "larder-overlay-diff(1)",
-            "larder-stat(1)",
-            "diff(1)",
-            "rsync(1)",
-        ],
-        "larder-put" => &["larder-cp(1)", "larder-mkdir(1)"],
-        "larder-mkdir" => &["larder-put(1)", "larder-rm(1)", "mkdir(1)"],
-        "larder-rm" => &["larder-mv(1)", "larder-mkdir(1)", "rm(1)"],
-        "larder-mv" => &["larder-cp(1)", "larder-rm(1)", "mv(1)"],
-        "larder-info" => &["larder-ls(1)", "dumpe2fs(8)", "fdisk(8)"],
-        "larder-shrink" => &["larder-df(1)", "resize2fs(8)", "e2fsck(8)"],
-        "larder-stats" => &["larder-top(1)", "larder-mount(1)"],
-        "larder-top" => &["larder-stats(1)", "larder-mount(1)"],
-        "larder-overlay" => &[
-            "larder-overlay-diff(1)",
-            "larder-overlay-commit(1)",
-            "larder-overlay-discard(1)",
-            "larder-diff(1)",
-            "larder-mount(1)",
-        ],
-        "larder-cache" => &[
-            "larder-cache-ls(1)",
-            "larder-cache-prune(1)",
-            "larder-cache-clear(1)",
-            "larder-mount(1)",
-        ],
-        "larder-profile" => &["larder-profile-pack(1)", "larder-mount(1)"],
-        "larder-fuse2fs" => &["larder-mount(1)", "mount.larder(8)"],
-        "larder-remote" => &["larder-mount(1)", "larder-cache(1)", "larder-profile(1)"],
-        "mount.larder" => &[
-            "larder-mount(1)",
-            "larder-umount(1)",
-            "mount(8)",
-            "fstab(5)",
-            "systemd.automount(5)",
-        ],
-        "larder-lab-trace" => &[
-            "larder-lab-trace-info(1)",
-            "larder-lab-trace-show(1)",
-            "larder-lab-trace-salvage(1)",
-            "larder-lab-record(1)",
-        ],
-        "larder-lab-record" => &[
-            "larder-lab-trace(1)",
-            "larder-lab-import(1)",
-            "larder-mount(1)",
-        ],
-        "larder-lab-import" | "larder-lab-export" => {
-            &["larder-lab-trace(1)", "larder-lab-record(1)"]
-        }
-        "larder-lab-hash" | "larder-lab-tune" => &["larder-lab-trace(1)", "larder-lab-list(1)"],
-        "larder-lab-readahead" => &["larder-lab-list(1)"],
-        _ => &[],
-    }
+/// The other related pages of each page, separated by spaces.
+const RELATED: &[(&str, &str)] = &[
+    (
+        "larder",
+        "larder-lab(1) larder-remote(1) mount.larder(8) fusermount3(1) ext4(5)",
+    ),
+    (
+        "larder-mount",
+        "larder-umount(1) larder-run(1) larder-stats(1) larder-top(1) larder-overlay(1) larder-profile(1) mount.larder(8) fusermount3(1) fstab(5) ext4(5)",
+    ),
+    ("larder-umount", "larder-mount(1) umount(8) fusermount3(1)"),
+    (
+        "larder-run",
+        "larder-mount(1) larder-overlay(1) unshare(1) chroot(1) user_namespaces(7)",
+    ),
+    (
+        "larder-ls",
+        "larder-find(1) larder-stat(1) larder-cat(1) larder-cp(1) ls(1)",
+    ),
+    ("larder-find", "larder-ls(1) larder-stat(1) find(1)"),
+    ("larder-tree", "larder-ls(1) larder-find(1) tree(1)"),
+    ("larder-du", "larder-df(1) larder-ls(1) du(1)"),
+    ("larder-df", "larder-du(1) larder-info(1) df(1)"),
+    ("larder-stat", "larder-ls(1) larder-info(1) stat(1)"),
+    ("larder-cat", "larder-cp(1) larder-ls(1) cat(1)"),
+    (
+        "larder-cp",
+        "larder-cat(1) larder-export(1) larder-put(1) cp(1)",
+    ),
+    (
+        "larder-diff",
+        "larder-overlay-diff(1) larder-stat(1) diff(1) rsync(1)",
+    ),
+    ("larder-export", "larder-cp(1) larder-diff(1) tar(1)"),
+    ("larder-put", "larder-cp(1) larder-mkdir(1)"),
+    ("larder-mkdir", "larder-put(1) larder-rm(1) mkdir(1)"),
+    ("larder-rm", "larder-mv(1) larder-mkdir(1) rm(1)"),
+    ("larder-mv", "larder-cp(1) larder-rm(1) mv(1)"),
+    ("larder-info", "larder-ls(1) dumpe2fs(8) fdisk(8)"),
+    (
+        "larder-create",
+        "larder-cp(1) larder-shrink(1) mke2fs(8) tar(1)",
+    ),
+    (
+        "larder-shrink",
+        "larder-create(1) larder-df(1) resize2fs(8) e2fsck(8)",
+    ),
+    ("larder-stats", "larder-top(1) larder-mount(1)"),
+    ("larder-top", "larder-stats(1) larder-mount(1)"),
+    (
+        "larder-overlay",
+        "larder-overlay-diff(1) larder-overlay-commit(1) larder-overlay-discard(1) larder-diff(1) larder-mount(1)",
+    ),
+    (
+        "larder-cache",
+        "larder-cache-ls(1) larder-cache-prune(1) larder-cache-clear(1) larder-mount(1)",
+    ),
+    ("larder-profile", "larder-profile-pack(1) larder-mount(1)"),
+    ("larder-fuse2fs", "larder-mount(1) mount.larder(8)"),
+    (
+        "larder-remote",
+        "larder-mount(1) larder-cache(1) larder-profile(1)",
+    ),
+    (
+        "mount.larder",
+        "larder-mount(1) larder-umount(1) mount(8) fstab(5) systemd.automount(5)",
+    ),
+    (
+        "larder-lab-trace",
+        "larder-lab-trace-info(1) larder-lab-trace-show(1) larder-lab-trace-salvage(1) larder-lab-record(1)",
+    ),
+    (
+        "larder-lab-record",
+        "larder-lab-trace(1) larder-lab-import(1) larder-mount(1)",
+    ),
+    (
+        "larder-lab-import",
+        "larder-lab-trace(1) larder-lab-record(1)",
+    ),
+    (
+        "larder-lab-export",
+        "larder-lab-trace(1) larder-lab-record(1)",
+    ),
+    ("larder-lab-hash", "larder-lab-trace(1) larder-lab-list(1)"),
+    (
+        "larder-lab-advise",
+        "larder-lab-trace(1) larder-lab-record(1) larder-lab-device(1) larder-mount(1)",
+    ),
+    (
+        "larder-lab-device",
+        "larder-lab-advise(1) larder-lab-list(1)",
+    ),
+    (
+        "larder-lab-readahead",
+        "larder-lab-list(1) larder-lab-record(1) larder-mount(1)",
+    ),
+    (
+        "larder-lab-eviction",
+        "larder-lab-import(1) larder-lab-trace(1) larder-mount(1)",
+    ),
+];
+
+/// Returns the other related pages of the page `name`.
+fn related(name: &str) -> impl Iterator<Item = &'static str> {
+    let of_page = RELATED.iter().filter(move |(page, _)| *page == name);
+    of_page.flat_map(|(_, related)| related.split(' '))
 }

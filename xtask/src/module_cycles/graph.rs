@@ -3,19 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A place where a file names an item that another file defines.
+/// A place where a file names an item, or calls a method, that another file defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub line: usize,
-    /// The path as written in the source.
+    /// The path as written in the source, or `self.` and the name of the method.
     pub path: String,
 }
 
 /// The first edge from each file to each other file.
 pub type Edges = BTreeMap<(PathBuf, PathBuf), Edge>;
 
+/// The edges inside a strongly connected component of more than one file.
+pub type Cycle = Vec<(PathBuf, PathBuf, Edge)>;
+
 /// Returns the edges inside each strongly connected component of more than one file.
-pub fn cycles(edges: &Edges) -> Vec<Vec<(PathBuf, PathBuf, Edge)>> {
+pub fn cycles(edges: &Edges) -> Vec<Cycle> {
     let files: BTreeSet<&PathBuf> = edges.keys().map(|(from, _)| from).collect();
     let reached: BTreeMap<_, _> = files
         .iter()

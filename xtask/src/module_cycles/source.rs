@@ -1,14 +1,17 @@
 //! The modules of a crate: the definitions, imports and paths of each.
 
 use super::graph::{Edge, Edges};
-use proc_macro2::{TokenStream, TokenTree};
-use std::collections::{HashMap, HashSet};
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, ImplItem, Item, ItemMacro, ItemMod, ItemUse, Macro, UseTree, Visibility};
+use syn::{
+    Attribute, Expr, ExprMethodCall, ImplItem, Item, ItemImpl, ItemMacro, ItemMod, ItemUse, Macro,
+    Type, UseTree, Visibility,
+};
 
 /// The limit of imports that are followed from one path. Imports of macros can refer to themselves.
 const MAX_IMPORTS: u32 = 32;
@@ -35,6 +38,16 @@ struct Mention {
     path: Vec<String>,
 }
 
+/// A method of a type, at its definition or at a call.
+#[derive(Debug)]
+struct Method {
+    module: usize,
+    line: usize,
+    /// The path of the type in the module.
+    owner: Vec<String>,
+    name: String,
+}
+
 /// The item that a path names.
 enum Target<'s> {
     Module(usize),
@@ -49,6 +62,10 @@ enum Target<'s> {
 pub struct Sources {
     modules: Vec<Module>,
     mentions: Vec<Mention>,
+    /// The methods that inherent impls define.
+    methods: Vec<Method>,
+    /// The calls of methods of `self`.
+    calls: Vec<Method>,
 }
 
 impl Sources {
@@ -86,6 +103,7 @@ impl Sources {
             module,
             folder: folder.to_owned(),
             declared: Vec::new(),
+            owner: None,
         };
         collector.visit_file(&file);
         for (child, file, folder) in mem::take(&mut collector.declared) {
@@ -97,7 +115,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Returns the edges from each file to each other file.
+    /// Returns the edges from each file to each other file that paths make.
     pub fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for Mention { module, line, path } in &self.mentions {
@@ -114,6 +132,46 @@ impl Sources {
             }
         }
         edges
+    }
+
+    /// Returns the edges that calls of methods of `self` make: from the caller's file to the file with
+    /// the inherent method of this type and name. If several files have one, for different
+    /// configurations, the call makes no edge.
+    pub fn calls(&self) -> Edges {
+        let mut definitions: HashMap<_, BTreeSet<&Path>> = HashMap::new();
+        for method in &self.methods {
+            if let Some(key) = self.key(method) {
+                let files = definitions.entry(key).or_default();
+                files.insert(&self.modules[method.module].file);
+            }
+        }
+        let mut edges = Edges::new();
+        for call in &self.calls {
+            let from = self.modules[call.module].file.as_path();
+            let files = self.key(call).and_then(|key| definitions.get(&key));
+            let only = files.filter(|files| files.len() == 1);
+            if let Some(to) = only.and_then(BTreeSet::first)
+                && *to != from
+            {
+                let edge = || Edge {
+                    line: call.line,
+                    path: format!("self.{}", call.name),
+                };
+                let files = (from.to_owned(), to.to_path_buf());
+                edges.entry(files).or_insert_with(edge);
+            }
+        }
+        edges
+    }
+
+    /// Returns the file that defines the type of `method`, the name of the type, and that of the
+    /// method. Returns `None` if the type is not found in the sources.
+    fn key<'s>(&'s self, method: &'s Method) -> Option<(&'s Path, &'s str, &'s str)> {
+        let owner = method.owner.last()?;
+        match self.resolve(method.module, &method.owner, 0)? {
+            Target::Item(file) => Some((file, owner.as_str(), method.name.as_str())),
+            Target::Module(_) | Target::External => None,
+        }
     }
 
     fn resolve(&self, module: usize, path: &[String], imports: u32) -> Option<Target<'_>> {
@@ -185,6 +243,15 @@ struct Collector<'s> {
     /// Modules in other files: the index, the file `NAME.rs` (if it does not exist, the module is
     /// in `NAME/mod.rs`), and the folder of the files of its children.
     declared: Vec<(usize, PathBuf, PathBuf)>,
+    /// The impl that is being visited.
+    owner: Option<Owner>,
+}
+
+/// The type of an impl.
+struct Owner {
+    /// The path of the type. Empty if the type is not a path, such as a reference.
+    path: Vec<String>,
+    is_inherent: bool,
 }
 
 impl Collector<'_> {
@@ -229,8 +296,53 @@ impl Collector<'_> {
         self.mention(line, path);
     }
 
-    /// Collects the paths in the arguments of a macro.
+    /// Records a method that the present impl defines. A method of a trait is not recorded.
+    fn define(&mut self, name: &Ident) {
+        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.is_inherent) {
+            let method = self.method(owner, name);
+            self.sources.methods.push(method);
+        }
+    }
+
+    /// Records a call of a method of `self`.
+    fn call(&mut self, name: &Ident) {
+        if let Some(owner) = &self.owner {
+            let method = self.method(owner, name);
+            self.sources.calls.push(method);
+        }
+    }
+
+    fn method(&self, owner: &Owner, name: &Ident) -> Method {
+        Method {
+            module: self.module,
+            line: name.span().start().line,
+            owner: owner.path.clone(),
+            name: name.to_string(),
+        }
+    }
+
+    /// Collects the calls of methods of `self` in `tokens`, except those within groups.
+    fn calls_in(&mut self, tokens: &TokenStream) {
+        let tokens: Vec<_> = tokens.clone().into_iter().collect();
+        for tokens in tokens.windows(4) {
+            if let [
+                TokenTree::Ident(receiver),
+                TokenTree::Punct(dot),
+                TokenTree::Ident(name),
+                TokenTree::Group(arguments),
+            ] = tokens
+                && receiver == "self"
+                && dot.as_char() == '.'
+                && arguments.delimiter() == Delimiter::Parenthesis
+            {
+                self.call(name);
+            }
+        }
+    }
+
+    /// Collects the paths in the arguments of a macro, and the calls of methods of `self`.
     fn tokens(&mut self, tokens: TokenStream) {
+        self.calls_in(&tokens);
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons, mut is_field) = (0, 0, false);
         for token in tokens {
@@ -263,6 +375,17 @@ impl Collector<'_> {
         if !path.is_empty() {
             self.mention(line, mem::take(path));
         }
+    }
+
+    fn item_impl(&mut self, item: &ItemImpl) {
+        let path = match &*item.self_ty {
+            Type::Path(ty) => names(&ty.path),
+            _ => Vec::new(),
+        };
+        let is_inherent = item.trait_.is_none();
+        let outer = self.owner.replace(Owner { path, is_inherent });
+        visit::visit_item_impl(self, item);
+        self.owner = outer;
     }
 
     fn item_mod(&mut self, item: &ItemMod) {
@@ -303,7 +426,13 @@ impl<'ast> Visit<'ast> for Collector<'_> {
         }
         match item {
             Item::Mod(item) => self.item_mod(item),
-            item => visit::visit_item(self, item),
+            Item::Impl(item) => self.item_impl(item),
+            item => {
+                // In an item within a method, `self` is not that of the method.
+                let outer = self.owner.take();
+                visit::visit_item(self, item);
+                self.owner = outer;
+            }
         }
     }
 
@@ -315,9 +444,15 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             ImplItem::Macro(item) => &item.attrs,
             _ => return,
         };
-        if !is_for_tests(attrs) {
-            visit::visit_impl_item(self, item);
+        if is_for_tests(attrs) {
+            return;
         }
+        if let ImplItem::Fn(method) = item
+            && method.sig.receiver().is_some()
+        {
+            self.define(&method.sig.ident);
+        }
+        visit::visit_impl_item(self, item);
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
@@ -326,12 +461,15 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let line = path.span().start().line;
-        let names = path
-            .segments
-            .iter()
-            .map(|segment| segment.ident.to_string());
-        self.mention(line, names.collect());
+        self.mention(line, names(path));
         visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+        if matches!(&*call.receiver, Expr::Path(receiver) if receiver.path.is_ident("self")) {
+            self.call(&call.method);
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
@@ -342,6 +480,12 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
+}
+
+/// Returns the names in a path.
+fn names(path: &syn::Path) -> Vec<String> {
+    let names = path.segments.iter();
+    names.map(|segment| segment.ident.to_string()).collect()
 }
 
 /// Returns the attributes of `item`, and its name in its module unless it is a module.

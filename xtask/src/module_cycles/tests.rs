@@ -1,22 +1,30 @@
+use super::clusters::{Cluster, LIST, differences, parse};
 use super::graph::{Edges, cycles};
 use super::source::Sources;
+use std::collections::BTreeSet;
 use std::io::{Error, Result};
 use std::path::Path;
 
-fn edges(files: &[(&str, &str)]) -> Edges {
+fn sources(files: &[(&str, &str)]) -> Sources {
     let read = |path: &Path| -> Result<String> {
         let file = files.iter().find(|(name, _)| Path::new(name) == path);
         let (_, text) = file.ok_or_else(|| Error::other("no such file"))?;
         Ok((*text).to_owned())
     };
-    Sources::load(Path::new(""), Path::new("lib.rs"), &read)
-        .unwrap()
-        .edges()
+    Sources::load(Path::new(""), Path::new("lib.rs"), &read).unwrap()
 }
 
-/// Returns the edges as `from:line to`.
+/// Returns the edges that paths make as `from:line to`.
 fn shown(files: &[(&str, &str)]) -> Vec<String> {
-    let edges = edges(files);
+    shown_edges(&sources(files).edges())
+}
+
+/// Returns the edges that calls of methods make as `from:line to`.
+fn shown_calls(files: &[(&str, &str)]) -> Vec<String> {
+    shown_edges(&sources(files).calls())
+}
+
+fn shown_edges(edges: &Edges) -> Vec<String> {
     let show = |((from, to), edge): (&(std::path::PathBuf, std::path::PathBuf), &super::Edge)| {
         format!("{}:{} {}", from.display(), edge.line, to.display())
     };
@@ -105,14 +113,14 @@ fn visibility_and_declared_children_are_ignored() {
 
 #[test]
 fn cycle_has_just_the_files_that_reach_each_other() {
-    let edges = edges(&[
+    let sources = sources(&[
         ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\npub use a::A;"),
         ("a.rs", "pub struct A(crate::b::B);"),
         ("b.rs", "pub struct B(crate::c::C);"),
         ("c.rs", "pub struct C(Box<crate::A>, crate::d::D);"),
         ("d.rs", "pub struct D;"),
     ]);
-    let [cycle] = &cycles(&edges)[..] else {
+    let [cycle] = &cycles(&sources.edges())[..] else {
         panic!("one cycle");
     };
     let files: Vec<_> = cycle
@@ -128,4 +136,104 @@ fn cycle_has_just_the_files_that_reach_each_other() {
             edge("c.rs", "a.rs")
         ]
     );
+}
+
+#[test]
+fn call_of_self_is_a_dependency_on_the_file_of_the_method() {
+    let got = shown_calls(&[
+        ("lib.rs", "mod a;\nmod b;\nmod c;\npub use a::A;"),
+        (
+            "a.rs",
+            "pub struct A;\nimpl A {\n fn f(&self) { self.g() }\n fn h(&self) {}\n}",
+        ),
+        (
+            "b.rs",
+            "use crate::A;\nimpl A {\n pub fn g(&self) { self.h(); self.g() }\n}",
+        ),
+        (
+            "c.rs",
+            "impl Drop for crate::A {\n fn drop(&mut self) {\n  assert!(x(self.g()));\n }\n}",
+        ),
+    ]);
+    assert_eq!(got, ["a.rs:3 b.rs", "b.rs:3 a.rs", "c.rs:3 b.rs"]);
+}
+
+#[test]
+fn call_that_can_mean_another_method_is_not_a_dependency() {
+    let got = shown_calls(&[
+        ("lib.rs", "mod a;\nmod b;\nmod c;"),
+        (
+            "a.rs",
+            "pub struct A(B);\npub struct B;\nimpl A {\n\
+             fn other_receiver(&self, x: &A) { x.g(); self.0.g() }\n\
+             fn method_of_another_type(&self) { self.of_b() }\n\
+             fn method_of_a_trait(&self) { self.of_a_trait() }\n\
+             fn method_of_two_files(&self) { self.twice() }\n\
+             fn field(&self) { (self.g)() }\n\
+             fn function_within() { fn f() { self.g() } }\n\
+             }",
+        ),
+        (
+            "b.rs",
+            "use crate::a::{A, B};\n\
+             impl A { fn g(&self) {} #[cfg(x)] fn twice(&self) {} }\n\
+             impl B { fn of_b(&self) {} }\n\
+             trait T { fn of_a_trait(&self); }\n\
+             impl T for A { fn of_a_trait(&self) {} }",
+        ),
+        (
+            "c.rs",
+            "use crate::a::A;\nimpl A { #[cfg(not(x))] fn twice(&self) {} }",
+        ),
+    ]);
+    assert!(got.is_empty(), "{got:?}");
+}
+
+#[test]
+fn calls_and_paths_together_make_a_cluster() {
+    let sources = sources(&[
+        ("lib.rs", "mod a;\nmod b;"),
+        ("a.rs", "pub struct A;\nimpl A { fn f(&self) { self.g() } }"),
+        ("b.rs", "use crate::a::A;\nimpl A { fn g(&self) {} }"),
+    ]);
+    let mut edges = sources.edges();
+    assert!(cycles(&edges).is_empty());
+    edges.extend(sources.calls());
+    let [cycle] = &cycles(&edges)[..] else {
+        panic!("one cycle");
+    };
+    let cluster = Cluster::new(Path::new("crates/x"), cycle);
+    assert_eq!(cluster.to_string(), "crates/x\n  a.rs\n  b.rs\n");
+}
+
+/// Returns the clusters as the check prints them.
+fn printed(clusters: &BTreeSet<Cluster>) -> String {
+    let clusters: Vec<_> = clusters.iter().map(ToString::to_string).collect();
+    clusters.join("\n")
+}
+
+#[test]
+fn printed_clusters_are_a_list_of_them() {
+    let listed = parse("# A comment\n\ncrates/x\n  a.rs\n  b/c.rs\ncrates/x\n  d.rs\n");
+    assert_eq!(listed.len(), 2);
+    assert_eq!(parse(&printed(&listed)), listed);
+    let list = parse(LIST);
+    assert_eq!(parse(&printed(&list)), list);
+    assert!(list.iter().all(|cluster| cluster.files.len() > 1));
+}
+
+#[test]
+fn difference_names_the_files_that_join_and_leave() {
+    let listed = parse("crates/x\n  a.rs\n  b.rs\n  c.rs\n  d.rs\n");
+    let present = parse("crates/x\n  a.rs\n  b.rs\n  e.rs\n  d.rs\n");
+    assert_eq!(
+        differences(&listed, &present),
+        [
+            "crates/x: e.rs has joined a cluster: remove the dependency that closes the cycle",
+            "crates/x: c.rs has left its cluster: remove it from the list"
+        ]
+    );
+    let split = parse("crates/x\n  a.rs\n  b.rs\ncrates/x\n  c.rs\n  d.rs\n");
+    assert_eq!(differences(&listed, &split).len(), 1);
+    assert!(differences(&listed, &listed).is_empty());
 }
