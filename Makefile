@@ -11,20 +11,21 @@ LARDER := target/release/larder
 # Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
-TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd
+TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd tree
 # Programs that check the man pages, and the shells that complete command lines.
 MANUAL_PACKAGES := mandoc zsh fish
 BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
-USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils
+USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps nginx qemu-utils curl python3-venv \
+	podman buildah crun uidmap fuse-overlayfs busybox-static mmdebstrap prometheus systemd
 
 CARGO_DENY := target/tools/cargo-deny/bin/cargo-deny
 
 # The tests of mounts, which run on both transports.
-MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes disk_images fetching guide \
-	messages metrics opening overlays partitions profile proxies set_id_bits top trace visible_changes workload writing \
-	xattr_bench)
+MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct_writes disk_images fetching fuse2fs guide \
+	messages metrics opening overlays partitions profile proxies run run_killed set_id_bits top trace visible_changes workload \
+	writing xattr_bench)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote bench-create figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,8 +85,9 @@ check: $(CARGO_DENY) ## Check format, lints, docs, cyclic dependencies between s
 
 test-long: crash full-images real-use ## Run the tests that take too long for `make test` (several hours, as root)
 
-real-use: deps build ## Stress a writable mount on both transports, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, overlays, kill -9
+real-use: deps build ## Test mounts with real programs on both transports, as root: fsx, stress-ng, git, pip, npm, databases, podman, buildah, fuse2fs of apptainer, fstab, Prometheus, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
+	@command -v npm >/dev/null || scripts/install-packages nodejs npm
 	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@^0.3
 	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@^0.2
 	LARDER=$(LARDER) scripts/with-fuse-transport dev scripts/real-use $(STEPS)
@@ -106,6 +108,10 @@ bench-tables: ## Compare the table with the maps of other crates
 bench-remote: deps build ## Measure mounts of an image at a URL over simulated links, beside nbdkit, rclone, httpdirfs and s3backer, as root
 	@scripts/remote-tools
 	$(CARGO) run --release --locked -p larder-benches -- remote $(BENCH_ARGS)
+
+bench-create: deps build ## Compare larder create with mke2fs -d
+	@scripts/install-packages tar
+	$(CARGO) run --release --locked -p larder-benches -- create $(BENCH_ARGS)
 
 bench-python: deps python python-tools build ## Compare the Python package with a mount and with fsspec, as root
 	target/tools/python/bin/pip install -q --force-reinstall --no-deps "$$(ls -t target/wheels/*.whl | head -1)"
@@ -131,8 +137,9 @@ book: ## Build the guide and the other pages of docs/ as a site in target/book (
 	@scripts/install-python target/tools/mdbook scripts/mdbook.txt
 	$(CARGO) run --quiet --locked -p xtask -- book target/tools/mdbook/bin/mdbook
 
-python-tools: ## Install pyarrow, DuckDB, Polars, Dask and others into target/tools, for the tests
+python-tools: ## Install pyarrow, DuckDB, Polars, Dask, libcachesim and others into target/tools, for the tests
 	@scripts/install-python target/tools/python scripts/python-tools.txt
+	@[ "$$(uname -m)" != x86_64 ] || scripts/install-python target/tools/libcachesim scripts/libcachesim.txt
 
 test-servers: ## Install versitygw, moto and nginx, for the tests of images at URLs
 	@scripts/install-packages nginx curl
@@ -216,7 +223,7 @@ sbom: $(CARGO_CYCLONEDX) ## List the crates in each program and in the Python pa
 # The Python package, if there is a target that builds its wheel.
 PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
 BUILD_DEB := packaging/build-deb $(if $(PYTHON),"$$(ls -t target/wheels/*.whl | head -1)")
-deb: build sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
+deb: build sizes sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
 	@scripts/install-packages debhelper unzip
 	$(BUILD_DEB)
 
