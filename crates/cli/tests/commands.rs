@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use support::{
     Fixture, User, assert_fails, assert_quiet_after_broken_pipe, can_make_images, command, content,
-    larder, larder_ok, name_of, text,
+    larder, larder_ok, name_of, new_names, text,
 };
 
 #[test]
@@ -370,6 +370,26 @@ fn cp_onto_link_writes_its_target() {
     }
     larder_ok(["cp", "-r", image, "/link", link.to_str().unwrap()]);
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("hello"));
+}
+
+/// A process that is killed can then leave no file with a temporary name.
+#[test]
+fn copied_file_has_only_its_final_name() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let into = fixture.directory("into", User::Same);
+    let names = new_names(&into, || {
+        larder_ok([
+            "cp".as_ref(),
+            image.as_os_str(),
+            "/dir/large".as_ref(),
+            into.as_os_str(),
+        ]);
+    });
+    assert_eq!(names, [c"large".to_owned()]);
 }
 
 #[test]

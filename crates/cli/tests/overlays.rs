@@ -9,11 +9,9 @@ use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
-use rustix::fs::inotify;
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +20,8 @@ use std::sync::Arc;
 use std::thread;
 use support::{
     Fixture, Mountpoint, Server, User, assert_clean, assert_fails, block_bytes, can_make_images,
-    can_mount, command, content, is_mounted, larder, larder_ok, signal, text, traced, wait_until,
+    can_mount, command, content, is_mounted, larder, larder_ok, new_names, signal, text, traced,
+    wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -178,16 +177,9 @@ fn new_overlay_has_only_its_final_name() {
         return;
     }
     let overlaid = Overlaid::new();
-    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
-    let flags = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-    inotify::add_watch(&watch, overlaid.fixture.path(""), flags).unwrap();
-    overlaid.ok("mkdir", &["/new"]);
-    let mut memory = [MaybeUninit::uninit(); 4096];
-    let mut events = inotify::Reader::new(&watch, &mut memory);
-    let mut names = Vec::new();
-    while let Ok(event) = events.next() {
-        names.push(event.file_name().unwrap().to_owned());
-    }
+    let names = new_names(&overlaid.fixture.path(""), || {
+        overlaid.ok("mkdir", &["/new"]);
+    });
     assert_eq!(names, [c"changes.qcow2".to_owned()]);
 }
 

@@ -7,10 +7,12 @@ pub mod processes;
 mod shared;
 pub mod terminal;
 
+use rustix::fs::inotify;
 pub use shared::*;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::Read;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -34,6 +36,21 @@ pub fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let output = larder(args);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Returns the names that files in `directory` get during `action`.
+pub fn new_names(directory: &Path, action: impl FnOnce()) -> Vec<CString> {
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let flags = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, directory, flags).unwrap();
+    action();
+    let mut memory = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watch, &mut memory);
+    let mut names = Vec::new();
+    while let Ok(event) = events.next() {
+        names.push(event.file_name().unwrap().to_owned());
+    }
+    names
 }
 
 /// Runs a command of the shell on a terminal. Returns its output, in which the standard output and errors are together.

@@ -3,9 +3,9 @@
 //! [`Fs::copy_in`] and [`Fs::copy_out`] stop at the first error. A program that shows its progress, or
 //! that continues after errors, uses [`CopyIn`] and [`CopyOut`] with an [`Observer`].
 //!
-//! A file appears completely or not at all: in the image, it has no name, and on the host, it has a
-//! temporary name, until its content and metadata are complete. It then replaces the file that had
-//! its name.
+//! A file appears completely or not at all: it has no name until its content and metadata are
+//! complete. It then replaces the file that had its name. On the host, the copy of a special file, and
+//! of any file on a file system without `O_TMPFILE`, has a temporary name until then.
 //!
 //! Metadata of symbolic links and of special files of the host is accessed through `/proc/self/fd`.
 

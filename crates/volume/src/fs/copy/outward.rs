@@ -161,12 +161,12 @@ impl<'a> CopyOut<'a> {
             return self.enter(pinned, metadata, copy).map(Some);
         }
         self.check_replaceable(parent, name, metadata.kind)?;
-        let unfinished = Unfinished::new(parent);
+        let mut unfinished = Unfinished::new(parent);
         if metadata.links > 1 && self.link(metadata.ino, &unfinished) {
             return unfinished.rename_to(name).map(|()| None);
         }
         let not_kept = match metadata.kind {
-            FileKind::Regular => self.regular(&metadata, &unfinished)?,
+            FileKind::Regular => self.regular(&metadata, &mut unfinished)?,
             kind => self.unopened(&metadata, file_type(kind), &unfinished)?,
         };
         unfinished.rename_to(name)?;
@@ -228,22 +228,22 @@ impl<'a> CopyOut<'a> {
     fn regular(
         &mut self,
         metadata: &Metadata,
-        copy: &Unfinished<'_>,
+        copy: &mut Unfinished<'_>,
     ) -> Result<Vec<CopyError>, CopyError> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = openat(copy.parent, &copy.name, flags | OFlags::CLOEXEC, mode);
-        let file = File::from(file.map_err(CopyError::copy)?);
+        let file = copy.create().map_err(CopyError::copy)?;
         write_content(
             self.volume,
             metadata.ino,
             metadata.size_bytes,
-            &file,
+            file,
             &mut self.buffer,
             self.observer,
         )?;
-        let copy = Handle::Open(file.as_fd());
-        Ok(metadata_of::set(self.volume, metadata, &copy))
+        Ok(metadata_of::set(
+            self.volume,
+            metadata,
+            &Handle::Open(file.as_fd()),
+        ))
     }
 
     /// Creates a copy of a symbolic link or a special file. Returns the errors of setting its

@@ -1,15 +1,25 @@
-//! Files on the host that have a temporary name until they are complete.
+//! Files on the host that get their final names when they are complete.
+//!
+//! A regular file has no name until then, so that nothing remains if the process is killed. Links, special files, and
+//! regular files on a file system without `O_TMPFILE`, have a temporary name.
 
+use super::descriptor;
 use super::error::CopyError;
-use rustix::fs::{AtFlags, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-/// A file with a temporary name. Dropping this value removes the file, unless it was renamed.
+/// A file without its final name. Dropping this value removes it, unless it was renamed.
 pub(super) struct Unfinished<'d> {
     pub(super) parent: BorrowedFd<'d>,
+    /// A temporary name.
     pub(super) name: OsString,
+    /// A regular file.
+    file: Option<File>,
+    /// Whether `file` has no name yet.
+    is_nameless: bool,
 }
 
 impl<'d> Unfinished<'d> {
@@ -20,18 +30,60 @@ impl<'d> Unfinished<'d> {
         loop {
             let name = OsString::from(format!(".larder-{process}-{number}"));
             if statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-                return Self { parent, name };
+                return Self {
+                    parent,
+                    name,
+                    file: None,
+                    is_nameless: false,
+                };
             }
             number += 1;
         }
     }
 
-    /// Renames the file to its final name, and replaces an existing file of that name.
+    /// Creates the file as a regular file, and opens it for writing.
+    pub(super) fn create(&mut self) -> Result<&File, Errno> {
+        let access = OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = match openat(self.parent, ".", access | OFlags::TMPFILE, mode) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let named = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                openat(self.parent, &self.name, named, mode)?
+            }
+            nameless => {
+                self.is_nameless = true;
+                nameless?
+            }
+        };
+        Ok(self.file.insert(file.into()))
+    }
+
+    /// Gives the file its final name, and replaces an existing file of that name.
     pub(super) fn rename_to(self, name: &OsStr) -> Result<(), CopyError> {
-        renameat(self.parent, &self.name, self.parent, name).map_err(|errno| match errno {
+        self.replace(name).map_err(|errno| match errno {
             Errno::ISDIR => CopyError::replaces_directory(),
             errno => CopyError::copy(errno),
         })
+    }
+
+    fn replace(&self, name: &OsStr) -> Result<(), Errno> {
+        if let Some(file) = self.file.as_ref().filter(|_| self.is_nameless) {
+            match self.link(file, name) {
+                // link(2) cannot replace a file, so that rename(2) does.
+                Err(Errno::EXIST) => self.link(file, &self.name)?,
+                linked => return linked,
+            }
+        }
+        renameat(self.parent, &self.name, self.parent, name)
+    }
+
+    fn link(&self, file: &File, name: &OsStr) -> Result<(), Errno> {
+        let path = descriptor::path(file);
+        match linkat(CWD, &path, self.parent, name, AtFlags::SYMLINK_FOLLOW) {
+            // Without /proc, root can still link the file, and other users since Linux 6.10.
+            Err(Errno::NOENT) => linkat(file, "", self.parent, name, AtFlags::EMPTY_PATH),
+            linked => linked,
+        }
     }
 }
 
@@ -47,6 +99,7 @@ impl Drop for Unfinished<'_> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::Write;
     use std::os::fd::AsFd;
     use std::os::unix::fs::symlink;
 
@@ -63,6 +116,42 @@ mod tests {
         assert!(link.symlink_metadata().unwrap().is_file());
         assert_eq!(fs::read(&link).unwrap(), b"whole");
         assert_eq!(fs::read(outside.path()).unwrap(), b"");
+    }
+
+    #[test]
+    fn regular_file_has_no_name_until_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = fs::File::open(dir.path()).unwrap();
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        for content in ["first", "second"] {
+            let before = count();
+            let mut unfinished = Unfinished::new(parent.as_fd());
+            unfinished
+                .create()
+                .unwrap()
+                .write_all(content.as_bytes())
+                .unwrap();
+            assert_eq!(count(), before, "{content}");
+            unfinished.rename_to(OsStr::new("file")).unwrap();
+            assert_eq!(count(), 1);
+            assert_eq!(
+                fs::read_to_string(dir.path().join("file")).unwrap(),
+                content
+            );
+        }
+        Unfinished::new(parent.as_fd()).create().unwrap();
+        assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn directory_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = fs::File::open(dir.path()).unwrap();
+        fs::create_dir(dir.path().join("name")).unwrap();
+        let mut unfinished = Unfinished::new(parent.as_fd());
+        unfinished.create().unwrap();
+        assert!(unfinished.rename_to(OsStr::new("name")).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
