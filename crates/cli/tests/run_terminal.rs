@@ -11,8 +11,9 @@ use support::{Fixture, binary, wait_until};
 /// A terminal with an interactive shell, and an image. In the shell, `$L COMMAND` runs a command with the image mounted,
 /// and `$D` is the directory of the fixture.
 struct Session {
-    fixture: Fixture,
+    // It is dropped before the fixture, which has the socket with which tmux is ended.
     terminal: Terminal,
+    fixture: Fixture,
 }
 
 impl Session {
@@ -31,7 +32,7 @@ impl Session {
         let terminal = Terminal::running(&fixture, &shell);
         // tmux removes blanks at the ends of lines.
         terminal.wait_for(&["$>"]);
-        Some(Self { fixture, terminal })
+        Some(Self { terminal, fixture })
     }
 
     /// Writes a script to a file of the fixture.
