@@ -13,7 +13,7 @@
 //! 4. A ring that has failed makes no further `io_uring_enter` call. Therefore the kernel never reads the
 //!    submissions that it had not taken when the ring failed. Their requests have ended.
 //!
-//! If the kernel refuses to wait, the ring has failed. The head of the submission queue shows which
+//! The ring has failed if `io_uring_enter` fails with an error that does not mean "try again". The head of the submission queue shows which
 //! submissions the kernel has taken. The requests whose submissions it has not taken end with the error. The
 //! other requests stay in flight. From then on, [`Ring::wait`] polls the ring for their completions.
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
@@ -192,7 +192,7 @@ impl Ring {
     /// occurs, or `timeout` has passed), and appends the completed ones to `finished`.
     ///
     /// # Errors
-    /// If the kernel refuses to wait. The requests that the kernel has not taken are then in `finished` with
+    /// If `io_uring_enter` fails, so that the ring has failed. The requests that the kernel has not taken are then in `finished` with
     /// this error. All later calls succeed, and return after a short time.
     pub(crate) fn wait(
         &mut self,

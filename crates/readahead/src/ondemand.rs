@@ -3,8 +3,8 @@
 //! Model: each open file has one window. Unlike [`Legacy`](crate::Legacy), this policy has no ahead window. Instead, one
 //! page of the window carries a marker, and an access to this page requests the next window in advance. The policy is
 //! consulted only on demand: for a missing page, and for a page that carries the marker.
-//! Faults are the exception: the policy counts the hits of faults, so it is consulted about every page that a fault
-//! accesses, even if the page is present.
+//! Faults are the exception: the policy is consulted about every page that a fault accesses, even if the page is
+//! present, because it counts the faults that find their page in the cache.
 //!
 //! ```text
 //!     |<------------------ readahead size ----------------->|

@@ -118,7 +118,7 @@ pub struct RemoteDevice {
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
     recorder: Option<Arc<Recorder>>,
-    /// Notifies the tasks of requests that they are cancelled.
+    /// Notifies the task of each request that the request is cancelled.
     cancelled: Arc<Notify>,
     /// `None` only during the drop.
     runtime: Option<Runtime>,
@@ -126,8 +126,8 @@ pub struct RemoteDevice {
 
 impl RemoteDevice {
     /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
-    /// If the disk cache records a version of the image, the start is probably cached. Then first reads
-    /// only one byte, which is enough to find the present version.
+    /// If the disk cache records a version of the image, the start is probably cached. In this case, the
+    /// first request is for one byte only, which is enough to find the present version.
     ///
     /// # Errors
     /// - If the settings are invalid, or a thread cannot be started.
@@ -236,8 +236,8 @@ impl RemoteDevice {
     }
 
     /// Writes a [pack](profile::pack) of the units of the profile with which the image was opened. The file at `path`
-    /// is private to its owner, and replaces an existing file when it is complete. `progress` is called with the number of
-    /// bytes of content that were read, and of those that the pack will have.
+    /// is private to its owner, and replaces an existing file when it is complete. `progress` is called with
+    /// two numbers: the bytes of content that were read, and the bytes of content that the complete pack will have.
     ///
     /// # Errors
     /// If the object has no strong `ETag`, a unit cannot be read, or the file cannot be written.

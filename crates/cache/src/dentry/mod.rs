@@ -11,8 +11,8 @@
 //! invalid in a directory, is never cached.
 //!
 //! # Reclaim
-//! Each table is a [`Shrinker`]: it evicts dentries that were not found since the clock hand last passed
-//! them, and returns the memory of chunks of free slots to the pool of frames.
+//! Each table is a [`Shrinker`]: it evicts dentries that no lookup has found since the clock hand last
+//! passed them. If all slots of a chunk are free, the memory of the chunk returns to the pool of frames.
 //! [`Shrinking`](crate::tables::Shrinking) describes when the tables are shrunk.
 //!
 //! # Cost
@@ -249,7 +249,7 @@ impl DentryCache {
         [self.short.shrinker(), self.long.shrinker()]
     }
 
-    /// Returns the sum of the sizes and lookup counts of both tables. Examines no bucket.
+    /// Returns the total size and the total lookup counts of the two tables. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.short.stats().and(self.long.stats())

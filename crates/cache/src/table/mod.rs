@@ -4,8 +4,8 @@
 //! slot of an [`Arena`].
 //!
 //! # Model
-//! The kernel's hash tables whose readers use RCU (`inode_hashtable`, `dentry_hashtable`), with slot numbers
-//! instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot may be
+//! The table is modelled on the kernel's hash tables whose readers use RCU (`inode_hashtable`,
+//! `dentry_hashtable`), but has slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot may be
 //! reused immediately. A reader can still read the slot safely: the address of a slot stays mapped, and is used
 //! only for slots. After the memory of the slot is returned to the kernel, the slot reads as zero.
 //!
@@ -26,15 +26,15 @@
 //!   not end with the number of the reader's bucket, so the reader starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
 //!   again. Slots are inserted at the front only, so the slot now precedes all entries that were in the chain
-//!   when the reader started, and the reader still finds them. The exception is a key that [`Table::replace`]
-//!   stores in a new slot: the new entry precedes the reader's position, and the old entry is already unlinked.
-//!   Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
+//!   when the reader started, and the reader still finds them. It can miss only a key that [`Table::replace`]
+//!   has meanwhile stored in a new slot: the new entry precedes the reader's position, and the old entry is
+//!   already unlinked. Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
 //!   another slot is at the front, if the generation of the front slot changed, or if the entry in this slot
 //!   has become live, or has ceased to be live.
 //!
-//! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. A
-//! reader can miss an entry while a thread moves the entry to another slot, so that the memory of the old slot
-//! can be given back ([`give_back`]): a move, unlike `replace`, claims the old entry before it links the new
+//! So a reader finds every entry that stays in its slot, and gets a consistent copy or a pin of the entry. To
+//! give back the memory of a slot, a thread moves its entry to another slot ([`give_back`]). A reader can miss
+//! the entry during the move, because a move, unlike `replace`, claims the old entry before it links the new
 //! one. [`same_hash`] describes how entries are found by their hash alone.
 //!
 //! # Invariants
@@ -448,8 +448,8 @@ impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
         Some(state)
     }
 
-    /// Removes the entry in slot `index`, which the caller must have claimed to evict it, from its chain. Has no
-    /// effect if an insertion of the same key has removed the entry already.
+    /// Removes the entry in slot `index` from its chain. The caller must have claimed the entry for its eviction.
+    /// Has no effect if an insertion of the same key has removed the entry already.
     pub(crate) fn unlink(&self, index: u32) {
         self.unlink_reporting(index, Operation::Evict);
     }

@@ -30,9 +30,9 @@ Examples:
   SOURCE_DATE_EPOCH=1700000000 larder create disk.img --from tree
 
 With several sources, each is a layer of an OCI image. A file replaces the file
-that has its path in an earlier layer. The names .wh.NAME and .wh..wh..opq are
-whiteouts: they remove NAME, or all files in their directory, of the earlier
-layers, and are not copied.
+that has its path in an earlier layer. Files with the names .wh.NAME and
+.wh..wh..opq are whiteouts, and are not copied. .wh.NAME removes NAME of earlier
+layers. .wh..wh..opq removes all that earlier layers have in its directory.
 
 If the environment variable SOURCE_DATE_EPOCH is set, it is the creation and
 change time (ctime) of all files; modification times are those of the source.
@@ -40,12 +40,12 @@ The same sources and options then make the same image, byte for byte, with the
 same version of e2fsprogs. Unless --uuid and --hash-seed are given, both are
 derived from the time, --type and --label. So two images can have the same UUID.
 
-Times of access are those of modification, unless an archive has them.")]
+The access time of a file is its modification time, unless an archive contains an access time.")]
 pub(crate) struct CreateArgs {
     /// Size (suffixes K, M, G, T), or auto
     ///
-    /// auto fits the image to its content, and is the default with --from. mke2fs reserves 5 % of another size for root, so
-    /// the copied files have 95 % of it.
+    /// auto fits the image to its content, and is the default with --from. If a size is given,
+    /// mke2fs reserves 5 % of it for root, and the copied files can use 95 %.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "from")]
     pub size: Option<ImageSize>,
     /// Directory or tar archive; - is standard input

@@ -39,8 +39,8 @@ pub(crate) struct ExportArgs {
     pub files: FilesArgs,
     /// Write the archive to FILE (-: standard output)
     ///
-    /// FILE gets its name when the archive is complete. An existing file is replaced. After SIGKILL, the archive is left as
-    /// .larder-export-*, and can be removed.
+    /// The archive has a temporary name until it is complete, and then replaces an existing FILE. After SIGKILL, it is left
+    /// as .larder-export-*, and can be removed.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

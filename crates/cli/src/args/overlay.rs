@@ -61,7 +61,8 @@ pub(crate) struct OverlayDiffArgs {
 /// and must not be used.
 ///
 /// With --to URL, the command uploads the image with the changes as a new object, and changes neither
-/// the image nor the overlay. The image can then be at a URL, or have another format.
+/// the image nor the overlay. With --to, IMAGE need not be a local raw image: it can be at a URL, or
+/// have another format.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("overlay", |arg| arg.hide(true)),

@@ -75,13 +75,14 @@ pub(crate) struct TopArgs {
     pub interval: Duration,
     /// Page that is shown first
     ///
-    /// With --once, the page that is printed. Without this option, --once prints the overview and the
-    /// chains of a cache.
+    /// With --once, the page that is printed. Without --page, --once prints the overview and the chains
+    /// of a cache.
     #[arg(long, value_enum, conflicts_with = "json")]
     pub page: Option<Page>,
     /// Cache whose chains are shown
     ///
-    /// Without this option, the cache is page. Without --page, the view starts with the page of this cache.
+    /// The default is the page cache. If this option is given without --page, the view starts with the
+    /// page of the given cache.
     #[arg(long, value_enum)]
     pub cache: Option<Cache>,
     /// Print the numbers once, as text

@@ -60,7 +60,8 @@ use crate::{Error, Filesystem, FsBlock, Ino, Result};
 pub(crate) use space::Space;
 use std::sync::Arc;
 
-/// The maximum number of block groups of a writable file system: 128 TiB in blocks of 4 KiB.
+/// The maximum number of block groups of a writable file system. With blocks of 4 KiB, these groups have
+/// 128 TiB.
 pub(crate) const GROUPS_MAX: u32 = 1 << 20;
 
 /// The inode number in errors about bitmaps and descriptors, which belong to no inode.
@@ -102,8 +103,9 @@ pub struct Goal {
     /// them. They are released earlier if the file's next allocation starts elsewhere, if blocks
     /// are preallocated for too many files, or if an allocation finds no other free blocks.
     pub ino: Ino,
-    /// The number of blocks that the file already has; 0 for the first allocation. If not 0, `near`
-    /// must be the block at which the new blocks would be contiguous with the file's blocks.
+    /// The number of blocks that the file already has; 0 for the first allocation. If this
+    /// number is not 0, `near` must be the block at which the new blocks would be contiguous with the
+    /// file's blocks.
     pub file_blocks: u64,
     /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,

@@ -131,8 +131,7 @@ pub struct Recovery {
     pub device: Arc<dyn BlockDevice>,
     /// The changes of fast commits; `None` if fast commits changed nothing.
     pub overlay: Option<Overlay>,
-    /// The numbers of transactions, blocks, revocations and fast commits that were found in the
-    /// journal.
+    /// How many transactions, blocks, revocations and fast commits were found in the journal.
     pub counts: RecoveryCounts,
 }
 

@@ -186,8 +186,9 @@ impl Filesystem {
         Ok((MappingKind::Written(block), blocks))
     }
 
-    /// Returns the offset after which a file with inline data is a hole: the content is shorter than
-    /// an inode, and so than a block. An image determines the size of the file, which can be larger.
+    /// Returns the offset at which the hole of a file with inline data starts: its size, but at most one
+    /// block. Inline content is shorter than an inode, and an inode is not larger than a block. In a
+    /// hostile image, the size can be larger.
     fn inline_end(&self, inode: &Inode) -> u64 {
         let block_bytes = self.superblock().block_size_bytes();
         inode.size_bytes().min(block_bytes.into())

@@ -14,11 +14,12 @@
 //! device.
 //!
 //! # Registration
-//! The kernel passes no request to the queues before each of them has an entry. It waits for these entries once the
-//! reply to `INIT` has accepted `io_uring`. Therefore, during the mount, the entries of one queue after the other are
-//! registered ([`Queues::register`]). If the kernel refuses all entries of a queue, no queue has received a request, and
-//! the session can use /dev/fuse without losing one ([`decline`](super::ring::decline)). Otherwise, queues may receive
-//! requests from then on. The requests wait in their entries until the threads start to answer them.
+//! The kernel passes no request to the queues before each of them has an entry. Once the reply
+//! to `INIT` has accepted `io_uring`, it waits for these entries. Therefore, they are registered during the mount, and one
+//! queue is registered after the other ([`Queues::register`]). If the kernel refuses all entries of a queue, no queue has
+//! received a request, and the session can use /dev/fuse without losing one ([`decline`](super::ring::decline)). When each
+//! queue has an entry, the queues can receive requests. The requests wait in their entries until the threads start to
+//! answer them.
 //!
 //! The entries of a queue are registered together, because the kernel does not give a waiting request to an entry that
 //! is registered later.
@@ -69,7 +70,8 @@ pub(super) struct Queues(Vec<Queue>);
 /// value waits until they have ended.
 #[derive(Debug)]
 pub(super) struct QueueThreads {
-    /// A thread answers requests when it receives a value from its channel. It ends if its channel is closed instead.
+    /// Each thread waits for one value from its channel, and then starts to answer requests. If the channel is closed
+    /// without a value, the thread ends.
     starts: Vec<Sender<Serving>>,
     /// The result of the registration of each thread, and later the result of serving.
     results: Receiver<io::Result<()>>,
@@ -207,8 +209,8 @@ impl Drop for QueueThreads {
 }
 
 impl Queue {
-    /// Registers the entries, and sends the result. Then answers requests when `started` has a value, and sends the
-    /// result at the end.
+    /// Registers the entries, and sends the result of the registration. Then waits for a value from `started`, answers
+    /// requests until the unmount, and sends the result of that.
     fn run(mut self, started: &Receiver<Serving>, result: &Sender<io::Result<()>>) {
         let mut received = Vec::new();
         let registered = caught(|| self.register(&mut received));

@@ -11,8 +11,8 @@
 //! object of the workload.
 //!
 //! # Tests
-//! Each policy is compared with a simple model of its description (`models.rs`), Belady's with all possible
-//! evictions, and the clock of the frames with the page cache itself. `crates/lab-cli/tests/eviction.rs` compares
+//! Each policy is compared with a simple model that follows its description (`models.rs`). In addition, Belady's
+//! policy is compared with all possible evictions, and the clock of the frames with the page cache itself. `crates/lab-cli/tests/eviction.rs` compares
 //! the policies with libCacheSim.
 
 mod access;

@@ -9,8 +9,8 @@
 //!
 //! - No permissions are checked.
 //! - [`Fs::open`] opens regular files only. [`Fs::read_dir`] lists directories.
-//! - New files belong to the owner, and have the umask, that [`Fs::with_owner`] and
-//!   [`Fs::with_umask`] set. The umask of the process has no effect.
+//! - [`Fs::with_owner`] sets the owner of new files, and [`Fs::with_umask`] the umask for their
+//!   permissions. The umask of the process has no effect.
 //!
 //! Races: another thread can remove a file after its path was resolved, and the inode number can
 //! then belong to a new file. Each operation therefore holds the inode. If the deletion of a file has

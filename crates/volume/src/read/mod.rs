@@ -111,8 +111,8 @@ impl Reader {
         }
     }
 
-    /// Returns the file of `inode` in the form in which the readahead driver reads it, with the state in
-    /// `stream`.
+    /// Returns the object through which the readahead driver reads the file of `inode`. Its readahead
+    /// state is `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
         StreamedFile::new(
             inode,

@@ -358,8 +358,8 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_after = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, max_pages as u64, per_page);
-            // The inode on the image gets the present size only with the last dirty blocks.
-            // Earlier batches do not extend it past the content that they write.
+            // Only the batch that writes the last dirty blocks sets the inode on the image to the
+            // present size of the file. Earlier batches do not extend it past the content that they write.
             let is_last = next.is_none() && !is_dirty_after;
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
@@ -431,8 +431,8 @@ impl WriteBack {
             match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
                 Entry::Uptodate(page) => break page,
                 Entry::Busy(wait) => {
-                    // A writer has locked the page to change it. The writer does not wait for the
-                    // device meanwhile, so the wait needs no timeout.
+                    // A writer has locked the page to change it. While it holds this
+                    // lock, the writer does not wait for the device, so no timeout is needed here.
                     if let Ok(Some(page)) = wait.wait(None) {
                         break page;
                     }
@@ -466,7 +466,7 @@ impl WriteBack {
         for file in &mut batch {
             let live = file.live;
             if !journals_content {
-                // The pages need no pins any more: a thread that changes one of them first waits
+                // The pages need no pins any more: before a thread changes one of them, it waits
                 // for the end of the write-back.
                 file.pages.clear();
                 // Blocks that were overwritten in place need no new mapping, so they can be marked

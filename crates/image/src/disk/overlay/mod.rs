@@ -1,8 +1,8 @@
 //! Overlays: writable layers on disks that are not changed.
 //!
 //! # Model
-//! An overlay is a file that contains the changed parts of a disk, the base. The disk with the changes is an [`Overlay`]. The
-//! file has the format qcow2 with a backing file, so that other programs can read it. It consists of clusters of 128 KiB,
+//! An overlay is a file that contains the changed parts of a disk, the base. The type [`Overlay`]
+//! represents the disk with the changes. The file has the format qcow2 with a backing file, so that other programs can read it. It consists of clusters of 128 KiB,
 //! each of which has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero, or is read from the base.
 //!
 //! | file | contents |
@@ -14,26 +14,27 @@
 //! | `device.rs` | reads, writes and flushes |
 //! | `commit.rs` | writes the changes to the base |
 //!
-//! When Larder creates the file, it also creates all tables except the L2 tables. Their offsets follow from the size of the
-//! disk. An overlay
-//! that another program has written to is refused: such a program clears a bit of the header that only Larder knows
-//! (an autoclear feature).
+//! When Larder creates the file, it also creates all tables except the L2 tables. The offsets of the created tables
+//! follow from the size of the disk.
+//!
+//! Larder refuses an overlay that another program has written to. It recognises this by a bit of the header (an autoclear
+//! feature): other programs do not know this bit, and therefore clear it before they write.
 //!
 //! # Binding
 //! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens the
 //! base that the user names, with the recorded format, and refuses it if its version differs. If the base
 //! is an object on a server, its version is the version of the object. Otherwise, the version consists of a checksum of the
 //! first 2 MiB of the disk and, if the base is in a file, the size and the time of modification of the file. This detects a
-//! different file system. It does not detect a change of content after which the time of modification was set back, if the change
-//! affects no metadata in these 2 MiB.
+//! different file system. A change is not detected if it affects no metadata in these 2 MiB, and the time of modification is
+//! set back afterwards.
 //!
 //! # Order of writes
 //! The guarantees of a file system in the overlay hold after a power loss, because the overlay provides the guarantees of
 //! [`BlockDevice`](larder_block::BlockDevice):
 //!
 //! 1. A write to a stored subcluster changes the file in place. Any other write stores whole subclusters in clusters that
-//!    no table on the medium refers to. If the write does not cover its first or last subcluster, their other bytes are
-//!    copied.
+//!    no table on the medium refers to. If the write covers its first or last subcluster only in part, the other bytes of this
+//!    subcluster are copied from its previous content.
 //! 2. A flush writes the reference counts of new clusters, and new L2 tables. It flushes the file. Then it writes changed
 //!    entries of the L1 table and of the other L2 tables, and flushes the file again. If no table has changed, the file
 //!    is flushed once.
