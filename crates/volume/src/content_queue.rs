@@ -11,6 +11,9 @@
 //! 3. A later `push`, or [`ContentQueue::finish`], maps the blocks and sets the sizes of the files. One handle does this
 //!    for several files.
 //!
+//! If a step fails, files of the queue can stay empty. The queue then rejects every later call, so that a caller cannot
+//! miss the loss: for example, a caller that repeats another change after [`ContentQueue::finish`] has released space.
+//!
 //! As in all writes, blocks are mapped only after their content is on the device. Until then, the files are empty. The
 //! thread of the caller performs the steps 1 and 3, at points that depend only on the calls. So the same calls lead to the
 //! same allocation of blocks.
@@ -20,7 +23,7 @@
 //! file is not empty any more.
 
 use crate::write::content_batch::{Batch, map_batch, write_content};
-use crate::{Ino, Result, Volume, background};
+use crate::{Errno, Ino, Result, Volume, background};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{Error, MemoryOnly};
 use std::ops::Range;
@@ -40,6 +43,8 @@ pub struct ContentQueue<'v> {
     volume: &'v Volume,
     thread: ContentThread,
     in_flight: usize,
+    /// The errno of the first failure.
+    failed: Option<Errno>,
 }
 
 /// The thread that writes content to the device. It owns no reference to a volume.
@@ -85,6 +90,7 @@ impl Volume {
                 thread: Some(thread),
             },
             in_flight: 0,
+            failed: None,
         }))
     }
 }
@@ -98,14 +104,23 @@ impl ContentQueue<'_> {
     ///
     /// # Errors
     /// `ENOSPC`, `EINVAL` if a file is not empty, `EROFS`, …, or an error of the image, also for files that were added
-    /// earlier. After an error, files of the queue may stay empty.
+    /// earlier. After an error, files of the queue can stay empty, and all later calls fail with the same errno.
     pub fn push(
         &mut self,
         buffer: Arc<Vec<u8>>,
         mut files: Vec<(Ino, Range<usize>)>,
     ) -> Result<()> {
         files.sort_unstable_by_key(|(ino, _)| *ino);
-        self.push_sorted(buffer, files)
+        self.unless_failed(|queue| queue.push_sorted(buffer, files))
+    }
+
+    /// Performs `step`, unless an earlier one has failed.
+    fn unless_failed(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match self.failed {
+            None => step(self).inspect_err(|error| self.failed = Some(error.errno())),
+            Some(Errno::NOSPC) => Err(Error::NoSpace.into()),
+            Some(errno) => Err(crate::Error::Errno(errno)),
+        }
     }
 
     /// Adds files in the order of their inode numbers, as one batch or, if space is short, as several: a batch reserves space
@@ -118,7 +133,7 @@ impl ContentQueue<'_> {
         let place = || writer.place_batch(Arc::clone(&buffer), files.clone());
         let batch = match writer.change_once(place) {
             Err(error) if error.is_no_space() && self.in_flight > 0 => {
-                self.finish()?;
+                self.map_all()?;
                 return self.push_sorted(buffer, files);
             }
             Err(error) if error.is_no_space() && files.len() > 1 => {
@@ -142,6 +157,10 @@ impl ContentQueue<'_> {
     /// # Errors
     /// The same as for [`ContentQueue::push`].
     pub fn finish(&mut self) -> Result<()> {
+        self.unless_failed(Self::map_all)
+    }
+
+    fn map_all(&mut self) -> Result<()> {
         while self.in_flight > 0 {
             self.map_next()?;
         }

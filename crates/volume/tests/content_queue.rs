@@ -192,7 +192,6 @@ fn invalid_files_are_rejected() {
         .make_dir(Ino::ROOT, b"d", &NewFile::new())
         .unwrap()
         .ino;
-    let mut queue = volume.content_queue().unwrap().unwrap();
     let buffer = Arc::new(vec![1; 100]);
     for files in [
         vec![(full, 0..1)],
@@ -201,9 +200,12 @@ fn invalid_files_are_rejected() {
         vec![(empty, 0..1), (empty, 1..2)],
         vec![(empty, 0..101)],
     ] {
+        let mut queue = volume.content_queue().unwrap().unwrap();
         let error = queue.push(Arc::clone(&buffer), files.clone()).unwrap_err();
         assert_eq!(error.errno(), Errno::INVAL, "{files:?}: {error}");
+        assert_eq!(queue.finish().unwrap_err().errno(), Errno::INVAL);
     }
+    let mut queue = volume.content_queue().unwrap().unwrap();
     queue.push(buffer, vec![(empty, 0..100)]).unwrap();
     queue.finish().unwrap();
     assert_eq!(read(&volume, empty), [1; 100]);
@@ -226,8 +228,10 @@ fn file_that_changed_meanwhile_keeps_its_content() {
         .push(buffer, vec![(changed, 0..5000), (other, 5000..10_000)])
         .unwrap();
     volume.write_all_at(changed, b"newer", 0).unwrap();
-    let error = queue.finish().unwrap_err();
-    assert_eq!(error.errno(), Errno::INVAL, "{error}");
+    for _ in 0..2 {
+        let error = queue.finish().unwrap_err();
+        assert_eq!(error.errno(), Errno::INVAL, "{error}");
+    }
     drop(queue);
     assert_eq!(read(&volume, changed), b"newer");
     assert_eq!(read(&volume, other), b"");
@@ -275,7 +279,15 @@ fn content_that_does_not_fit_is_no_space() {
             .err()
     });
     assert_eq!(error.unwrap().errno(), Errno::NOSPC);
-    queue.finish().unwrap();
+    // The content of a file is lost, even if that of later files fits.
+    let small = make(&volume, "small");
+    for error in [
+        queue.finish().unwrap_err(),
+        queue.push(buffer, vec![(small, 0..1)]).unwrap_err(),
+        queue.finish().unwrap_err(),
+    ] {
+        assert_eq!(error.errno(), Errno::NOSPC, "{error}");
+    }
     drop(queue);
     close(&device, volume);
 }
