@@ -5,7 +5,7 @@ mod opened;
 use larder::fs::copy::{CopyError, CopyIn, Observer, Rules};
 use larder::{FileKind, Fs, Ino, NewFile, OpenOptions};
 use larder_testkit::{e2fsprogs, report_skipped};
-use opened::{opened, tools_are_missing};
+use opened::{opened, opened_with, tools_are_missing};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lgetxattr, llistxattr,
     lsetxattr, mknodat, utimensat,
@@ -455,6 +455,40 @@ fn image_is_not_copied_into_itself_or_replaced() {
     let error = fs.copy_out("/other", &image).unwrap_err();
     assert_eq!(error.to_string(), "/other: is the image itself");
     assert_eq!(fs::metadata(&image).unwrap().ino(), before);
+    opened.check();
+}
+
+/// Each link of the file must be reported: a copy without the attribute is not complete.
+#[test]
+fn attribute_that_is_too_large_is_reported_for_each_hard_link() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened_with("-t ext4 -b 1024 -I 128");
+    let (fs, source) = (&opened.fs, opened.dir.path().join("source"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("one"), "content").unwrap();
+    let flags = XattrFlags::empty();
+    if lsetxattr(source.join("one"), "user.large", &[1; 2000], flags).is_err() {
+        report_skipped("the host's file system has no large user.* attributes");
+        return;
+    }
+    fs::hard_link(source.join("one"), source.join("two")).unwrap();
+    let root = fs.metadata("/").unwrap().ino;
+    let mut unused = Recorder::default();
+    CopyIn::new(fs.volume(), &mut unused)
+        .into_unused()
+        .unwrap()
+        .copy_into(&source, root);
+    let mut used = Recorder::default();
+    CopyIn::new(fs.volume(), &mut used).copy(&source, false, root, b"copy");
+    for errors in [unused.errors, used.errors] {
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(
+            errors.iter().all(|error| error.contains("user.large")),
+            "{errors:?}"
+        );
+    }
     opened.check();
 }
 

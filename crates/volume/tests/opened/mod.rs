@@ -30,9 +30,14 @@ pub fn tools_are_missing() -> bool {
 }
 
 pub fn opened() -> Opened {
+    opened_with("-t ext4 -b 4096 -N 2048")
+}
+
+/// Returns an image that was made with these options of mke2fs.
+pub fn opened_with(options: &str) -> Opened {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk.img");
-    e2fsprogs::make_image(&image, "-t ext4 -b 4096 -N 2048", "32M").unwrap();
+    e2fsprogs::make_image(&image, options, "32M").unwrap();
     let options = OpenOptions::new().read_write(true);
     let fs = options.open(image).unwrap();
     Opened { fs, dir }

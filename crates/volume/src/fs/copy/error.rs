@@ -62,9 +62,12 @@ impl CopyError {
         Self::refused(io::ErrorKind::InvalidInput, "is the image itself")
     }
 
-    /// Returns whether there was no space, in the image or on the host.
+    /// Returns whether the image had no space. An attribute that is larger than ext4 permits has the same errno, but does
+    /// not fit into an empty image, either.
     pub(super) fn is_no_space(&self) -> bool {
-        self.cause.kind() == io::ErrorKind::StorageFull
+        let inner = self.cause.get_ref();
+        let inner = inner.and_then(|inner| inner.downcast_ref());
+        inner.is_some_and(Error::is_no_space)
     }
 
     /// Returns the error with the path of the source.

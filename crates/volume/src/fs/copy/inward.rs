@@ -40,7 +40,7 @@ pub struct CopyIn<'a> {
     times: Times,
     holes: Holes,
     is_stopped: bool,
-    /// The copies of files with several hard links, by the device and inode number of the source. A
+    /// The complete copies of files with several hard links, by the device and inode number of the source. A
     /// copy is pinned so that it is not deleted if its name is replaced during the copy.
     linked: HashMap<(u64, u64), Pinned>,
     buffer: Vec<u8>,
@@ -283,7 +283,11 @@ impl<'a> CopyIn<'a> {
 
     /// Sets the metadata of `copy`. Reports all errors but the last, which is returned.
     fn keep(&mut self, copy: Ino, source: &Source) -> Result<(), CopyError> {
-        let mut errors = metadata_of::set(self.volume, copy, source, self.rules, self.times);
+        let errors = metadata_of::set(self.volume, copy, source, self.rules, self.times);
+        self.report_all_but_last(errors)
+    }
+
+    fn report_all_but_last(&mut self, mut errors: Vec<CopyError>) -> Result<(), CopyError> {
         let last = errors.pop();
         for error in errors {
             self.report(error);
@@ -320,25 +324,39 @@ impl<'a> CopyIn<'a> {
             Err(error) if error.errno() == Errno::EXIST => return Ok(false),
             Err(error) => return Err(CopyError::copy(error)),
         };
+        self.complete(source, copy, parent, name)?;
         if metadata.nlink() > 1 {
             let copy = Pinned::new(volume, copy).map_err(CopyError::copy)?;
             self.linked.insert(identity, copy);
         }
+        Ok(true)
+    }
+
+    /// Copies the content and the attributes of the new file `copy`, which has this name in `parent`.
+    fn complete(
+        &mut self,
+        source: &Source,
+        copy: Ino,
+        parent: Ino,
+        name: &[u8],
+    ) -> Result<(), CopyError> {
         let read = match &mut self.together {
-            Some(together) if metadata.is_file() => together.add(copy, source)?,
+            Some(together) if source.metadata.is_file() => together.add(copy, source)?,
             _ => Some(0),
         };
         if let Some(len_bytes) = read {
             self.observer.copied(len_bytes);
-            let mut errors = metadata_of::set_new(volume, copy, source, self.rules);
-            let last = errors.pop();
-            for error in errors {
-                self.report(error);
-            }
-            return last.map_or(Ok(true), Err);
+            let errors = metadata_of::set_new(self.volume, copy, source, self.rules);
+            return self.report_all_but_last(errors);
         }
-        self.read_content(source, copy)?;
-        self.keep(copy, source).map(|()| true)
+        let read = self.read_content(source, copy);
+        let done = read.and_then(|()| self.keep(copy, source));
+        if done.is_err() {
+            // Another attempt needs the space.
+            let removed = self.volume.unlink(parent, name);
+            removed.map_err(CopyError::copy)?;
+        }
+        done
     }
 
     /// Creates a copy of a file that is not a directory. The copy has no name yet.
