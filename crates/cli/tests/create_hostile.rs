@@ -165,6 +165,75 @@ fn malformed_archive_is_refused() {
     assert_refused(&Fixture::new(), archives);
 }
 
+/// A block of zeros is the end marker of an archive, and an image of ext4 or ISO 9660 begins with such blocks.
+#[test]
+fn file_with_data_after_a_first_block_of_zeros_is_not_an_archive() {
+    if !can_create() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let message = "neither a directory nor a tar archive";
+    for size in ["16M", "auto"] {
+        let output = create(&fixture, "bad.img", &["--from", "image", "--size", size]);
+        assert_fails(&output, 1, &[message, "hint: "]);
+        assert_nothing_left(&fixture, "bad.img");
+    }
+    let iso = [&vec![0; 32 << 10][..], b"\x01CD001"].concat();
+    let late = [&tar(&[])[..], &file("f")].concat();
+    assert_refused(&fixture, [(iso, message), (late, message)]);
+    // tar(1) writes an archive without files as 20 blocks of zeros.
+    for blocks in [1, 2, 20, 10_000] {
+        fs::write(fixture.path("x.tar"), vec![0; blocks * BLOCK_BYTES]).unwrap();
+        let name = format!("{blocks}.img");
+        created(&fixture, &name, &["--from", "x.tar", "--size", "16M"]);
+    }
+}
+
+/// Each `/` of a path is a directory, and the archive does not have to store them.
+#[test]
+fn path_longer_than_linux_permits_is_refused() {
+    if !can_create() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let path = |len: usize| "a/".repeat(len / 2) + &"b"[..len % 2];
+    let long = path(4096);
+    let gnu = |kind: u8, text: &str| {
+        let mut bytes = header("long", kind, &format!("{:011o}", text.len() + 1), &[]).to_vec();
+        bytes.extend(text.bytes());
+        bytes.resize((bytes.len() + 1).next_multiple_of(BLOCK_BYTES), 0);
+        bytes
+    };
+    let name = [("GNU.sparse.name", long.as_str())];
+    let message = "longer than 4095 bytes";
+    let archives = [
+        (tar(&[&pax(&[("path", &long)]), &file("f")]), message),
+        (tar(&[&pax(&name), &file("f")]), message),
+        (tar(&[&gnu(b'L', &long), &file("f")]), message),
+        (
+            tar(&[&pax(&[("linkpath", &long)]), &link("l", b'2', "")]),
+            message,
+        ),
+        (tar(&[&gnu(b'K', &long), &link("l", b'2', "")]), message),
+        (tar(&[&gnu(b'K', &long), &link("l", b'1', "")]), message),
+        (tar(&[&gnu(b'L', &path(1 << 19)), &file("f")]), message),
+    ];
+    assert_refused(&fixture, archives);
+    let target = path(4095);
+    let longest = tar(&[
+        &gnu(b'L', &path(4095)),
+        &file("f"),
+        &pax(&[("linkpath", &target)]),
+        &link("l", b'2', ""),
+    ]);
+    fs::write(fixture.path("x.tar"), longest).unwrap();
+    let image = created(&fixture, "x.img", &["--from", "x.tar"]);
+    let found = larder_ok([Path::new("find"), &image, Path::new("/a")]);
+    assert_eq!(found.lines().count(), 2048);
+    let stat = larder_ok([Path::new("stat"), &image, Path::new("/l")]);
+    assert!(stat.contains(&target), "{stat}");
+}
+
 #[test]
 fn paths_that_seem_to_leave_the_archive_are_inside_the_image() {
     if !can_create() {

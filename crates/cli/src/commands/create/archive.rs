@@ -17,9 +17,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, Read};
 
-/// The maximum size of the paths and pax headers before an entry, in bytes. The attributes of a file in ext4 are much
+/// The maximum size of the extensions before an entry, in bytes. The attributes of a file in ext4 are much
 /// smaller.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
+
+/// The maximum length of a path, and of the target of a link, in bytes: `PATH_MAX` of Linux without the final NUL. The
+/// directories of a path need no entries, so that a path of 1 MiB would create 500,000 directories.
+const MAX_PATH_BYTES: usize = 4095;
 
 /// The maximum number of runs of data of a sparse file.
 const MAX_RUNS: usize = 1 << 22;
@@ -120,13 +124,21 @@ impl Archive {
             }
             extension_bytes = extension_bytes.saturating_add(size_bytes);
             if extension_bytes > MAX_EXTENSION_BYTES {
-                return Err(at("a path or a pax header is too long"));
+                return Err(at("the paths and pax headers of a file are too long"));
             }
             let bytes = self.content()?;
             match header.kind() {
                 b'L' => pax.path = Some(header::text(&bytes).to_vec()),
                 b'K' => pax.link = Some(header::text(&bytes).to_vec()),
                 _ => pax.add(&bytes).map_err(|error| at(&error))?,
+            }
+            let mut paths = [&pax.path, &pax.sparse_path, &pax.link]
+                .into_iter()
+                .flatten();
+            if paths.any(|path| path.len() > MAX_PATH_BYTES) {
+                return Err(at(&format!(
+                    "a path or the target of a link is longer than {MAX_PATH_BYTES} bytes"
+                )));
             }
         }
     }
@@ -173,15 +185,16 @@ impl Archive {
             self.check_compression()?;
         }
         self.read_block(&mut block)?;
-        if block.iter().all(|&byte| byte == 0) {
+        if is_zeros(&block) {
+            // An image of a file system also begins with zeros.
+            if is_first && !is_zeros(self.input.fill_buf().map_err(|error| failed(&error))?) {
+                return Err(not_an_archive());
+            }
             return Ok(None);
         }
         match Header::new(&block) {
             Some(header) => Ok(Some(header)),
-            None if is_first => Err(Failure::with_hint(
-                "the source is neither a directory nor a tar archive",
-                "larder create makes an image from files; larder info shows what an image contains",
-            )),
+            None if is_first => Err(not_an_archive()),
             None => Err(Failure::new(format!(
                 "the archive is damaged at byte {}: wrong checksum of a header",
                 self.at_bytes - BLOCK_BYTES as u64
@@ -409,6 +422,17 @@ fn sparse(size_bytes: u64, mut runs: Vec<Run>, stored_bytes: u64) -> Result<Kind
     }
     runs.retain(|run| run.len_bytes > 0);
     Ok(Kind::File { size_bytes, runs })
+}
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn not_an_archive() -> Failure {
+    Failure::with_hint(
+        "the source is neither a directory nor a tar archive",
+        "larder create makes an image from files; larder info shows what an image contains",
+    )
 }
 
 fn failed(error: &io::Error) -> Failure {
