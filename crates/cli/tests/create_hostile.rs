@@ -391,12 +391,21 @@ fn whiteouts_of_a_layer_remove_only_files_of_earlier_layers() {
         &file("linked/.wh..wh..opq"),
         &file("linked/new"),
     ]);
-    fs::write(fixture.path("replacing.tar"), &replacing).unwrap();
-    let replaced = found("replaced.img", &["base.tar", "replacing.tar"]);
-    assert!(
-        replaced.ends_with("/linked /linked/new /real /real/one"),
-        "{replaced}"
-    );
+    let replacing_later = tar(&[
+        &file("linked/.wh.one"),
+        &file("linked/.wh..wh..opq"),
+        &header("linked/", b'5', "", &[]),
+        &file("linked/new"),
+    ]);
+    for archive in [replacing, replacing_later] {
+        fs::write(fixture.path("replacing.tar"), &archive).unwrap();
+        let replaced = found("replaced.img", &["base.tar", "replacing.tar"]);
+        assert!(
+            replaced.ends_with("/linked /linked/new /real /real/one"),
+            "{replaced}"
+        );
+        fs::remove_file(fixture.path("replaced.img")).unwrap();
+    }
     let three = found("three.img", &["base.tar", "layer.tar", "top"]);
     assert_eq!(three, "/a /a/one /b /c /linked /real /real/two");
     // In a single archive, these are ordinary names.

@@ -2,6 +2,10 @@
 //!
 //! A whiteout never applies to files of its own layer, wherever they are in the archive. Therefore all whiteouts of a layer
 //! are applied before its first file is created, and a layer is read twice.
+//!
+//! A directory of a layer can replace a link of an earlier layer. The whiteouts in the directory must not apply to the
+//! target of the link, wherever they are in the archive. Therefore such links are removed before the first whiteout is
+//! applied.
 
 use super::archive::{Archive, Kind};
 use super::owners::WHITEOUT;
@@ -17,17 +21,20 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// The beginning of names that have a meaning for AUFS only.
 const OF_AUFS: &[u8] = b".wh..wh.";
 
-/// Applies all whiteouts of `archive`. Also removes each file of the tree that a directory will replace: if it is a link,
-/// the whiteouts in the directory must not be applied to its target.
+/// Removes each file of the tree that a directory of `archive` will replace, and then applies all whiteouts.
 pub(super) fn apply_archive(tree: &mut Tree<'_>, archive: &mut Archive) -> Result<()> {
+    let mut whiteouts = Vec::new();
     while let Some(entry) = archive.next_entry()? {
-        let applied = if entry.kind == Kind::Directory {
-            let names = tree::names(&entry.path);
-            names.and_then(|names| replace_by(tree, &names, true))
-        } else {
-            apply(tree, &entry.path)
-        };
-        applied.map_err(|failure| failure.at(&entry.path))?;
+        let names = tree::names(&entry.path).map_err(|failure| failure.at(&entry.path))?;
+        if entry.kind == Kind::Directory {
+            let replaced = replace_by(tree, &names, true);
+            replaced.map_err(|failure| failure.at(&entry.path))?;
+        } else if names.last().is_some_and(|name| name.starts_with(WHITEOUT)) {
+            whiteouts.push(entry.path);
+        }
+    }
+    for path in whiteouts {
+        apply(tree, &path).map_err(|failure| failure.at(&path))?;
     }
     Ok(())
 }
@@ -73,7 +80,7 @@ pub(super) fn apply_directory(tree: &mut Tree<'_>, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Applies the file at `path` of a layer, if it is a whiteout.
+/// Applies the whiteout at `path` of a layer.
 fn apply(tree: &mut Tree<'_>, path: &[u8]) -> Result<()> {
     let names = tree::names(path)?;
     let Some((name, parents)) = names.split_last() else {
