@@ -3,7 +3,7 @@
 //! Format: 1.0 of GNU tar. The data begin with the map: the number of runs, and the offset and the length of each, as lines
 //! of decimal digits, padded to a block. The runs follow.
 //!
-//! Cost: 16 bytes for each run, at most [`MAX_RUNS`].
+//! Cost: 16 bytes for each run, at most twice [`MAX_RUNS`], and 8 bytes for each hole while the smallest are selected.
 
 use super::header::{BLOCK_BYTES, pad};
 use larder::{Error, Ino, Result, Volume};
@@ -35,7 +35,6 @@ impl Content {
     /// An error of the image.
     pub(super) fn of(volume: &Volume, ino: Ino, size_bytes: u64) -> Result<Self> {
         let mut runs = Vec::new();
-        let mut min_hole_bytes = 4096;
         let mut at_bytes = 0;
         while at_bytes < size_bytes {
             let start_bytes = match volume.seek_data(ino, at_bytes) {
@@ -45,8 +44,12 @@ impl Content {
             };
             at_bytes = volume.seek_hole(ino, start_bytes)?;
             runs.push(start_bytes..at_bytes.min(size_bytes));
-            limit(&mut runs, &mut min_hole_bytes);
+            // A hole that is not one of the largest now is not one of them later.
+            if runs.len() >= 2 * MAX_RUNS {
+                limit(&mut runs);
+            }
         }
+        limit(&mut runs);
         Ok(Self::new(runs, size_bytes))
     }
 
@@ -139,23 +142,25 @@ fn fill(
     failed
 }
 
-/// Fills the smallest holes until there are at most [`MAX_RUNS`] runs. Holes of at least `min_hole_bytes` are kept. This
-/// length is doubled as often as necessary.
-fn limit(runs: &mut Vec<Range<u64>>, min_hole_bytes: &mut u64) {
-    while runs.len() > MAX_RUNS {
-        *min_hole_bytes = min_hole_bytes.saturating_mul(2);
-        fill_holes(runs, *min_hole_bytes);
-    }
-}
-
-/// Joins runs that are separated by holes of less than `min_hole_bytes`.
-fn fill_holes(runs: &mut Vec<Range<u64>>, min_hole_bytes: u64) {
+/// Fills the smallest holes until there are at most [`MAX_RUNS`] runs. Of holes with the same length, the first are filled.
+fn limit(runs: &mut Vec<Range<u64>>) {
+    let Some(last_filled) = runs.len().checked_sub(MAX_RUNS + 1) else {
+        return;
+    };
+    let hole_bytes = |last: &Range<u64>, run: &Range<u64>| run.start.saturating_sub(last.end);
+    let pairs = runs.iter().zip(runs.iter().skip(1));
+    let mut holes: Vec<u64> = pairs.map(|(last, run)| hole_bytes(last, run)).collect();
+    let (smaller, &mut max_bytes, _) = holes.select_nth_unstable(last_filled);
+    let equal = smaller.iter().filter(|&&bytes| bytes == max_bytes).count();
+    let mut left = equal + 1;
     runs.dedup_by(|run, last| {
-        let is_near = run.start.saturating_sub(last.end) < min_hole_bytes;
-        if is_near {
-            last.end = run.end;
+        let bytes = hole_bytes(last, run);
+        if bytes > max_bytes || (bytes == max_bytes && left == 0) {
+            return false;
         }
-        is_near
+        left -= usize::from(bytes == max_bytes);
+        last.end = run.end;
+        true
     });
 }
 
@@ -196,30 +201,53 @@ mod tests {
         assert_eq!(empty.data_bytes(), 512);
     }
 
-    #[test]
-    fn small_holes_are_filled_first() {
-        let mut runs = vec![0..1, 9..10, 11..12, 30..31];
-        fill_holes(&mut runs, 8);
-        assert_eq!(runs, [0..1, 9..12, 30..31]);
+    /// Returns runs of a block, before holes of these lengths and after the last one. All offsets in the map have as many
+    /// digits as those of the largest files.
+    fn runs(holes: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+        let mut at_bytes = 15 << 40;
+        let mut runs: Vec<_> = iter::once(at_bytes..at_bytes + 4096).collect();
+        for hole_bytes in holes {
+            at_bytes += 4096 + hole_bytes;
+            runs.push(at_bytes..at_bytes + 4096);
+        }
+        runs
     }
 
     #[test]
     fn map_with_too_many_runs_keeps_the_large_holes() {
         const SMALL_HOLES: usize = 100;
-        let mut runs = Vec::new();
-        let mut min_hole_bytes = 4096;
-        // All offsets in the map have as many digits as those of the largest files.
-        let mut at_bytes = 15 << 40;
-        for index in 0..=MAX_RUNS {
-            runs.push(at_bytes..at_bytes + 4096);
-            limit(&mut runs, &mut min_hole_bytes);
-            at_bytes += if index < SMALL_HOLES { 8192 } else { 65_536 };
-        }
-        assert_eq!(runs.len(), MAX_RUNS + 1 - SMALL_HOLES);
-        let first_bytes = (SMALL_HOLES as u64) * 8192 + 4096;
-        let first = runs.first().unwrap();
-        assert_eq!(first.end - first.start, first_bytes);
-        assert!(map(&runs, at_bytes).len() < 1 << 20);
+        let holes = (0..MAX_RUNS).map(|index| if index < SMALL_HOLES { 4096 } else { 61_440 });
+        let mut runs = runs(holes);
+        let data_bytes =
+            |runs: &[Range<u64>]| -> u64 { runs.iter().map(|run| run.end - run.start).sum() };
+        let before_bytes = data_bytes(&runs);
+        limit(&mut runs);
+        assert_eq!(runs.len(), MAX_RUNS);
+        assert_eq!(data_bytes(&runs), before_bytes + 4096);
+        assert!(map(&runs, 16 << 40).len() < 1 << 20);
+        limit(&mut runs);
+        assert_eq!(runs.len(), MAX_RUNS);
+    }
+
+    #[test]
+    fn only_as_many_equal_holes_as_necessary_are_filled() {
+        const HOLE_BYTES: u64 = 1 << 20;
+        const LARGER: usize = 7;
+        let holes = (0..MAX_RUNS + 10).map(|index| match index {
+            5 | 30_000 => 4096,
+            index if index % 1000 == 0 && index / 1000 < LARGER => 2 * HOLE_BYTES,
+            _ => HOLE_BYTES,
+        });
+        let mut runs = runs(holes.clone());
+        limit(&mut runs);
+        let mut left: Vec<u64> = (runs.windows(2))
+            .map(|pair| pair[1].start - pair[0].end)
+            .collect();
+        left.sort_unstable();
+        let mut expected: Vec<u64> = holes.collect();
+        expected.sort_unstable();
+        // The two smallest, and nine of those with the most frequent length.
+        assert_eq!(left, expected[11..]);
     }
 
     #[test]
