@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::{
     Fixture, User, assert_fails, assert_quiet_after_broken_pipe, binary, can_make_images, command,
-    has_root, larder, on_terminal, sh, text,
+    has_root, larder, larder_ok, on_terminal, sh, text,
 };
 
 /// The size of the images that the kernel mounts.
@@ -373,6 +373,32 @@ fn file_of_output_is_complete_or_unchanged() {
     ]);
     assert_fails(&output, 1, &["cannot follow the symbolic link "]);
     assert!(link.is_symlink());
+}
+
+#[test]
+fn file_that_output_replaces_keeps_its_owner_and_permissions() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let [private, new, plain] = ["private.tar", "new.tar", "plain"].map(|name| fixture.path(name));
+    fs::write(&private, "").unwrap();
+    fs::write(&plain, "").unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    if !skip(&[Requirement::Root]) {
+        chown(&private, Some(7), Some(8)).unwrap();
+    }
+    let attributes = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.mode(), metadata.uid(), metadata.gid())
+    };
+    let before = attributes(&private);
+    for file in [&private, &new] {
+        larder_ok([Path::new("export"), &fixture.image(), Path::new("-o"), file]);
+        assert!(fs::metadata(file).unwrap().len() > 0);
+    }
+    assert_eq!(attributes(&private), before);
+    assert_eq!(attributes(&new), attributes(&plain));
 }
 
 /// A FIFO that is named is a file like others: its archive is not complete.

@@ -33,7 +33,7 @@ use rustix::fs::ioctl_ficlone;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tempfile::NamedTempFile;
@@ -189,11 +189,8 @@ fn copy_content(mut source: &File, mut copy: &File, progress: &ProgressBar) -> i
 
 /// Replaces `image`, which has the attributes `old`, by `copy`.
 fn replace(image: &Path, old: &fs::Metadata, copy: NamedTempFile) -> io::Result<()> {
-    let file = copy.as_file();
-    // A change of the owner can clear permissions.
-    fchown(file, Some(old.uid()), Some(old.gid()))?;
-    file.set_permissions(old.permissions())?;
-    file.sync_all()?;
+    unfinished::keep_attributes(copy.as_file(), old)?;
+    copy.as_file().sync_all()?;
     copy.persist(image)?;
     File::open(image.parent().unwrap_or(Path::new("/")))?.sync_all()
 }

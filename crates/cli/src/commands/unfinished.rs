@@ -3,9 +3,9 @@
 use crate::signals;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread;
 use tempfile::NamedTempFile;
@@ -32,6 +32,16 @@ pub(super) fn create(path: &Path, prefix: &str) -> io::Result<NamedTempFile> {
 /// The file cannot be created.
 pub(super) fn create_private(path: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     create_with(path, prefix, Permissions::from_mode(0o600))
+}
+
+/// Gives `file` the owner and the permissions `old` of the file that it will replace.
+///
+/// # Errors
+/// The process may not give files to this owner.
+pub(super) fn keep_attributes(file: &File, old: &Metadata) -> io::Result<()> {
+    // A change of the owner can clear permissions.
+    fchown(file, Some(old.uid()), Some(old.gid()))?;
+    file.set_permissions(old.permissions())
 }
 
 fn create_with(path: &Path, prefix: &str, permissions: Permissions) -> io::Result<NamedTempFile> {

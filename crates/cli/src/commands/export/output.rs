@@ -73,19 +73,28 @@ impl Output {
                 Ok(Self::Open(file))
             }
             // A symbolic link stays, and the file to which it leads is replaced.
-            Ok(_) => Self::create(fs::canonicalize(path).map_err(failed)?).map_err(failed),
+            Ok(present) => {
+                let path = fs::canonicalize(path).map_err(failed)?;
+                let file = unfinished::create_private(&path, PREFIX).map_err(failed)?;
+                let kept = unfinished::keep_attributes(file.as_file(), &present);
+                kept.map_err(|error| {
+                    Failure::with_hint(
+                        format!("cannot keep the owner and the permissions of {shown}: {error}"),
+                        "remove the file first, or name another one",
+                    )
+                })?;
+                Ok(Self::New { file, path })
+            }
             Err(error) if path.is_symlink() => Err(Failure::with_hint(
                 format!("cannot follow the symbolic link {shown}: {error}"),
                 "remove the link, or name the file itself",
             )),
-            Err(_) => Self::create(path.to_owned()).map_err(failed),
+            Err(_) => {
+                let file = unfinished::create(path, PREFIX).map_err(failed)?;
+                let path = path.to_owned();
+                Ok(Self::New { file, path })
+            }
         }
-    }
-
-    /// Creates a file that gets the name `path` when it is complete.
-    fn create(path: PathBuf) -> io::Result<Self> {
-        let file = unfinished::create(&path, PREFIX)?;
-        Ok(Self::New { file, path })
     }
 
     /// Returns whether the archive is written to standard output, because no file is named.
