@@ -40,6 +40,12 @@ impl MountEntry {
             .find_map(|option| option.strip_prefix("user_id="))
             .and_then(|uid| uid.parse().ok())
     }
+
+    /// Returns whether the file system has the option `name`, which has no value.
+    #[must_use]
+    pub fn has_super_option(&self, name: &str) -> bool {
+        self.super_options.split(',').any(|option| option == name)
+    }
 }
 
 /// Returns all mounts of this mount namespace. If mounts are stacked at a mount point, the topmost is
@@ -115,6 +121,8 @@ mod tests {
         assert_eq!(entry.fs_type, "fuse.larder");
         assert_eq!(entry.source, "/x\ty.img");
         assert_eq!(entry.owner(), Some(1000));
+        assert!(entry.has_super_option("ro"));
+        assert!(!entry.has_super_option("r") && !entry.has_super_option("user_id"));
         assert!(entry.is_fuse());
     }
 

@@ -2,12 +2,14 @@
 
 mod support;
 
+use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::report_skipped;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 use rustix::process::Signal;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -22,6 +24,9 @@ use support::{
 
 /// The offset of the file system in the images of the tests with an offset.
 const OFFSET_BYTES: &str = "1048576";
+
+/// The directory of the FUSE control file system.
+const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
 /// The script of a container engine in its own mount namespace. Its arguments are the image, the mount point, the
 /// options, the access (`ro` or `rw`), and the command line of fuse2fs up to the options. The engine passes the image as
@@ -143,8 +148,7 @@ fn apptainer_mounts_overlay_images() {
             assert_clean(&fixture.image());
         }
         let path = format!("/dir/deep/{user}");
-        let written = larder_ok(["cat".as_ref(), fixture.image().as_os_str(), path.as_ref()]);
-        assert_eq!(written, "written\n");
+        assert_eq!(content(&fixture, &path), "written\n");
     }
 }
 
@@ -190,17 +194,23 @@ fn apptainer_mounts_partition_of_a_larger_file() {
     assert_clean(&larger);
 }
 
-/// Mounts as a set-user-id program does, and starts the server without privileges. Returns the server.
-fn serve_descriptor(fixture: &Fixture, mountpoint: &Path) -> Server {
+/// Mounts with the options `kernel`, as a set-user-id program does, and starts the server with the options `larder`, usually
+/// without privileges. Returns the server.
+fn serve_descriptor(
+    fixture: &Fixture,
+    mountpoint: &Path,
+    (kernel, larder): (&str, &str),
+    before: impl FnOnce(Command) -> Command,
+) -> Server {
     // Without CLOEXEC, so that the server inherits the descriptor.
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR, Mode::empty()).unwrap();
     let number = device.as_raw_fd();
-    let data = format!("fd={number},rootmode=40000,user_id={NOBODY},group_id={NOBODY},allow_other");
+    let data = format!("fd={number},rootmode=40000,user_id={NOBODY},group_id={NOBODY},{kernel}");
     let data = CString::new(data).unwrap();
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("fuse2fs", mountpoint, "fuse", flags, data.as_c_str()).unwrap();
-    let child = command("larder", User::Nobody)
-        .args(["fuse2fs", "-f", "-o", "allow_other,fakeroot"])
+    let child = before(command("larder", User::Nobody))
+        .args(["fuse2fs", "-f", "-o", larder])
         .arg(fixture.image())
         .arg(format!("/dev/fd/{number}"))
         .stderr(Stdio::piped())
@@ -210,43 +220,129 @@ fn serve_descriptor(fixture: &Fixture, mountpoint: &Path) -> Server {
     Server(child)
 }
 
-#[test]
-fn descriptor_of_a_mount_is_served() {
-    let test = "descriptor_of_a_mount_is_served";
+/// Returns the fixture and a mount point, if this is the process of the test in its own mount namespace. There, the FUSE
+/// control file system is not mounted.
+fn ready_for_descriptors(test: &str) -> Option<(Fixture, Mountpoint)> {
     if !can_mount(User::Nobody) || !has_root() || !in_own_namespace(test) {
-        return;
+        return None;
+    }
+    while is_mounted(Path::new(CONNECTIONS)) {
+        unmount(CONNECTIONS, UnmountFlags::DETACH).unwrap();
     }
     let fixture = Fixture::new();
     fixture.give_image(User::Nobody);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    Some((fixture, mountpoint))
+}
+
+/// Returns the content of a file in the image.
+fn content(fixture: &Fixture, path: &str) -> String {
+    larder_ok(["cat".as_ref(), fixture.image().as_os_str(), path.as_ref()])
+}
+
+/// Returns whether `uid` can read a file that every user may read, and one that only the owner may reach.
+fn access_of(uid: u32, mountpoint: &Path) -> [bool; 2] {
+    let uid = uid.to_string();
+    ["hello", "dir/deep"].map(|name| {
+        Command::new(tool("setpriv"))
+            .args(["--reuid", &uid, "--regid", &uid, "--clear-groups"])
+            .args(["ls", "-L"])
+            .arg(mountpoint.join(name))
+            .status()
+            .unwrap()
+            .success()
+    })
+}
+
+#[test]
+fn descriptor_of_a_mount_is_served() {
+    let Some((fixture, mountpoint)) = ready_for_descriptors("descriptor_of_a_mount_is_served")
+    else {
+        return;
+    };
+    let options = ("allow_other", "allow_other,fakeroot");
     // The mount ends when the program that mounted unmounts.
-    let mut server = serve_descriptor(&fixture, &mountpoint.0);
+    let mut server = serve_descriptor(&fixture, &mountpoint.0, options, |server| server);
     let hello = fs::read_to_string(mountpoint.0.join("hello")).unwrap();
     assert_eq!(hello, "hello, larder\n");
+    fs::write(mountpoint.0.join("new"), "by root\n").unwrap();
+    assert_eq!(access_of(1234, &mountpoint.0), [true, true]);
+    // A signal cannot end the connection without the FUSE control file system.
+    signal(&server, Signal::TERM);
+    let mut stderr = BufReader::new(server.0.stderr.take().unwrap()).lines();
+    let failure = stderr.find(|line| line.as_ref().unwrap().contains("FUSE session"));
+    assert!(failure.unwrap().unwrap().contains(CONNECTIONS));
     fs::write(mountpoint.0.join("new"), "by root\n").unwrap();
     unmount(&mountpoint.0, UnmountFlags::empty()).unwrap();
     assert!(server.0.wait().unwrap().success());
     assert_clean(&fixture.image());
+    assert_eq!(content(&fixture, "/new"), "by root\n");
+}
 
-    // A signal ends the connection, and written data is on the image.
-    sh("mount -t fusectl none /sys/fs/fuse/connections", &[]);
-    let mut server = serve_descriptor(&fixture, &mountpoint.0);
-    assert_eq!(
-        fs::read_to_string(mountpoint.0.join("new")).unwrap(),
-        "by root\n"
-    );
-    fs::write(mountpoint.0.join("second"), "x\n").unwrap();
+#[test]
+fn signal_keeps_the_written_data_of_a_descriptor() {
+    let test = "signal_keeps_the_written_data_of_a_descriptor";
+    let Some((fixture, mountpoint)) = ready_for_descriptors(test) else {
+        return;
+    };
+    sh("mount -t fusectl none \"$1\"", &[Path::new(CONNECTIONS)]);
+    // In such an image, space could be set aside for writes that the kernel collects, and root can set their limit.
+    make_image_of(&fixture.path("tree"), &fixture.image(), "-t ext4", "512M").unwrap();
+    let options = ("allow_other,default_permissions", "allow_other");
+    let as_root = |_| command("larder", User::Same);
+    let mut server = serve_descriptor(&fixture, &mountpoint.0, options, as_root);
+    // The file is open until the server has ended, so that the kernel does not send the data at its close.
+    let mut file = File::create(mountpoint.0.join("second")).unwrap();
+    file.write_all(b"x\n").unwrap();
     signal(&server, Signal::TERM);
     assert!(server.0.wait().unwrap().success());
+    drop(file);
     assert!(fs::write(mountpoint.0.join("third"), "x\n").is_err());
     assert!(is_mounted(&mountpoint.0));
     assert_clean(&fixture.image());
-    let second = larder_ok([
-        "cat".as_ref(),
-        fixture.image().as_os_str(),
-        "/second".as_ref(),
-    ]);
-    assert_eq!(second, "x\n");
+    assert_eq!(content(&fixture, "/second"), "x\n");
+}
+
+#[test]
+fn kernel_checks_permissions_of_a_descriptor_unless_fakeroot_is_given() {
+    let test = "kernel_checks_permissions_of_a_descriptor_unless_fakeroot_is_given";
+    let Some((fixture, mountpoint)) = ready_for_descriptors(test) else {
+        return;
+    };
+    // In the second case, the mount is not in the list of mounts of the server. The option -c prevents a request to the
+    // mount, which is not served yet.
+    let script = "umount -c -l \"$1\"; shift; exec \"$@\"";
+    let in_namespace = |server: Command| {
+        let mut unshared = Command::new(tool("unshare"));
+        unshared
+            .args(["--mount", "sh", "-ec", script, "sh"])
+            .arg(&mountpoint.0)
+            .arg(server.get_program())
+            .args(server.get_args())
+            .env_remove("LARDER_LOG")
+            .env_remove("XDG_RUNTIME_DIR")
+            .stdin(File::open(binary()).unwrap());
+        unshared
+    };
+    let befores: [&dyn Fn(Command) -> Command; 2] = [&|server| server, &in_namespace];
+    for before in befores {
+        for (kernel, larder, expected) in [
+            ("allow_other", "allow_other", [true, false]),
+            (
+                "allow_other,default_permissions",
+                "allow_other",
+                [true, false],
+            ),
+            ("allow_other", "allow_other,fakeroot", [true, true]),
+        ] {
+            let options = (kernel, larder);
+            let mut server = serve_descriptor(&fixture, &mountpoint.0, options, before);
+            assert_eq!(access_of(0, &mountpoint.0), [true, true], "{options:?}");
+            assert_eq!(access_of(1234, &mountpoint.0), expected, "{options:?}");
+            unmount(&mountpoint.0, UnmountFlags::empty()).unwrap();
+            assert!(server.0.wait().unwrap().success());
+        }
+    }
 }
 
 #[test]

@@ -44,6 +44,18 @@ pub enum Error {
     /// The mount point is a descriptor, but not one of the FUSE device. Errno: `EBADF`.
     #[error("/dev/fd/{0} is not an open /dev/fuse")]
     NotFuseDescriptor(i32),
+    /// Another program has mounted without `default_permissions`, and the kernel does not offer the capability
+    /// `FUSE_POSIX_ACL`, with which it also checks permissions. Errno: `EPERM`.
+    #[error("{} was mounted without default_permissions: the kernel would not check permissions", .0.display())]
+    PermissionsUnchecked(PathBuf),
+    /// The connection of the kernel to the server cannot be ended. Errno: the errno of `source`.
+    #[error("cannot end the FUSE session: {}: {source}", .path.display())]
+    NotEnded {
+        /// The file of the FUSE control file system.
+        path: PathBuf,
+        /// The error of the system call.
+        source: io::Error,
+    },
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
     #[error("FUSE is not available: /dev/fuse does not exist, or has no driver")]
     NoFuseDevice,

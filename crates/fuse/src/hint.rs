@@ -20,6 +20,15 @@ impl Error {
             Self::NotFuseDescriptor(_) => {
                 "use a directory as the mount point, or start the program that passes the descriptor".to_owned()
             }
+            Self::PermissionsUnchecked(_) => {
+                "add default_permissions to the options of the program that mounts"
+                    .to_owned()
+            }
+            Self::NotEnded { .. } => {
+                "unmount with the program that mounted; the FUSE control file system is mounted by root: \
+                 mount -t fusectl none /sys/fs/fuse/connections"
+                    .to_owned()
+            }
             Self::InUse { mountpoint, .. } | Self::ServerDead(mountpoint) => {
                 format!("unmount it first: larder umount {}", mountpoint.display())
             }

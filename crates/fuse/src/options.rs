@@ -32,7 +32,8 @@ impl Transport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteBack {
     /// If the kernel has a strict limit on the unwritten data of the mount, and at most an eighth of the available
-    /// space must be set aside for this data. Never with `direct_io` or `sync`.
+    /// space must be set aside for this data. Never with `direct_io` or `sync`, or if another program has attached the
+    /// mount: when a signal ends the server, the kernel could not send the data.
     #[default]
     Auto,
     /// Always, except with `direct_io`. If no space can be set aside, data that the kernel has accepted may

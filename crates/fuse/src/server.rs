@@ -5,7 +5,7 @@ use crate::mount::attach::{Attached, attach};
 use crate::mount::info::server_of;
 use crate::mount::unmount::unmount_own;
 use crate::transport::{self, Session};
-use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
+use crate::{Error, MountEntry, MountOptions, Result, Unmounted, WriteBack};
 use larder::{Stats, Volume};
 use larder_observe::{Answer, Listener};
 use rustix::mount::UnmountFlags;
@@ -42,11 +42,10 @@ impl Unmounter {
     /// when it is no longer in use. [`Server::serve`] returns when the mount has ended.
     ///
     /// A mount that another program has attached is not unmounted: the connection to the kernel ends, so that programs on
-    /// the mount get errors.
+    /// the mount get errors. If it cannot be ended, this is an error, and the mount ends when that program unmounts it.
     pub fn unmount(&self) -> Result<Unmounted> {
         if self.is_inherited {
-            abort(&self.entry);
-            return Ok(Unmounted::Now);
+            return end_connection(&self.entry).map(|()| Unmounted::Now);
         }
         unmount_own(&self.entry)
     }
@@ -112,7 +111,8 @@ impl Server {
     ///
     /// If `mountpoint` is `/dev/fd/N`, as in libfuse 3, descriptor N of this process must be an open /dev/fuse on which
     /// another program has mounted. The descriptor must stay open until the server ends. The options that concern the
-    /// kernel are those of that program.
+    /// kernel are those of that program. But the kernel checks permissions even if that program has not set
+    /// `default_permissions`, unless `fakeroot` is set.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         if let Some(threads) = options.threads
             && threads.get() > MountOptions::MAX_THREADS
@@ -124,6 +124,11 @@ impl Server {
             entry,
             is_inherited,
         } = attach(mountpoint, options)?;
+        let mut options = options.clone();
+        // A signal ends the connection of such a mount, and then the kernel cannot send what it has collected.
+        if is_inherited && options.write_back == WriteBack::Auto {
+            options.write_back = WriteBack::Off;
+        }
         let unmounter = Unmounter {
             entry,
             is_inherited,
@@ -135,7 +140,7 @@ impl Server {
             &activity,
             device,
             &unmounter.entry,
-            options,
+            &options,
         )?;
         Ok(Self {
             session,
@@ -265,16 +270,26 @@ fn waiting_requests(entry: &MountEntry) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting.
+/// Ends the connection of the kernel to the server, so that programs on the mount get errors instead of waiting. A failure
+/// is logged.
 pub(crate) fn abort(entry: &MountEntry) {
-    let path = control_file(entry, "abort");
-    if let Err(error) = fs::write(&path, "1") {
-        tracing::debug!("{}: {error}", path.display());
-        let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
-        if let Err(error) = rustix::mount::unmount(&entry.mountpoint, flags) {
-            tracing::error!("cannot end the FUSE session: {error}");
-        }
+    if let Err(error) = end_connection(entry) {
+        tracing::error!("{error}");
     }
+}
+
+/// Ends the connection of the kernel to the server.
+fn end_connection(entry: &MountEntry) -> Result<()> {
+    let path = control_file(entry, "abort");
+    let Err(source) = fs::write(&path, "1") else {
+        return Ok(());
+    };
+    // The mount point of a mount that is not listed is a symbolic link to /dev/fuse, which can be a mount itself.
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    rustix::mount::unmount(&entry.mountpoint, flags).map_err(|error| {
+        tracing::debug!("cannot unmount {}: {error}", entry.mountpoint.display());
+        Error::NotEnded { path, source }
+    })
 }
 
 /// Sets the maximum readahead of the kernel for the mount, which is 128 KiB by default. This requires root and

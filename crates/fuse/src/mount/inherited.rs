@@ -3,6 +3,9 @@
 //! A privileged program opens /dev/fuse as descriptor N, mounts, and starts the server without privileges. mount.fuse3
 //! with the option `drop_privileges` does this, and apptainer if it is installed set-user-id. The kernel enforces the
 //! options of that program, and that program unmounts. The mount can be in another mount namespace.
+//!
+//! That program may not have set `default_permissions`. Nevertheless the kernel checks permissions, because the server
+//! accepts the capability `FUSE_POSIX_ACL`, unless `fakeroot` is set.
 
 use super::info;
 use crate::{Error, MountEntry, Result};

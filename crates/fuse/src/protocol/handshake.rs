@@ -92,6 +92,8 @@ pub(crate) struct Agreement {
     pub skips_opendir: bool,
     /// Whether the kernel collects written data.
     pub write_back: bool,
+    /// Whether the kernel checks permissions, also if the mount does not have the option `default_permissions`.
+    pub checks_permissions: bool,
 }
 
 impl Offer {
@@ -174,6 +176,7 @@ impl Offer {
             skips_open: accepted & capability::NO_OPEN_SUPPORT != 0,
             skips_opendir: accepted & capability::NO_OPENDIR_SUPPORT != 0,
             write_back: accepted & capability::WRITEBACK_CACHE != 0,
+            checks_permissions: accepted & capability::POSIX_ACL != 0,
         }
     }
 }
@@ -249,6 +252,21 @@ mod tests {
             assert_eq!(agreement.reply.flags2, u32::from(io_uring) << 9);
             assert_eq!(agreement.write_back, write_back);
         }
+    }
+
+    #[test]
+    fn kernel_checks_permissions_if_it_supports_access_lists() {
+        let checks = |offered, fakeroot| {
+            let offer = Offer::parse(&init(VERSION, offered)).unwrap().unwrap();
+            let options = MountOptions {
+                fakeroot,
+                ..MountOptions::default()
+            };
+            offer.accept(&options, Chosen::default()).checks_permissions
+        };
+        assert!(checks(capability::POSIX_ACL, false));
+        assert!(!checks(capability::POSIX_ACL, true));
+        assert!(!checks(0, false));
     }
 
     #[test]

@@ -83,6 +83,12 @@ pub(crate) fn start(
         collects_writes,
         Queues::new,
     )?;
+    let is_checked = options.fakeroot
+        || handshake.agreement.checks_permissions
+        || entry.has_super_option("default_permissions");
+    if !is_checked {
+        return Err(Error::PermissionsUnchecked(entry.mountpoint.clone()));
+    }
     let requests = Requests::new(
         Operations::new(volume, options),
         Arc::clone(activity),
