@@ -1,7 +1,7 @@
 //! A device that counts its reads and writes, and measures their durations.
 
 use crate::request::Latencies;
-use crate::timing::Sampler;
+use crate::timing::{Sampler, Timing};
 use crate::{
     BlockDevice, LatencyHistogram, LatencyStats, Request, Result, gathered_bytes, total_bytes,
     waiting,
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 thread_local! {
-    static SAMPLER: Sampler = const { Sampler::new() };
+    static READS: Sampler = const { Sampler::new() };
+    static WRITES: Sampler = const { Sampler::new() };
 }
 
 /// A device that counts the requests that reach an inner device.
@@ -33,7 +34,7 @@ pub struct CountingDevice {
 }
 
 /// The durations of the requests to a [`CountingDevice`], each from its submission to its completion. Cancelled
-/// requests are not included.
+/// requests are not included. Of many reads or writes, only a [sample](crate::timing) is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoLatencies {
     /// Reads.
@@ -110,13 +111,15 @@ impl CountingDevice {
         self.requests
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         for request in requests {
-            request.measure(&self.latencies, SAMPLER.with(Sampler::begin));
             let len_bytes = request.len_bytes();
-            if request.is_write() {
+            let timing = if request.is_write() {
                 self.count_write(len_bytes);
+                WRITES.with(Sampler::begin)
             } else {
                 self.count(len_bytes);
-            }
+                READS.with(Sampler::begin)
+            };
+            request.measure(&self.latencies, timing);
         }
     }
 
@@ -138,7 +141,7 @@ impl BlockDevice for CountingDevice {
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         waiting::check();
         self.count(buf.len() as u64);
-        measured(&self.latencies.reads, || {
+        measured(&self.latencies.reads, READS.with(Sampler::begin), || {
             self.inner.read_at(buf, offset_bytes)
         })
     }
@@ -146,7 +149,7 @@ impl BlockDevice for CountingDevice {
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         waiting::check();
         self.count(total_bytes(bufs));
-        measured(&self.latencies.reads, || {
+        measured(&self.latencies.reads, READS.with(Sampler::begin), || {
             self.inner.read_vectored_at(bufs, offset_bytes)
         })
     }
@@ -162,7 +165,7 @@ impl BlockDevice for CountingDevice {
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
         waiting::check();
         self.count_write(buf.len() as u64);
-        measured(&self.latencies.writes, || {
+        measured(&self.latencies.writes, WRITES.with(Sampler::begin), || {
             self.inner.write_at(buf, offset_bytes)
         })
     }
@@ -170,7 +173,7 @@ impl BlockDevice for CountingDevice {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         waiting::check();
         self.count_write(gathered_bytes(bufs));
-        measured(&self.latencies.writes, || {
+        measured(&self.latencies.writes, WRITES.with(Sampler::begin), || {
             self.inner.write_vectored_at(bufs, offset_bytes)
         })
     }
@@ -189,7 +192,9 @@ impl BlockDevice for CountingDevice {
     fn flush(&self) -> Result<()> {
         waiting::check();
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        measured(&self.flush_latencies, || self.inner.flush())
+        measured(&self.flush_latencies, Timing::begin(), || {
+            self.inner.flush()
+        })
     }
 
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
@@ -198,9 +203,8 @@ impl BlockDevice for CountingDevice {
     }
 }
 
-/// Performs `call`, and records its duration if it is measured.
-fn measured<T>(latencies: &LatencyHistogram, call: impl FnOnce() -> T) -> T {
-    let timing = SAMPLER.with(Sampler::begin);
+/// Performs `call`, which begins at `timing`, and records its duration if it is measured.
+fn measured<T>(latencies: &LatencyHistogram, timing: Timing, call: impl FnOnce() -> T) -> T {
     let result = call();
     if let Some(measured) = timing.end() {
         latencies.record_measured(measured);
@@ -249,6 +253,29 @@ mod tests {
         assert_eq!(latencies.reads.count, 3);
         assert_eq!(latencies.writes.count, 2);
         assert_eq!(latencies.flushes.count, 1);
+    }
+
+    #[test]
+    fn few_requests_are_measured_among_many_of_another_kind() {
+        let device = CountingDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])));
+        for _ in 0..10 {
+            // More reads than are all measured, so that the reads are sampled in most rounds.
+            for _ in 0..5000 {
+                device.read_at(&mut [0], 0).unwrap();
+            }
+            device.write_at(&[0], 0).unwrap();
+            let write = Request::write(vec![0], 0, |_, _| ());
+            device.perform(vec![write], None).unwrap();
+        }
+        for _ in 0..5000 {
+            device.flush().unwrap();
+        }
+        let latencies = device.latencies();
+        assert_eq!(
+            (latencies.writes.count, latencies.flushes.count),
+            (20, 5000)
+        );
+        assert_ne!(latencies.reads.count, 50_000);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! # Model
 //! Reading a precise clock twice takes about 1% of the time of a short request. Therefore each thread measures only the first
-//! [`ALL`] operations of each period of [`PERIOD_NS`]. Of the others, it measures a random sample of one in [`GAP`], with
-//! the weight [`GAP`]. For all others, it reads only a coarse clock.
+//! [`ALL`] operations of each kind and of each period of [`PERIOD_NS`]. Of the others, it measures a random sample of one in
+//! [`GAP`], with the weight [`GAP`]. For all others, it reads only a coarse clock. The kinds are separate, so that many
+//! short operations of one kind do not hide a few slow ones of another. Kinds that are always slow, such as flushes, are
+//! always measured ([`Timing::begin`]).
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
@@ -15,7 +17,7 @@ const PERIOD_NS: u64 = 100_000_000;
 /// The mean distance between two measured operations of a sample.
 const GAP: u32 = 64;
 
-/// The state of a thread, which decides for each operation whether it is measured. Each kind of operation has its own.
+/// The state of a thread for one kind of operations, which decides for each operation whether it is measured.
 #[derive(Debug)]
 pub struct Sampler(Cell<State>);
 
@@ -70,6 +72,16 @@ impl Sampler {
 }
 
 impl Timing {
+    /// Begins an operation that is always measured.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self {
+            coarse_ns: coarse_ns(),
+            start: Some(Instant::now()),
+            weight: 1,
+        }
+    }
+
     /// Ends the operation. Returns `None` if it is not measured.
     #[must_use]
     pub fn end(self) -> Option<Measured> {

@@ -797,7 +797,8 @@ below 0.
 
 A latency has these keys: count, total_ns, max_ns, p50_ns, p90_ns, p99_ns (at
 most 1.25 times the exact value; null if there is none), and buckets
-[[longest duration in ns, count]].
+[[longest duration in ns, count]]. If there are many requests, only a sample is
+measured: max_ns, which the text calls 'longest', is the longest in the sample.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

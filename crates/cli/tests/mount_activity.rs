@@ -189,6 +189,31 @@ fn busiest_files_and_processes_are_found() {
 }
 
 #[test]
+fn copied_bytes_are_those_of_the_written_file() {
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    let _server = serve(&fixture, &mountpoint.0, "rw");
+    let source = File::open(mountpoint.0.join("dir/large")).unwrap();
+    let target = File::create(mountpoint.0.join("copy")).unwrap();
+    let copied = rustix::fs::copy_file_range(&source, None, &target, None, 1 << 20).unwrap();
+    assert!(copied > 0);
+    let stats = stats(&mountpoint.0);
+    assert_eq!(operation(&stats, "copy_file_range")["bytes"], copied);
+    let files = by_key(&stats["hot"]["files"], "path");
+    let written = |path: &str| {
+        let load = files
+            .get(path)
+            .map(|file| &file["load"]["written_bytes_per_s"]);
+        load.map_or(0.0, |rate| rate.as_f64().unwrap())
+    };
+    assert!(written("\"/copy\"") > 0.0, "{stats}");
+    assert_eq!(written("\"/dir/large\""), 0.0, "{stats}");
+    drop((source, target));
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
 fn another_mount_has_another_start() {
     let Some((fixture, mountpoint)) = ready() else {
         return;

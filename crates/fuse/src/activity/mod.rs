@@ -1,9 +1,9 @@
 //! Records the requests of the kernel, for the statistics of a mount.
 //!
 //! # Model
-//! Each thread of a session records the requests that it has answered. The counts and latencies are exact. The busiest files
-//! and processes are estimates: of many requests, only a [sample](larder::block::timing) is measured, and recorded in
-//! [sketches](sketch).
+//! Each thread of a session records the requests that it has answered. The counts are exact. Of many requests, only a
+//! [sample](larder::block::timing) is measured. The latencies are those of the sample. The busiest files and processes are
+//! estimates: the sample is recorded in [sketches](sketch).
 //!
 //! Names are needed only for the answer to a query. The names of programs are the exception: they are read when a program
 //! is first seen, because it may have ended later. The paths of files are [resolved](larder::Volume::known_paths) from
@@ -22,6 +22,7 @@ mod names;
 mod parents;
 mod sketch;
 
+use crate::node::NodeId;
 use crate::operations::Answer;
 use crate::protocol::Header;
 use crate::protocol::abi::opcode;
@@ -83,11 +84,13 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Records a request that arrived at `arrived_ns`, as [`coarse_ns`]. `measured` is the time from then until immediately
+    /// Records a request that arrived at `arrived_ns`, as [`coarse_ns`]. `target` is the file whose content it reads or
+    /// changes, which for `COPY_FILE_RANGE` is not the node of the header. `measured` is the time from then until immediately
     /// before its answer was sent, if it was measured. `answer` contains the body of the reply.
     pub(crate) fn record(
         &self,
         header: &Header,
+        target: NodeId,
         arrived_ns: u64,
         measured: Option<Measured>,
         answer: Answer<&[u8]>,
@@ -113,7 +116,7 @@ impl Activity {
                 read_bytes: if is_read { bytes } else { 0 },
                 written_bytes: if is_read { 0 } else { bytes },
             };
-            hot.record(node.ino(), header.caller.thread, amount, arrived_ns);
+            hot.record(target.ino(), header.caller.thread, amount, arrived_ns);
         }
     }
 

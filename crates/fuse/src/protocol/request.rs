@@ -130,6 +130,15 @@ impl Header {
         Ok((parsed, rest))
     }
 
+    /// Returns the file whose content the request reads or changes. `structure` begins with the structure of the operation.
+    pub(crate) fn target(&self, structure: &[u8]) -> NodeId {
+        match self.opcode {
+            opcode::COPY_FILE_RANGE => CopyFileRangeIn::read_from_prefix(structure)
+                .map_or(self.node, |(range, _)| NodeId(range.node_out)),
+            _ => self.node,
+        }
+    }
+
     /// Returns whether the reply may contain much data and the request contains none. Both can then use the
     /// same memory.
     pub(crate) fn wants_data(&self) -> bool {
@@ -358,6 +367,18 @@ mod tests {
         };
         assert_eq!(header.caller, caller);
         assert_eq!(Header::parse(&[0; 39]).unwrap_err(), Malformed);
+    }
+
+    #[test]
+    fn target_of_a_copy_is_the_file_that_it_changes() {
+        let range = CopyFileRangeIn {
+            node_out: 12,
+            ..CopyFileRangeIn::default()
+        };
+        let copy = header(opcode::COPY_FILE_RANGE);
+        assert_eq!(copy.target(range.as_bytes()), NodeId(12));
+        assert_eq!(copy.target(&[0; 55]), NodeId::ROOT);
+        assert_eq!(header(opcode::WRITE).target(range.as_bytes()), NodeId::ROOT);
     }
 
     #[test]

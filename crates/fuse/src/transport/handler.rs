@@ -1,6 +1,8 @@
 //! The interface between the transports and the code that answers the requests.
 
+use crate::node::NodeId;
 use crate::operations::Answer;
+use crate::protocol::abi::opcode;
 use crate::protocol::{Body, Header, Malformed, Request};
 use larder::block::timing::{Measured, Sampler, Timing};
 use std::fmt::{self, Debug, Formatter};
@@ -39,20 +41,43 @@ pub(crate) enum Ending {
     Always,
 }
 
+/// The number of operations that are sampled separately. Operations with larger numbers are sampled as number 0.
+const OPERATIONS: usize = 64;
+
 thread_local! {
-    static SAMPLER: Sampler = const { Sampler::new() };
+    static SAMPLERS: [Sampler; OPERATIONS] = const { [const { Sampler::new() }; OPERATIONS] };
 }
 
 /// The header of a request, and when the request arrived in this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) header: Header,
+    /// The file whose content the request reads or changes.
+    pub(crate) target: NodeId,
     pub(crate) timing: Timing,
 }
 
-/// Returns the timing of a request that arrives now. It decides whether the request is measured.
-pub(super) fn arrive() -> Timing {
-    SAMPLER.with(Sampler::begin)
+impl Arrival {
+    /// Creates the arrival of a request. `structure` begins with the structure of its operation.
+    pub(super) fn new(header: Header, structure: &[u8], timing: Timing) -> Self {
+        Self {
+            header,
+            target: header.target(structure),
+            timing,
+        }
+    }
+}
+
+/// Returns the timing of a request that arrives now. It decides whether the request is measured: each fsync is, and a
+/// sample of each other operation.
+pub(super) fn arrive(opcode: u32) -> Timing {
+    match opcode {
+        opcode::FSYNC | opcode::FSYNCDIR => Timing::begin(),
+        _ => SAMPLERS.with(|samplers| {
+            let sampler = samplers.get(opcode as usize).unwrap_or(&samplers[0]);
+            sampler.begin()
+        }),
+    }
 }
 
 /// Answers the requests of a session. A handler refers to all state of a mount. [`Debug`] is not a supertrait: the table
@@ -94,5 +119,26 @@ pub(crate) trait Handler: Send + Sync {
 impl Debug for dyn Handler {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("Handler")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_operations_are_measured_among_many_others() {
+        let is_measured = |opcode| arrive(opcode).end().is_some();
+        let mut all_are = true;
+        for _ in 0..20 {
+            // More than are all measured in any period.
+            for _ in 0..5000 {
+                all_are &= is_measured(opcode::GETATTR);
+            }
+            assert!(is_measured(opcode::MKDIR));
+            assert!(is_measured(u32::MAX));
+        }
+        assert!(!all_are);
+        assert!((0..5000).all(|_| is_measured(opcode::FSYNC) && is_measured(opcode::FSYNCDIR)));
     }
 }

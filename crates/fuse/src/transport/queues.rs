@@ -245,7 +245,7 @@ impl Queue {
         });
         loop {
             for mut entry in received.drain(..) {
-                let timing = arrive();
+                let timing = arrive(header(entry.parts().0).opcode);
                 if answer(&**handler, &mut entry, timing, Waiting::Refused) {
                     if let Some(answered) = &answered {
                         answered.count_one();
@@ -309,10 +309,8 @@ struct FromRing {
 
 impl Passed for FromRing {
     fn arrival(&mut self) -> Arrival {
-        Arrival {
-            header: request(&mut self.entry).0,
-            timing: self.timing,
-        }
+        let (header, structure, _) = request(&mut self.entry);
+        Arrival::new(header, structure, self.timing)
     }
 
     fn request(&mut self) -> Result<Request<'_>, Malformed> {
@@ -395,7 +393,7 @@ fn answer(handler: &dyn Handler, entry: &mut Entry, timing: Timing, waiting: Wai
         Outcome::NoReply => Ok(0),
         Outcome::WouldWait => return false,
     };
-    let arrival = Arrival { header, timing };
+    let arrival = Arrival::new(header, structure, timing);
     handler.record(&arrival, timing.end(), answer.map(|len| &data[..len]));
     entry.set_reply(header.unique, answer);
     true

@@ -111,14 +111,14 @@ impl Receivers {
                 Received::Nothing => continue,
                 Received::Unmounted => return Ok(()),
             };
-            let timing = arrive();
             let (header, argument) = Header::parse(&memory[..len])
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            let timing = arrive(header.opcode);
             if let Some((parking, role)) = parking {
                 parking.begin(role, header.caller.thread);
             }
             let is_follower = parking.is_some_and(|(_, role)| role == Role::Follower);
-            let arrival = Arrival { header, timing };
+            let arrival = Arrival::new(header, argument, timing);
             self.answer(connection, arrival, argument, is_follower);
         }
     }
@@ -379,8 +379,9 @@ mod tests {
         let connection = Arc::new(Connection(OwnedFd::from(writer)));
         let answer = |argument_bytes| {
             let (header, argument) = (Header::of_root(opcode::WRITE), vec![0; argument_bytes]);
-            let timing = arrive();
-            receivers.answer(&connection, Arrival { header, timing }, &argument, false);
+            let timing = arrive(header.opcode);
+            let arrival = Arrival::new(header, &argument, timing);
+            receivers.answer(&connection, arrival, &argument, false);
             answered.recv().unwrap()
         };
         let this_thread = thread::current().id();

@@ -145,8 +145,9 @@ impl Handler for Requests {
 
     fn record(&self, arrival: &Arrival, measured: Option<Measured>, answer: Answer<&[u8]>) {
         let arrived_ns = arrival.timing.coarse_ns();
+        let (header, target) = (&arrival.header, arrival.target);
         self.activity
-            .record(&arrival.header, arrived_ns, measured, answer);
+            .record(header, target, arrived_ns, measured, answer);
     }
 
     /// Removes all lookup counts.
