@@ -85,16 +85,16 @@ impl Hot {
         if known == thread {
             return process;
         }
-        let process = self.look_up(thread, now_ns).unwrap_or(thread);
+        if !self.may_read(now_ns) {
+            return thread;
+        }
+        let process = self.look_up(thread).unwrap_or(thread);
         self.threads[thread as usize % THREADS] = (thread, process);
         process
     }
 
     /// Returns the process of a thread, and notes the name of its program.
-    fn look_up(&mut self, thread: u32, now_ns: u64) -> Option<u32> {
-        if !self.may_read(now_ns) {
-            return None;
-        }
+    fn look_up(&mut self, thread: u32) -> Option<u32> {
         let process = process_of(thread)?;
         if let Some(program) = program_of(process) {
             let count = self.programs.get(&process).map_or(0, |(_, count)| *count);
@@ -103,10 +103,11 @@ impl Hot {
         Some(process)
     }
 
-    /// Returns whether /proc may be read now, and counts the read.
+    /// Returns whether /proc may be read now, and counts the read. `now_ns` can be earlier than in the call before, because
+    /// a request is recorded with the time of its arrival.
     fn may_read(&mut self, now_ns: u64) -> bool {
         let second = now_ns / SECOND_NS;
-        if self.reads.0 != second {
+        if second > self.reads.0 {
             self.reads = (second, 0);
         }
         let may_read = self.has_proc && self.reads.1 < READS_PER_S;
@@ -235,6 +236,12 @@ mod tests {
             !hot.programs.contains_key(&own),
             "no more lookups in this second"
         );
+        hot.record(None, own, ONE, SECOND_NS);
+        assert!(hot.programs.contains_key(&own));
+        assert_eq!(hot.reads, (1, 1));
+        // This request arrived before the last one.
+        hot.record(None, 1 << 30, ONE, 8);
+        assert_eq!(hot.reads, (1, 2));
         for pid in 0..1000 {
             hot.programs.insert(pid, (Vec::new(), 0));
             hot.record(None, pid, ONE, 7);
