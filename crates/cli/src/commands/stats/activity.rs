@@ -122,15 +122,19 @@ pub(super) fn print_requests(out: &mut dyn Write, requests: &RequestStats) -> io
     Ok(())
 }
 
-/// Returns what follows from the time without requests: the kernel has answered all accesses of that time itself.
-/// Returns `None` if requests arrived recently, or wait for an answer.
+/// Returns the time without requests. If it is known that no request waits for an answer, also returns what follows from
+/// that: the kernel has answered all accesses of that time itself. Returns `None` if requests arrived recently, or wait for
+/// an answer.
 fn idle(requests: &RequestStats) -> Option<String> {
-    if requests.waiting.is_some_and(|waiting| waiting > 0) {
-        return None;
-    }
+    let answered = match requests.waiting {
+        Some(0) => |by: &str| format!(": {by}"),
+        Some(_) => return None,
+        None => |_: &str| String::new(),
+    };
     let (what, ns, cache) = match requests.idle_ns {
         None => {
-            return Some("none yet: any access was answered by the kernel's own caches".to_owned());
+            let by = answered("any access was answered by the kernel's own caches");
+            return Some(format!("none yet{by}"));
         }
         Some(ns) if ns >= IDLE_NS => (
             "none",
@@ -153,7 +157,8 @@ fn idle(requests: &RequestStats) -> Option<String> {
             )
         }
     };
-    Some(format!("{what} in the last {}: {cache}", duration(ns)))
+    let by = answered(cache);
+    Some(format!("{what} in the last {}{by}", duration(ns)))
 }
 
 /// Prints the busiest files and processes.
@@ -334,9 +339,10 @@ operation          requests   errors      p50      p90      p99  longest     con
             uptime_ns: 60 * second_ns,
             idle_ns,
             operations,
+            waiting: Some(0),
             ..RequestStats::default()
         };
-        let none = requests(None, Vec::new());
+        let mut none = requests(None, Vec::new());
         let expected = "none yet: any access was answered by the kernel's own caches";
         assert_eq!(idle(&none).as_deref(), Some(expected));
         let idle_for = |seconds: u64| {
@@ -359,6 +365,13 @@ operation          requests   errors      p50      p90      p99  longest     con
         );
         let never = reads(vec![names]).unwrap();
         assert!(never.starts_with("no read in the last 60 s: "), "{never}");
+        none.waiting = Some(1);
+        assert_eq!(idle(&none), None);
+        // Without the FUSE control file system, requests may wait.
+        none.waiting = None;
+        assert_eq!(idle(&none).as_deref(), Some("none yet"));
+        none.idle_ns = Some(42 * second_ns);
+        assert_eq!(idle(&none).as_deref(), Some("none in the last 42 s"));
     }
 
     #[test]
