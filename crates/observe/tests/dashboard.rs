@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const DASHBOARD: &str = include_str!("../../../packaging/grafana/larder.json");
 const RULES: &str = include_str!("../../../packaging/prometheus/larder.rules.yml");
 
+const RULES_TEST: &str = include_str!("../../../packaging/prometheus/larder.rules.test.yml");
+
 /// The labels that Prometheus adds to each series, and those that the configuration adds.
 const TARGET_LABELS: [&str; 3] = ["job", "instance", "mount"];
 
@@ -106,6 +108,29 @@ fn every_alert_uses_existing_metrics() {
     assert!(metrics.len() > 5, "{metrics:?}");
     for metric in metrics {
         assert!(known.contains_key(metric), "no metric {metric}");
+    }
+}
+
+/// The counter of an error appears with the first error, which `rate` and `increase` do not see.
+#[test]
+fn panels_of_errors_show_the_first_error_and_are_tested() {
+    let dashboard = dashboard();
+    let targets = panels(&dashboard)
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let queries = targets.map(|target| target["expr"].as_str().unwrap());
+    let of_errors: Vec<_> = queries
+        .filter(|query| query.contains("larder_fuse_errors_total"))
+        .collect();
+    assert_eq!(of_errors.len(), 2);
+    for query in of_errors {
+        assert!(query.contains(" unless "), "{query}");
+        let variables = ["$job", "$instance", "$mount"];
+        let query = variables
+            .iter()
+            .fold(query.to_owned(), |query, name| query.replace(name, ".*"))
+            .replace("$__rate_interval", "4m");
+        assert!(RULES_TEST.contains(&query), "no test of {query}");
     }
 }
 
