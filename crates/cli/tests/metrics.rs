@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use support::{
     Fixture, Mountpoint, Server, User, assert_fails, can_mount, content, is_mounted, larder_ok,
-    mount, run, serve, text, umount,
+    mount, run, serve, text, umount, wait_until,
 };
 
 /// How long a scraper waits.
@@ -128,10 +128,19 @@ fn metrics_equal_statistics() {
     let (server, address) = serve_metrics(&fixture, &mountpoint.0);
     assert!(address.ip().is_loopback());
     fs::read(mountpoint.0.join("dir/large")).unwrap();
-    let scraped = scrape(address);
     let path = mountpoint.0.to_str().unwrap();
-    let json: serde_json::Value =
-        serde_json::from_str(&larder_ok(["stats", "--json", path])).unwrap();
+    let read = || -> (BTreeMap<String, f64>, serde_json::Value) {
+        let scraped = scrape(address);
+        let json = larder_ok(["stats", "--json", path]);
+        (scraped, serde_json::from_str(&json).unwrap())
+    };
+    // A request is recorded after its answer was sent, so some may be missing at first.
+    let mut last = read();
+    wait_until("the requests are recorded", || {
+        let previous = std::mem::replace(&mut last, read());
+        previous.1["requests"]["requests"] == last.1["requests"]["requests"]
+    });
+    let (scraped, json) = last;
     let pages = |key: &str| json["page"][key].as_u64().unwrap();
     assert!(pages("lookups") > 0);
     for (name, key) in [
