@@ -240,7 +240,7 @@ mod tests {
         assert!(hot.programs.contains_key(&own));
         assert_eq!(hot.reads, (1, 1));
         // This request arrived before the last one.
-        hot.record(None, 1 << 30, ONE, 8);
+        hot.record(None, 1 << 31, ONE, 8);
         assert_eq!(hot.reads, (1, 2));
         for pid in 0..1000 {
             hot.programs.insert(pid, (Vec::new(), 0));

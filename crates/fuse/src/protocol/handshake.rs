@@ -83,6 +83,10 @@ pub(crate) struct Chosen {
 
 /// What both sides have agreed on.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the capabilities are independent"
+)]
 pub(crate) struct Agreement {
     /// The body of the reply to `INIT`.
     pub reply: InitOut,
