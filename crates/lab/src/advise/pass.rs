@@ -1,6 +1,16 @@
 //! The single pass over a trace: counts events, computes the curves of all caches, and collects reads and
 //! lookups for later simulations.
 //!
+//! # Insertions
+//! A curve counts the pages or blocks that a cache of each size has to fetch, on demand or by readahead. An insertion of a
+//! page or a block is not a use, and does not change the stacks or the clocks: it shows that the recorded mount fetched it,
+//! perhaps ahead of its reader, and another cache fetches it when its lookup misses. If the insertion counted, each page that
+//! was read ahead would hit at every size. So the misses of a recording with readahead exceed the lookups that
+//! missed in it. A page that was read ahead and never used is not counted. A page that a program wrote counts at its first
+//! lookup, like one that was fetched.
+//!
+//! An insertion of a name or an inode is a use, because a program has created or found it.
+//!
 //! # Cost
 //! At most about 600 MB, whatever the length of the trace: each of the five stacks has up to two million
 //! objects, then a sample. The example `advise_trace` writes a long trace.
@@ -181,12 +191,14 @@ impl Pass {
     }
 
     fn insert(&mut self, cache: CacheKind, id: u64) {
-        let at = cache as usize;
-        self.stacks[at].touch(id);
-        if at < 2 {
-            self.frames.touch(id);
+        match cache {
+            CacheKind::Page | CacheKind::Buffer => {}
+            CacheKind::Dentry | CacheKind::Inode => {
+                let at = cache as usize;
+                self.stacks[at].touch(id);
+                self.clocks[at - 1].insert(id);
+            }
         }
-        self.clocks[at.saturating_sub(1)].insert(id);
     }
 
     fn remove(&mut self, cache: CacheKind, id: u64) {
@@ -222,5 +234,135 @@ impl Pass {
             table_sample: self.table_sample,
             population: self.population,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::chance::generator;
+    use larder_trace::TraceInfo;
+    use rand::Rng as _;
+    use std::collections::VecDeque;
+
+    fn event(cache: CacheKind, operation: Operation, page: u64) -> TraceEvent {
+        TraceEvent {
+            time_ns: 0,
+            cache,
+            operation,
+            device: 1,
+            inode: if cache == CacheKind::Page { 12 } else { 0 },
+            index: page,
+            name_hash: 0,
+        }
+    }
+
+    /// The brute force: an LRU cache of `size` pages of a file of `pages`, which at each miss also fetches the missing ones
+    /// of the `window` - 1 next pages. Returns the events that it records, and the number of fetched pages.
+    fn recorded(
+        cache: CacheKind,
+        lookups: &[u64],
+        pages: u64,
+        size: usize,
+        window: u64,
+    ) -> (Vec<TraceEvent>, u64) {
+        let (mut cached, mut events, mut fetched) = (VecDeque::new(), Vec::new(), 0);
+        for page in lookups {
+            let hit = cached.contains(page);
+            let missing = |one: &u64| !cached.contains(one);
+            let fetch: Vec<u64> = if hit {
+                Vec::new()
+            } else {
+                let end = pages.min(page + window);
+                (*page..end).filter(missing).collect()
+            };
+            if !hit {
+                events.push(event(cache, Operation::Lookup { hit }, *page));
+            }
+            for page in fetch {
+                if cached.len() == size {
+                    let evicted = cached.pop_front().unwrap();
+                    events.push(event(cache, Operation::Evict, evicted));
+                }
+                cached.push_back(page);
+                events.push(event(cache, Operation::Insert, page));
+                fetched += 1;
+            }
+            cached.retain(|one| one != page);
+            cached.push_back(*page);
+            if hit {
+                events.push(event(cache, Operation::Lookup { hit }, *page));
+            }
+        }
+        (events, fetched)
+    }
+
+    fn observed(events: &[TraceEvent]) -> Observation {
+        let reads = ReadSample::new(&TraceInfo::default(), 0, 0);
+        let count = events.len() as u64;
+        let mut pass = Pass::new(count, 64 << 20, StackLimits::DEFAULT, reads);
+        for event in events {
+            pass.add_row(&Row::Cache(*event));
+        }
+        pass.finish()
+    }
+
+    const SIZES: [usize; 8] = [16, 50, 99, 100, 149, 150, 199, 400];
+
+    #[test]
+    fn curve_of_a_recording_with_readahead_counts_the_pages_that_each_size_fetches() {
+        let pages = 200;
+        let loops: Vec<u64> = (0..5 * pages).map(|place| place % pages).collect();
+        for cache in [CacheKind::Page, CacheKind::Buffer] {
+            let (events, _) = recorded(cache, &loops, pages, 64, 16);
+            let observation = observed(&events);
+            let at = cache as usize;
+            for size in SIZES {
+                let (_, fetched) = recorded(cache, &loops, pages, size, 16);
+                let expected = if size < 200 { 1000 } else { 200 };
+                assert_eq!(fetched, expected, "size {size}");
+                let size = size as u64;
+                for curve in [&observation.curves[at], &observation.pools[at].lru] {
+                    let misses = curve.misses(size);
+                    assert!(
+                        (misses - crate::run_report::as_f64(fetched)).abs() < 0.5,
+                        "size {size}: {misses}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn curve_of_random_lookups_is_that_of_demand_fetches_whatever_was_inserted() {
+        let (pages, mut random) = (200, generator(51, 1));
+        let lookups: Vec<u64> = (0..4000).map(|_| random.random_range(0..pages)).collect();
+        for (size, window) in [(30, 8), (100, 16), (150, 1)] {
+            let (events, _) = recorded(CacheKind::Page, &lookups, pages, size, window);
+            let observation = observed(&events);
+            for size in SIZES {
+                let (_, fetched) = recorded(CacheKind::Page, &lookups, pages, size, 1);
+                let misses = observation.pools[0].lru.misses(size as u64);
+                assert!(
+                    (misses - crate::run_report::as_f64(fetched)).abs() < 0.5,
+                    "size {size}: {misses}"
+                );
+            }
+            let is_lookup =
+                |event: &&TraceEvent| matches!(event.operation, Operation::Lookup { .. });
+            let without: Vec<TraceEvent> = events.iter().filter(is_lookup).copied().collect();
+            let without = observed(&without);
+            assert_eq!(observation.pools[0].clock, without.pools[0].clock);
+        }
+    }
+
+    #[test]
+    fn insertion_of_a_new_name_is_a_use() {
+        let events = [
+            event(CacheKind::Dentry, Operation::Insert, 1),
+            event(CacheKind::Dentry, Operation::Lookup { hit: true }, 1),
+        ];
+        let observation = observed(&events);
+        assert!(observation.pools[2].misses(128).abs() < 0.5);
     }
 }
