@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use larder_cache::page::NewPage;
-use larder_instruments::simulated::{RequestId, VirtualTime};
+use larder_instruments::simulated::RequestId;
 use larder_readahead::Ticket;
 
 use super::ids::{FileId, ReaderId};
@@ -22,9 +22,8 @@ pub(super) struct Reading {
     pub(super) pages: Vec<NewPage>,
     /// The page that carries the marker, until it is removed.
     pub(super) marker: Option<u64>,
-    /// The measurement of the request, and the time at which it was submitted, for a policy that needs the
-    /// duration.
-    pub(super) sent: Option<(Ticket, VirtualTime)>,
+    /// The measurement of the request, for a policy that needs the duration.
+    pub(super) ticket: Option<Ticket>,
     /// Readers that wait for one of the pages, in order of arrival.
     pub(super) waiters: Vec<ReaderId>,
 }

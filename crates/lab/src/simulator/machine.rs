@@ -4,6 +4,7 @@
 //! two lists. The memory of pages is mapped and never accessed, so it uses no real memory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_cache::page::{Frames, FramesConfig, NewPage, PageCache, PageKey};
 use larder_instruments::simulated::{Request as DeviceRequest, RequestId, RequestKind};
@@ -201,9 +202,9 @@ impl Machine {
     /// Submits a read of pages of a file to the device.
     pub(super) fn submit_read(&mut self, kind: RequestKind, mut reading: Reading) -> RequestId {
         let pages = reading.pages.len() as u64;
-        reading.sent = self.balance.as_ref().map(|balance| {
+        reading.ticket = self.balance.as_ref().map(|balance| {
             let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-            (balance.submitted(pages), self.now)
+            balance.submitted(pages, Duration::from_nanos(self.now.0))
         });
         let id = self.submit(kind, reading.file, reading.first, pages);
         self.in_flight.insert(id, reading);
@@ -233,8 +234,8 @@ impl Machine {
         let id = self.device.complete(self.now)?.id;
         self.is_memory_full = false;
         if let Some(reading) = self.in_flight.remove(id) {
-            if let (Some(balance), Some((ticket, at))) = (&self.balance, reading.sent) {
-                balance.completed(ticket, self.now.since(at));
+            if let (Some(balance), Some(ticket)) = (&self.balance, reading.ticket) {
+                balance.completed(ticket, Duration::from_nanos(self.now.0));
                 let counts = self.pages.readahead_counts();
                 balance.record_waste(counts.pages_ahead, counts.pages_wasted);
             }

@@ -80,7 +80,7 @@ impl Machine {
             first: index,
             pages,
             marker: None,
-            sent: None,
+            ticket: None,
             waiters: Vec::new(),
         };
         Step::Wait(self.submit_read(RequestKind::Read, reading))
@@ -236,7 +236,7 @@ impl CachedFile for FileReader<'_> {
                 marker: marker
                     .map(|marker| marker.0)
                     .filter(|marker| (first..end).contains(marker)),
-                sent: None,
+                ticket: None,
                 waiters: Vec::new(),
             };
             let kind = if is_wanted {

@@ -6,14 +6,16 @@
 //! number of pages that must be in flight to keep the device busy.
 //!
 //! # The device
-//! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] with the duration of
-//! the request when it completes. There is no clock in this module.
+//! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] when it completes, both with
+//! the time since a start that the caller chooses. There is no clock in this module.
 //!
 //! - *Access time*: the duration of a request, minus the time in which its pages are transferred at the rate, if no
 //!   other request was in flight when it was submitted. It rises quickly and falls slowly, because on a disk a sequential request says nothing about
 //!   the next seek.
-//! - *Rate*: the pages that were delivered while a request was in flight, divided by the duration of this request.
-//!   The largest value counts, and decays slowly.
+//! - *Rate*: the pages that were delivered while a request was in flight, divided by the time since the last delivery
+//!   before it was submitted, as in BBR. Requests are delivered in any order, so this time can be too short for pages
+//!   of an earlier request, of which most was transferred before. Therefore the divisor is at least the longest duration of a
+//!   request that was delivered in this time ([`Durations`]). The largest rate counts, and decays slowly.
 //!
 //! # The memory
 //! The number of pages that were read, [`Balance::inserted`], is the clock of the cache: a page is evicted when
@@ -82,6 +84,9 @@ pub struct Balance {
     pub(super) keeps_max_pages: bool,
     inserted: AtomicU64,
     delivered: AtomicU64,
+    /// The time of the last delivery, or at which the device last became busy.
+    delivered_ns: AtomicU64,
+    durations: Durations,
     in_flight: AtomicU64,
     /// The number of entries in the tables of all files, except for those that each file can always have.
     entries: AtomicU32,
@@ -147,8 +152,45 @@ impl Drop for EntryShare {
 #[must_use]
 pub struct Ticket {
     pages: u32,
+    submitted_ns: u64,
+    /// The pages that were delivered before this request was submitted, and the time of the last of them.
     delivered_before: u64,
+    delivered_before_ns: u64,
     is_alone: bool,
+}
+
+/// For each power of two, the last delivered request whose duration has this binary logarithm.
+#[derive(Debug)]
+struct Durations([LastOfDuration; u64::BITS as usize]);
+
+#[derive(Debug, Default)]
+struct LastOfDuration {
+    duration_ns: AtomicU64,
+    /// The pages that were delivered up to its end.
+    delivered: AtomicU64,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| LastOfDuration::default()))
+    }
+}
+
+impl Durations {
+    /// Records that a request was delivered, with which `delivered` pages were delivered so far.
+    fn record(&self, duration_ns: u64, delivered: u64) {
+        let last = &self.0[duration_ns.max(1).ilog2() as usize];
+        last.duration_ns.store(duration_ns, Relaxed);
+        last.delivered.store(delivered, Relaxed);
+    }
+
+    /// Returns the longest duration of the requests that were delivered after the first `delivered_before` pages. Of several
+    /// durations with the same binary logarithm, the last one is regarded as the longest.
+    fn longest_ns(&self, delivered_before: u64) -> u64 {
+        let is_later = |last: &&LastOfDuration| last.delivered.load(Relaxed) > delivered_before;
+        let longest = self.0.iter().rev().find(is_later);
+        longest.map_or(0, |last| last.duration_ns.load(Relaxed))
+    }
 }
 
 /// The reason why a stream was assumed.
@@ -177,6 +219,8 @@ impl Balance {
             keeps_max_pages: false,
             inserted: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
+            delivered_ns: AtomicU64::new(0),
+            durations: Durations::default(),
             in_flight: AtomicU64::new(0),
             entries: AtomicU32::new(0),
             pages_per_second: AtomicU64::new(0),
@@ -203,23 +247,37 @@ impl Balance {
         }
     }
 
-    /// Records that a read of `pages` pages is submitted to the device.
-    pub fn submitted(&self, pages: u32) -> Ticket {
+    /// Records that a read of `pages` pages is submitted to the device. `now` is the time since a fixed start.
+    pub fn submitted(&self, pages: u32, now: Duration) -> Ticket {
         self.inserted.fetch_add(pages.into(), Relaxed);
+        let submitted_ns = nanos(now);
+        let is_alone = self.in_flight.fetch_add(1, Relaxed) == 0;
+        if is_alone {
+            self.delivered_ns.store(submitted_ns, Relaxed);
+        }
         Ticket {
             pages,
+            submitted_ns,
             delivered_before: self.delivered.load(Relaxed),
-            is_alone: self.in_flight.fetch_add(1, Relaxed) == 0,
+            delivered_before_ns: self.delivered_ns.load(Relaxed),
+            is_alone,
         }
     }
 
-    /// Records that a read is complete. `took` is the time since it was submitted.
-    pub fn completed(&self, ticket: Ticket, took: Duration) {
+    /// Records that a read is complete. `now` is the time since the same start.
+    pub fn completed(&self, ticket: Ticket, now: Duration) {
         self.abandoned();
+        let now_ns = nanos(now);
         let pages = u64::from(ticket.pages);
         let delivered = self.delivered.fetch_add(pages, Relaxed) + pages;
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let rate = scaled(delivered - ticket.delivered_before, NANOS, took_ns);
+        let took_ns = now_ns.saturating_sub(ticket.submitted_ns).max(1);
+        self.durations.record(took_ns, delivered);
+        self.delivered_ns.store(now_ns, Relaxed);
+        let since_ns = now_ns
+            .saturating_sub(ticket.delivered_before_ns)
+            .max(took_ns)
+            .max(self.durations.longest_ns(ticket.delivered_before));
+        let rate = scaled(delivered - ticket.delivered_before, NANOS, since_ns);
         let best = self.pages_per_second.load(Relaxed);
         let best = best - best / 256;
         self.pages_per_second.store(rate.max(best), Relaxed);
@@ -375,8 +433,80 @@ impl Balance {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Returns `value * factor / divisor`, at most `u64::MAX`.
 fn scaled(value: u64, factor: u64, divisor: u64) -> u64 {
     let product = u128::from(value) * u128::from(factor) / u128::from(divisor.max(1));
     u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn rate(balance: &Balance) -> u64 {
+        balance.pages_per_second.load(Relaxed)
+    }
+
+    /// A read of 1 MiB from 0 to 10 ms: 25,600 pages per second. Short reads overlap its end.
+    #[test]
+    fn short_read_during_which_a_long_one_completes_does_not_raise_the_rate() {
+        for is_first_short_read_before in [false, true] {
+            let balance = Balance::new(1 << 18);
+            let long = balance.submitted(256, micros(0));
+            if is_first_short_read_before {
+                let before = balance.submitted(1, micros(9700));
+                balance.completed(before, micros(9800));
+            }
+            let short = balance.submitted(1, micros(9950));
+            balance.completed(long, micros(10_000));
+            balance.completed(short, micros(10_050));
+            let rate = rate(&balance);
+            assert!((25_000..27_000).contains(&rate), "{rate}");
+        }
+    }
+
+    /// A device that transfers one read at a time, with several in its queue: a read completes every 10 ms.
+    #[test]
+    fn rate_of_a_queue_is_that_of_the_device_at_any_depth() {
+        for depth in [1, 2, 3, 8, 32] {
+            for overlap_us in [0, 10, 5000] {
+                let balance = Balance::new(1 << 18);
+                let mut queue = std::collections::VecDeque::new();
+                for number in 0..100_u64 {
+                    let end_us = 10_000 * number;
+                    while queue.len() < depth {
+                        queue.push_back(balance.submitted(256, micros(end_us)));
+                    }
+                    if overlap_us > 0 {
+                        let next = balance.submitted(256, micros(end_us + 10_000 - overlap_us));
+                        queue.push_back(next);
+                    }
+                    let first = queue.pop_front().unwrap();
+                    balance.completed(first, micros(end_us + 10_000));
+                }
+                let rate = rate(&balance);
+                let text = format!("depth {depth}, overlap {overlap_us} us: {rate}");
+                assert!((25_000..30_000).contains(&rate), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn longest_duration_is_that_of_the_requests_delivered_since() {
+        let durations = Durations::default();
+        assert_eq!(durations.longest_ns(0), 0);
+        for (duration_ns, delivered) in [(1000, 1), (70, 2), (300, 3), (80, 4)] {
+            durations.record(duration_ns, delivered);
+        }
+        let longest = [0, 1, 2, 3, 4].map(|before| durations.longest_ns(before));
+        assert_eq!(longest, [1000, 300, 300, 80, 0]);
+    }
 }

@@ -190,8 +190,9 @@ fn share_of_memory_limits_windows_by_the_rate_of_the_stream() {
     assert_windows("alone", &mut state, &steps);
     // Whenever the stream consumes some pages, 64 times as many are read: its share is 1/64 of 3328 pages, or 52.
     let (mut marker, mut degree) = (48, 64);
+    let mut now = Duration::ZERO;
     for _ in 0..40 {
-        balance.completed(balance.submitted(64 * degree), Duration::from_secs(1));
+        take(&balance, 64 * degree, &mut now, Duration::from_secs(1));
         let windows = Adaptive.decide(&mut state, &read(Marker, marker, 16), &Nothing);
         let window = windows.into_iter().last().unwrap();
         degree = windows.into_iter().map(|window| window.size).sum();
@@ -208,25 +209,36 @@ fn share_of_memory_limits_windows_by_the_rate_of_the_stream() {
     assert!((36..=39).contains(&degree), "{degree}");
 }
 
+/// A request of `pages` pages that is alone in the device and takes `duration`.
+fn take(balance: &Balance, pages: u32, now: &mut Duration, duration: Duration) {
+    let ticket = balance.submitted(pages, *now);
+    *now += duration;
+    balance.completed(ticket, *now);
+}
+
 /// Makes the device have a delay of about 12 ms, and deliver about 16000 pages per second.
 fn disk(balance: &Balance) {
-    let (first, second) = (balance.submitted(4), balance.submitted(256));
+    let mut now = Duration::ZERO;
+    let (first, second) = (balance.submitted(4, now), balance.submitted(256, now));
     balance.completed(first, Duration::from_millis(12));
-    balance.completed(second, Duration::from_millis(16));
+    now = Duration::from_millis(16);
+    balance.completed(second, now);
     for _ in 0..8 {
-        balance.completed(balance.submitted(4), Duration::from_millis(12));
+        take(balance, 4, &mut now, Duration::from_millis(12));
     }
 }
 
 #[test]
 fn window_of_a_known_device_is_twice_its_delay_times_its_rate() {
     let balance = balance();
+    let mut now = Duration::ZERO;
     for _ in 0..20 {
-        let tickets: Vec<_> = (0..64).map(|_| balance.submitted(256)).collect();
+        let tickets: Vec<_> = (0..64).map(|_| balance.submitted(256, now)).collect();
         for (ticket, took) in tickets.into_iter().zip([30].into_iter().chain([60; 63])) {
-            balance.completed(ticket, Duration::from_millis(took));
+            balance.completed(ticket, now + Duration::from_millis(took));
         }
-        balance.completed(balance.submitted(1), Duration::from_millis(30));
+        now += Duration::from_millis(60);
+        take(&balance, 1, &mut now, Duration::from_millis(30));
     }
     // 64 * 256 pages in 60 ms, for 30 ms, twice.
     let mut file = state(&balance);

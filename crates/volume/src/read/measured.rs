@@ -2,8 +2,15 @@
 
 use larder_cache::page::ReadaheadCounts;
 use larder_readahead::{Balance, Ticket};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// The start of the times of all requests.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn now() -> Duration {
+    START.elapsed()
+}
 
 /// A request that the device performs. If this value is dropped before the request is complete, the duration of the
 /// request is not recorded.
@@ -11,7 +18,6 @@ use std::time::Instant;
 pub(super) struct Measured {
     balance: Arc<Balance>,
     ticket: Option<Ticket>,
-    submitted: Instant,
 }
 
 impl Measured {
@@ -19,15 +25,14 @@ impl Measured {
     pub(super) fn new(balance: &Arc<Balance>, pages: u32) -> Self {
         Self {
             balance: Arc::clone(balance),
-            ticket: Some(balance.submitted(pages)),
-            submitted: Instant::now(),
+            ticket: Some(balance.submitted(pages, now())),
         }
     }
 
     /// Records that the request is complete. `counts` are the current counts of the page cache.
     pub(super) fn complete(mut self, counts: ReadaheadCounts) {
         if let Some(ticket) = self.ticket.take() {
-            self.balance.completed(ticket, self.submitted.elapsed());
+            self.balance.completed(ticket, now());
         }
         self.balance
             .record_waste(counts.pages_ahead, counts.pages_wasted);
