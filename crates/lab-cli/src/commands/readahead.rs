@@ -65,7 +65,8 @@ JSON with --grid: seeds, readahead_max_bytes, cells [{workload, device, memory_b
 readahead_max_bytes (of the policies of Linux), ratio {value, low, high} (of the
 throughputs of adaptive and of the best other policy), policies [{policy, throughput_bytes_s {value,
 low, high}, waste (pages read ahead and evicted before use, as a share of the pages read), unused
-(as waste, with the pages that are still cached at the end)}]}]")]
+(as waste, with the pages that are still cached at the end)}], is_required (the workload is one of
+the 16 for which the targets were set)}]")]
 #[command(group = ArgGroup::new("reads").required(true))]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...

@@ -61,6 +61,8 @@ pub struct Cell {
     pub ratio: Interval,
     /// The figures of each policy.
     pub policies: Vec<PolicyFigures>,
+    /// Whether the workload is one of the 16 for which the targets were set.
+    pub is_required: bool,
     /// The short name of the row.
     #[serde(skip)]
     pub(crate) row: &'static str,
@@ -140,6 +142,7 @@ fn cell(row: &Row, device: &str, seeds: u64, readahead_max_bytes: u64) -> Result
         readahead_max_bytes,
         ratio: Interval::of_median(&ratios),
         policies: policies.collect(),
+        is_required: row.is_required,
         row: row.name,
     })
 }
