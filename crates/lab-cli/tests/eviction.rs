@@ -41,7 +41,13 @@ fn write_keys(dir: &TempDir, keys: &[u64]) -> PathBuf {
 
 /// Writes a trace of 40 pages that are looked up. Five of them are then removed, and looked up again.
 fn write_removals(path: &Path) {
-    let mut writer = TraceWriter::create(path, &TraceInfo::default()).unwrap();
+    begin_removals(path, &TraceInfo::default())
+        .finish()
+        .unwrap();
+}
+
+fn begin_removals(path: &Path, info: &TraceInfo) -> TraceWriter {
+    let mut writer = TraceWriter::create(path, info).unwrap();
     let lookup = Operation::Lookup { hit: false };
     let first = (0..40).map(|index| (lookup, index));
     let removed = (7..12).map(|index| (Operation::Remove, index));
@@ -58,7 +64,7 @@ fn write_removals(path: &Path) {
         };
         writer.push(&event).unwrap();
     }
-    writer.finish().unwrap();
+    writer
 }
 
 fn json(args: &[&str]) -> serde_json::Value {
@@ -191,6 +197,54 @@ fn removed_object_misses_again_unless_removals_are_ignored() {
     };
     assert_eq!(misses(&[]), (Some(45), Some(5)));
     assert_eq!(misses(&["--ignore-removals"]), (Some(40), Some(0)));
+}
+
+#[test]
+fn incomplete_trace_is_reported() {
+    let dir = TempDir::new().unwrap();
+    let [lossy, live] = ["lossy", "live"].map(|name| dir.path().join(name));
+    let info = TraceInfo {
+        lost: 7,
+        ..TraceInfo::default()
+    };
+    begin_removals(&lossy, &info).finish().unwrap();
+    let mut writer = begin_removals(&live, &TraceInfo::default());
+    writer.write_row_group().unwrap();
+    for (trace, losses) in [
+        (&lossy, "lossy: 7 events were lost during the recording"),
+        (
+            &live,
+            "live: the end is missing: it is still being recorded",
+        ),
+    ] {
+        let report = dir.path().join("report");
+        let args = [
+            "eviction",
+            trace.to_str().unwrap(),
+            "--sizes",
+            "40",
+            "--json",
+        ];
+        let output = lab(args
+            .into_iter()
+            .chain(["--output", report.to_str().unwrap()]));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && stderr.contains(losses),
+            "{stderr}"
+        );
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let is_lossy = trace == &lossy;
+        assert_eq!(
+            json["traces"][0]["losses"]["events"],
+            if is_lossy { 7 } else { 0 }
+        );
+        assert_eq!(json["traces"][0]["losses"]["is_cut_short"], !is_lossy);
+        let page = fs::read_to_string(report.join("eviction.md")).unwrap();
+        assert!(page.contains(losses), "{page}");
+        fs::remove_dir_all(&report).unwrap();
+    }
+    drop(writer);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::results::write_results;
 use crate::options::{Named, Names, NamesParser, ResultArgs, choice};
 use clap::{Args, ValueHint};
 use larder::CacheKind;
-use larder_console::{Failure, Result};
+use larder_console::{Failure, Result, print_warning};
 use larder_lab::eviction::{
     Error, Loading, PolicyName, Sizes, Study, Workload, cells, load, study,
 };
@@ -54,7 +54,8 @@ Examples:
   larder lab eviction *.parquet --output report
 
 JSON:
-  traces     [{name, format, sha256, accesses, objects (number of different objects), removals}]
+  traces     [{name, format, sha256, losses {events (lost during the recording), is_cut_short (whether the
+             end is missing), reason}, accesses, objects (number of different objects), removals}]
   policies   names of the policies
   sizes      [{share (of the objects)} or {objects}]
   cells      [{trace (its number, from 0), size, objects (of the cache), policy, misses, miss_ratio}]
@@ -113,6 +114,9 @@ pub(super) fn run(args: &EvictionArgs) -> Result<ExitCode> {
     set_total(&bar, cells(&workloads, &args.sizes, policies));
     let study = study(&workloads, &args.sizes, policies, || bar.inc(1));
     bar.finish_and_clear();
+    for note in study.notes() {
+        print_warning(&note);
+    }
     write_results(&study, &args.results, |out| print_text(out, &study))
 }
 

@@ -26,7 +26,17 @@ pub enum Error {
         /// The names of the caches.
         caches: String,
     },
-    /// The trace has more accesses than fit into 32 bits.
-    #[error("{} has more than 4 billion accesses", .0.display())]
-    TooLong(PathBuf),
+    /// The trace has more accesses or objects than are held in memory.
+    #[error(
+        "{} has more than {steps} accesses or more than {objects} objects, the largest numbers that are compared",
+        path.display()
+    )]
+    TooLarge {
+        /// The path of the trace.
+        path: PathBuf,
+        /// The largest number of accesses and removals.
+        steps: usize,
+        /// The largest number of objects.
+        objects: usize,
+    },
 }

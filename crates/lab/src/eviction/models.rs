@@ -322,7 +322,7 @@ fn workload(keys: &[i32]) -> Workload {
     let mut builder = WorkloadBuilder::default();
     for key in keys {
         if *key < 0 {
-            builder.remove(&(-key));
+            assert!(builder.remove(&(-key)));
         } else {
             assert!(builder.access(*key));
         }

@@ -98,6 +98,13 @@ impl Study {
         cells.filter(move |cell| cell.trace == trace && cell.size == size)
     }
 
+    /// Returns the traces of which events are missing, each with its losses.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let origins = self.traces.iter().map(|trace| &trace.origin);
+        let incomplete = origins.filter(|origin| !origin.losses.are_none());
+        incomplete.map(|origin| format!("{}: {}", origin.name, origin.losses))
+    }
+
     /// Returns the title of the tables and plots of a trace.
     #[must_use]
     pub fn trace_title(&self, trace: usize) -> String {
@@ -169,6 +176,9 @@ impl Report for Study {
 
     fn body(&self) -> String {
         let mut text = format!("{}\n", self.trace_table().to_markdown());
+        for note in self.notes() {
+            let _ = write!(text, "{note}.\n\n");
+        }
         if !self.summaries().is_empty() {
             let table = self.summary_table().to_markdown();
             let plot = "![misses relative to larder](eviction.svg)";

@@ -1,6 +1,7 @@
 //! A workload: the accesses and removals of a trace, with objects that are numbered without gaps.
 
 use super::access::{Access, NEVER, Object};
+use crate::trace::Losses;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,6 +25,8 @@ pub struct TraceOrigin {
     pub format: String,
     /// The SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
+    /// The events that are missing.
+    pub losses: Losses,
 }
 
 /// The accesses of a trace.
@@ -47,9 +50,27 @@ impl Workload {
     }
 }
 
+/// The largest workload. A short file can describe a large one, because a line of some formats has many accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WorkloadLimits {
+    /// Accesses and removals, which take 12 bytes each.
+    pub(super) steps: usize,
+    /// Objects, which take up to 70 bytes each while the workload is built.
+    pub(super) objects: usize,
+}
+
+impl WorkloadLimits {
+    /// Up to about 4 GB.
+    pub(super) const DEFAULT: Self = Self {
+        steps: 1 << 27,
+        objects: 1 << 25,
+    };
+}
+
 /// Builds a workload step by step, from keys of any kind.
 #[derive(Debug)]
 pub struct WorkloadBuilder<K> {
+    limits: WorkloadLimits,
     numbers: HashMap<K, Object>,
     steps: Vec<Step>,
     accesses: u32,
@@ -57,7 +78,14 @@ pub struct WorkloadBuilder<K> {
 
 impl<K> Default for WorkloadBuilder<K> {
     fn default() -> Self {
+        Self::with_limits(WorkloadLimits::DEFAULT)
+    }
+}
+
+impl<K> WorkloadBuilder<K> {
+    pub(super) fn with_limits(limits: WorkloadLimits) -> Self {
         Self {
+            limits,
             numbers: HashMap::new(),
             steps: Vec::new(),
             accesses: 0,
@@ -66,17 +94,17 @@ impl<K> Default for WorkloadBuilder<K> {
 }
 
 impl<K: Hash + Eq> WorkloadBuilder<K> {
-    /// Adds an access. Returns false if the workload has the largest possible number of accesses; the access is
-    /// then not added.
+    /// Adds an access. Returns false if the workload would be too large; the access is then not added.
     #[must_use]
     pub fn access(&mut self, key: K) -> bool {
-        if self.accesses == NEVER - 1 {
+        if self.steps.len() >= self.limits.steps {
             return false;
         }
-        // There are at most as many objects as accesses.
-        let next = u32::try_from(self.numbers.len()).unwrap_or(NEVER);
+        let objects = self.numbers.len();
+        let next = u32::try_from(objects).unwrap_or(NEVER);
         let object = match self.numbers.entry(key) {
             Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(_) if objects >= self.limits.objects => return false,
             Entry::Vacant(new) => *new.insert(next),
         };
         self.accesses += 1;
@@ -87,11 +115,18 @@ impl<K: Hash + Eq> WorkloadBuilder<K> {
         true
     }
 
-    /// Adds a removal, if the object was accessed before.
-    pub fn remove(&mut self, key: &K) {
-        if let Some(&object) = self.numbers.get(key) {
-            self.steps.push(Step::Remove(object));
+    /// Adds a removal, if the object was accessed before. Returns false if the workload would be too large; the removal is
+    /// then not added.
+    #[must_use]
+    pub fn remove(&mut self, key: &K) -> bool {
+        let Some(&object) = self.numbers.get(key) else {
+            return true;
+        };
+        if self.steps.len() >= self.limits.steps {
+            return false;
         }
+        self.steps.push(Step::Remove(object));
+        true
     }
 
     /// Returns the workload, with the next access of each object.
@@ -127,8 +162,8 @@ mod tests {
         let mut builder = WorkloadBuilder::default();
         for (step, key) in "ab-aaxcb".char_indices() {
             match (step, key) {
-                (_, '-') => builder.remove(&'b'),
-                (_, 'x') => builder.remove(&'x'),
+                (_, '-') => assert!(builder.remove(&'b')),
+                (_, 'x') => assert!(builder.remove(&'x')),
                 (_, key) => assert!(builder.access(key)),
             }
         }
