@@ -292,10 +292,11 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// Evicts the pages of the image from the cache of the host.
+/// Evicts the pages of the image from the cache of the host. Dirty pages are written first, because they cannot be evicted.
 fn evict(image: &Path) -> Result<(), Error> {
     let evict = || -> io::Result<()> {
         let file = File::open(image)?;
+        file.sync_all()?;
         Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?)
     };
     evict().map_err(Error::io("evict the cached pages of", image))
@@ -325,6 +326,43 @@ fn last_lines(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::ReadWriteFlags;
+
+    const PAGES: usize = 1024;
+    const PAGE_BYTES: usize = 4096;
+
+    /// Returns the number of pages of the file that are in memory.
+    fn cached_pages(path: &Path) -> usize {
+        let file = File::open(path).unwrap();
+        // A read of a page must not read others ahead.
+        rustix::fs::fadvise(&file, 0, None, Advice::Random).unwrap();
+        let is_cached = |page: &usize| {
+            let mut byte = [0];
+            let buffers = &mut [io::IoSliceMut::new(&mut byte)];
+            let offset_bytes = (page * PAGE_BYTES) as u64;
+            rustix::io::preadv2(&file, buffers, offset_bytes, ReadWriteFlags::NOWAIT).is_ok()
+        };
+        (0..PAGES).filter(is_cached).count()
+    }
+
+    #[test]
+    fn dirty_pages_are_evicted() {
+        let program = std::env::current_exe().unwrap();
+        let directory = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+        let [clean, dirty] = ["clean", "dirty"].map(|name| directory.path().join(name));
+        for path in [&clean, &dirty] {
+            fs::write(path, vec![1; PAGES * PAGE_BYTES]).unwrap();
+        }
+        File::open(&clean).unwrap().sync_all().unwrap();
+        evict(&clean).unwrap();
+        if cached_pages(&clean) * 2 > PAGES {
+            println!("skipped: the file system keeps all pages in memory");
+            return;
+        }
+        evict(&dirty).unwrap();
+        let cached = cached_pages(&dirty);
+        assert!(cached * 2 < PAGES, "{cached} of {PAGES} pages");
+    }
 
     #[test]
     fn mount_needs_no_overlay_if_its_last_access_is_read_only() {
