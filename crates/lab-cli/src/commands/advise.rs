@@ -76,9 +76,13 @@ JSON:
   verification            with --verify: {image, command, is_cold, current, recommended (both {options,
                           samples [{wall_s (of the command), command_processor_s, server_processor_s,
                           unmount_s}]}), saved_s, saved_share (both {value, low, high}: mean over the
-                          pairs, with 95% confidence interval), verdict (faster, slower or
-                          no_difference), predicted_share, outcome (hit, too_optimistic or
-                          too_pessimistic; null without a prediction)}
+                          pairs, with 95% confidence interval; the share of the time of the command
+                          with the current options), verdict (faster, slower or no_difference),
+                          predicted_s, predicted_share (of the recording), outcome (keep: nothing to
+                          verify; hit: the intervals of the seconds overlap; too_optimistic;
+                          too_pessimistic; inconclusive: an interval is unknown, or the intervals overlap
+                          and the measured one contains 0 and all of the predicted one, or is wider than
+                          twice the prediction; null without a prediction)}
 
 The ends low and high of an interval are null if too few parts of the trace contribute to the saving.
 recorded_misses is null if the trace does not record them. saved_ns is null if the trace has no data for
@@ -212,8 +216,8 @@ fn measure(args: &AdviseArgs, image: &Path, advice: Advice) -> Result<ExitCode> 
     let verification = if is_given {
         verified
     } else {
-        let predicted = recommendation.saved_share();
-        verified.with_prediction(predicted)
+        let recording_s = recommendation.recording_s();
+        verified.with_prediction(recommendation.saved_s(), recording_s)
     };
     let measured = MeasuredAdvice {
         advice,
@@ -293,10 +297,7 @@ fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     match error {
         Error::Trace(error) => trace_failure(error),
-        Error::Simulation(_) => Failure::with_hint(
-            message,
-            "choose a larger device with --device, such as nvme",
-        ),
+        Error::Simulation(_) => Failure::new(message),
         _ => Failure::with_hint(
             message,
             "record the workload with larder mount --record; larder lab trace info shows the content of a trace",

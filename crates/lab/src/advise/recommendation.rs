@@ -1,5 +1,6 @@
 //! The recommended options of a mount, and the time that they are predicted to save.
 
+use crate::run_report::as_f64;
 use crate::statistics::Interval;
 use serde::Serialize;
 
@@ -84,16 +85,22 @@ impl Recommendation {
         (!self.options.is_empty()).then(|| self.options.join(","))
     }
 
-    /// Returns the predicted saving as a share of the recording, with its interval.
+    /// Returns the predicted saving in seconds over the whole recording, with its interval.
     #[must_use]
-    pub fn saved_share(&self) -> Interval {
-        share(self.saved_ns, self.recording_ns)
+    pub fn saved_s(&self) -> Interval {
+        self.saved_ns.map(|ns| ns / 1e9)
+    }
+
+    /// Returns the duration of the recording in seconds.
+    #[must_use]
+    pub fn recording_s(&self) -> f64 {
+        as_f64(self.recording_ns) / 1e9
     }
 }
 
 /// Returns a saving as a share of the recording.
 pub(super) fn share(saved_ns: Interval, recording_ns: u64) -> Interval {
-    let recording = crate::run_report::as_f64(recording_ns.max(1));
+    let recording = as_f64(recording_ns.max(1));
     saved_ns.map(|ns| ns / recording)
 }
 

@@ -3,6 +3,7 @@
 use super::config::{Temperature, VerifyConfig, listed};
 use super::sample::Sample;
 use crate::output::{BarPlot, Report, ReportFile, Series, Table, csv_text};
+use crate::run_report::ratio;
 use crate::statistics::{Figures, Interval, mean};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -31,11 +32,22 @@ pub enum Verdict {
     NoDifference,
 }
 
-/// What the prediction says about the measurement.
+/// A measurement whose interval is wider than this multiple of the predicted saving does not confirm it.
+const MAX_WIDTH: f64 = 2.0;
+
+/// What the measurement says about the prediction.
+///
+/// Only hits and misses, [`TooOptimistic`](Self::TooOptimistic) and [`TooPessimistic`](Self::TooPessimistic), count for the
+/// share of hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The intervals overlap.
+    /// The advice is to keep the current options, so there is nothing to verify.
+    Keep,
+    /// One of the intervals is unknown; or they overlap, and the measured interval contains both 0 and the predicted
+    /// interval, or is wider than twice the predicted saving. It would agree with nearly any prediction.
+    Inconclusive,
+    /// The intervals overlap otherwise.
     Hit,
     /// The command was slower than predicted, relative to the current options.
     TooOptimistic,
@@ -62,10 +74,50 @@ pub struct Verified {
     pub saved_share: Interval,
     /// The effect.
     pub verdict: Verdict,
-    /// The predicted share of the time that is saved, if there is a prediction.
+    /// The predicted saving in seconds, if there is a prediction.
+    pub predicted_s: Option<Interval>,
+    /// The predicted saving as a share of the recording, if there is a prediction.
     pub predicted_share: Option<Interval>,
     /// Whether the prediction holds, if there is one.
     pub outcome: Option<Outcome>,
+}
+
+impl Outcome {
+    /// Compares a predicted with a measured saving.
+    fn of(predicted: Interval, measured: Interval) -> Self {
+        let ends = |interval: Interval| interval.low.zip(interval.high);
+        let (Some((predicted_low, predicted_high)), Some((low, high))) =
+            (ends(predicted), ends(measured))
+        else {
+            return Self::Inconclusive;
+        };
+        let contains = |from: f64, to: f64| low <= from && to <= high;
+        if high < predicted_low {
+            Self::TooOptimistic
+        } else if low > predicted_high {
+            Self::TooPessimistic
+        } else if contains(0.0, 0.0) && contains(predicted_low, predicted_high)
+            || high - low > MAX_WIDTH * predicted.value.abs()
+        {
+            Self::Inconclusive
+        } else {
+            Self::Hit
+        }
+    }
+
+    /// Returns a clause.
+    fn as_text(self) -> &'static str {
+        match self {
+            Self::Keep => "the options are the same, so there is nothing to verify",
+            Self::Inconclusive => {
+                "the measurement is inconclusive: an interval is unknown, or the measured one is too wide to confirm or \
+                 refute the prediction (more pairs make it narrower)"
+            }
+            Self::Hit => "the prediction agrees with the measurement",
+            Self::TooOptimistic => "the prediction was too optimistic",
+            Self::TooPessimistic => "the prediction was too pessimistic",
+        }
+    }
 }
 
 impl Verified {
@@ -98,31 +150,27 @@ impl Verified {
             saved_s,
             saved_share,
             verdict,
+            predicted_s: None,
             predicted_share: None,
             outcome: None,
         }
     }
 
-    /// Adds a prediction of the share of the time that is saved.
+    /// Adds a prediction of the time that is saved, for a recording of `recording_s` seconds.
+    ///
+    /// The seconds are compared, because the shares have different denominators: the recording also contains the time
+    /// before and after the command, and may have run on a slower mount.
     #[must_use]
-    pub fn with_prediction(self, predicted: Interval) -> Self {
-        let ends = |interval: Interval| {
-            (
-                interval.low.unwrap_or(interval.value),
-                interval.high.unwrap_or(interval.value),
-            )
-        };
-        let (low, high) = ends(self.saved_share);
-        let (predicted_low, predicted_high) = ends(predicted);
-        let outcome = if high < predicted_low {
-            Outcome::TooOptimistic
-        } else if low > predicted_high {
-            Outcome::TooPessimistic
+    pub fn with_prediction(self, predicted_s: Interval, recording_s: f64) -> Self {
+        let keeps_current = self.recommended.options == self.current.options;
+        let outcome = if keeps_current {
+            Outcome::Keep
         } else {
-            Outcome::Hit
+            Outcome::of(predicted_s, self.saved_s)
         };
         Self {
-            predicted_share: Some(predicted),
+            predicted_s: Some(predicted_s),
+            predicted_share: Some(predicted_s.map(|saved| ratio(saved, recording_s))),
             outcome: Some(outcome),
             ..self
         }
@@ -131,7 +179,11 @@ impl Verified {
     /// Returns the result as sentences.
     #[must_use]
     pub fn summary(&self) -> String {
-        let saved = format!("{}; {}", seconds(self.saved_s), percent(self.saved_share));
+        let saved = format!(
+            "{}; {} of the time of the command",
+            seconds(self.saved_s),
+            percent(self.saved_share)
+        );
         let mut text = match self.verdict {
             Verdict::NoDifference => format!(
                 "No measurable difference: the recommended options save {saved}, and the interval contains 0.\n"
@@ -141,13 +193,14 @@ impl Verified {
                 format!("The recommended options are slower: they save {saved}.\n")
             }
         };
-        if let Some(predicted) = self.predicted_share {
-            let outcome = match self.outcome {
-                Some(Outcome::TooOptimistic) => "the prediction was too optimistic",
-                Some(Outcome::TooPessimistic) => "the prediction was too pessimistic",
-                Some(Outcome::Hit) | None => "the prediction agrees with the measurement",
-            };
-            let _ = writeln!(text, "Predicted: {}; {outcome}.", percent(predicted));
+        if let (Some(predicted), Some(share), Some(outcome)) =
+            (self.predicted_s, self.predicted_share, self.outcome)
+        {
+            let (saved, share, outcome) = (seconds(predicted), percent(share), outcome.as_text());
+            let _ = writeln!(
+                text,
+                "Predicted: {saved}; {share} of the recording; {outcome}."
+            );
         }
         text
     }
@@ -331,18 +384,77 @@ mod tests {
     }
 
     #[test]
-    fn prediction_is_a_hit_if_the_intervals_overlap() {
+    fn prediction_is_a_hit_if_the_intervals_of_the_seconds_overlap() {
         let outcome = |low, value, high| {
-            let predicted = Interval {
-                value,
-                low: Some(low),
-                high: Some(high),
-            };
-            verified(FASTER).with_prediction(predicted).outcome
+            let predicted = Interval::new(value, [low, high]);
+            verified(FASTER).with_prediction(predicted, 100.0).outcome
         };
-        assert_eq!(outcome(0.4, 0.45, 0.5), Some(Outcome::Hit));
-        assert_eq!(outcome(0.7, 0.8, 0.9), Some(Outcome::TooOptimistic));
-        assert_eq!(outcome(0.0, 0.1, 0.2), Some(Outcome::TooPessimistic));
+        assert_eq!(outcome(0.8, 0.9, 1.0), Some(Outcome::Hit));
+        assert_eq!(outcome(1.4, 1.6, 1.8), Some(Outcome::TooOptimistic));
+        assert_eq!(outcome(0.0, 0.2, 0.4), Some(Outcome::TooPessimistic));
+    }
+
+    #[test]
+    fn shares_have_different_denominators() {
+        // The recording took ten times as long as the command.
+        let predicted = Interval::new(0.9, [0.8, 1.0]);
+        let verified = verified(FASTER).with_prediction(predicted, 20.0);
+        assert_eq!(verified.outcome, Some(Outcome::Hit));
+        let summary = verified.summary();
+        for part in [
+            "of the time of the command",
+            "Predicted: 0.900 s (0.800 to 1.000 s); 4.5% (4.0 to 5.0%) of the recording",
+        ] {
+            assert!(summary.contains(part), "{part}: {summary}");
+        }
+    }
+
+    #[test]
+    fn same_options_are_nothing_to_verify() {
+        let mut same = verified(FASTER);
+        same.recommended.options.clone_from(&same.current.options);
+        let same = same.with_prediction(Interval::exact(0.0), 10.0);
+        assert_eq!(same.outcome, Some(Outcome::Keep));
+        let summary = same.summary();
+        assert!(summary.contains("nothing to verify"), "{summary}");
+    }
+
+    #[test]
+    fn measurement_that_agrees_with_any_prediction_is_inconclusive() {
+        let interval = |value, ends| Interval::new(value, ends);
+        let predicted = interval(1.0, [0.8, 1.2]);
+        for (predicted, measured, outcome) in [
+            // Contains 0 and the prediction.
+            (predicted, interval(0.6, [-0.2, 1.4]), Outcome::Inconclusive),
+            // Too wide, without 0.
+            (predicted, interval(1.2, [0.1, 2.3]), Outcome::Inconclusive),
+            // Contains 0, but not all of the prediction.
+            (predicted, interval(0.4, [-0.2, 1.0]), Outcome::Hit),
+            (predicted, interval(1.1, [0.7, 1.5]), Outcome::Hit),
+            // A wide interval can refute a prediction.
+            (
+                predicted,
+                interval(-5.0, [-9.0, -1.0]),
+                Outcome::TooOptimistic,
+            ),
+            (predicted, Interval::unknown(1.0), Outcome::Inconclusive),
+            (
+                Interval::unknown(1.0),
+                interval(1.1, [0.7, 1.5]),
+                Outcome::Inconclusive,
+            ),
+            (
+                interval(0.0, [0.0, 0.0]),
+                interval(0.0, [-0.1, 0.1]),
+                Outcome::Inconclusive,
+            ),
+        ] {
+            assert_eq!(
+                Outcome::of(predicted, measured),
+                outcome,
+                "{predicted:?} {measured:?}"
+            );
+        }
     }
 
     #[test]
