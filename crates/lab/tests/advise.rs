@@ -3,6 +3,7 @@
 use larder::PolicyName;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_instruments::simulated::DeviceModel;
+use larder_lab::advise::device::DeviceFigures;
 use larder_lab::advise::{Advice, Change, Current, Error, ReadOrigin, Settings, advise};
 use larder_lab::hash::TraceFile;
 use larder_lab::output::Report;
@@ -263,6 +264,78 @@ fn recorded_streams_that_interleave_on_a_disk_need_readahead() {
         "{:?}",
         advice.notes
     );
+}
+
+/// A measured disk of 1 GiB, which the model makes as large as that of sata-2007.
+fn measured_disk(size_bytes: u64) -> Settings {
+    let figures = DeviceFigures {
+        version: 1,
+        path: "disk.img".to_owned(),
+        size_bytes,
+        random_read_ns: 9e6,
+        random_read_p99_ns: 2e7,
+        random_reads_per_s: 180.0,
+        sequential_bytes_per_s: 150e6,
+        flush_ns: None,
+    };
+    Settings {
+        device: figures.model(),
+        device_name: "measured".to_owned(),
+        ..settings("readahead=off")
+    }
+}
+
+#[test]
+fn trace_that_exceeds_the_device_has_unknown_readahead() {
+    // The last read is 200 GiB after the start of its file.
+    let each_ns = 8_000_000;
+    let far = file_read(
+        2048 * each_ns,
+        each_ns,
+        0,
+        (200 << 30) / u64::from(READ_BYTES),
+    );
+    let reads = || two_streams().chain([far]);
+    let advice = advised_on_reads(reads(), &measured_disk(1 << 30));
+    assert!(advice.readahead.is_none());
+    let change = part(&advice, "readahead");
+    assert!(change.saved_ns.is_none(), "{change:?}");
+    assert!(change.reason.contains("does not fit"), "{change:?}");
+    assert!(part(&advice, "memory").saved_ns.is_some());
+    let advice = advised_on_reads(reads(), &measured_disk(1 << 40));
+    assert!(part(&advice, "readahead").saved_ns.is_some());
+}
+
+#[test]
+fn pages_that_were_read_ahead_are_not_hits_of_every_size() {
+    // A loop over 4000 pages with readahead of 32 pages, and memory for 980.
+    let (pages, window, frames) = (4000, 32, 980);
+    let mut events = Vec::new();
+    for place in 0..4 * pages {
+        let time = place * 50_000;
+        let mut push = |operation, place| {
+            events.push(event(time, CacheKind::Page, operation, place % pages));
+        };
+        if place % window == 0 {
+            for ahead in place..place + window {
+                push(Operation::Insert, ahead);
+                if let Some(evicted) = ahead.checked_sub(frames) {
+                    push(Operation::Evict, evicted);
+                }
+            }
+        }
+        push(LOOKUP, place);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = write(&dir.path().join("ahead"), events, true);
+    let advice = advise(&trace, &settings("cache_size=4194304"), &mut |_| {}).unwrap();
+    let [curve] = &advice.caches[..] else {
+        panic!("{:?}", advice.caches)
+    };
+    assert_eq!(curve.recorded_misses, Some(0));
+    assert!((curve.current_misses - 16_000.0).abs() < 0.5, "{curve:?}");
+    assert!((curve.least_misses - 4000.0).abs() < 0.5, "{curve:?}");
+    assert_eq!((curve.knee_objects, curve.useful_objects), (pages, pages));
 }
 
 #[test]

@@ -154,15 +154,24 @@ pub fn advise(
     let observation = observe(trace, current, latency_ns, progress)?;
     let recording_ns = observation.recording_ns;
     let simulations = readahead::Simulations::new(&observation.reads, device);
+    // Returns the times, or the reason why they are unknown.
     let mut simulate = |capacity: Capacity| {
         let memory_bytes = capacity.frames * simulator::PAGE_BYTES;
-        simulations.run(current, memory_bytes, recording_ns, &mut || {
+        let times = simulations.run(current, memory_bytes, recording_ns, &mut || {
             progress(Progress::Simulation);
-        })
+        });
+        match times {
+            Ok(Some(times)) => Ok(Ok(times)),
+            Ok(None) => Ok(Err("the trace has no reads of files".to_owned())),
+            Err(error @ simulator::Error::OutOfDevice { .. }) => Ok(Err(format!(
+                "{error}; choose a larger device, such as nvme"
+            ))),
+            Err(error) => Err(error),
+        }
     };
     let capacity = observation.capacity(current.cache_size_bytes);
     let mut readahead = simulate(capacity)?;
-    let page_ns = readahead.as_ref().map(|times| times.page_ns);
+    let page_ns = readahead.as_ref().ok().map(|times| times.page_ns);
     let costs = Costs::new(latency_ns, page_ns).fitted(&observation, capacity);
     let memory = memory::predict(&observation, &costs, current, *memory_bytes);
     let (changes, tables) = if recording_ns == 0 {
@@ -181,15 +190,16 @@ pub fn advise(
         };
         let changes = vec![
             memory_change,
-            readahead.as_ref().map_or_else(
-                || unknown("readahead", "the trace has no reads of files"),
-                |times| times.advise(recording_ns, costs.reduced_by, *seed),
-            ),
+            match &readahead {
+                Ok(times) => times.advise(recording_ns, costs.reduced_by, *seed),
+                Err(reason) => unknown("readahead", reason),
+            },
             table_change,
             attributes::advise(trace.info().attributes.as_ref(), recording_ns),
         ];
         (changes, tables)
     };
+    let readahead = readahead.ok();
     let recommendation = Recommendation::new(current.options.clone(), recording_ns, changes);
     Ok(Advice {
         trace: trace.title(),

@@ -141,6 +141,7 @@ impl DeviceFigures {
             name: "measured",
             about: "a measured disk",
             file_start_bytes: measured(0),
+            size_bytes: measured(self.size_bytes.max(base.size_bytes.value)),
             ..*base
         };
         if let ServiceModel::Disk(disk) = &mut model.service {
@@ -240,6 +241,32 @@ mod tests {
         }
         let (each, _) = simulated(&figures(), "random:file=100G,requests=500,threads=32");
         assert!((0.7..1.5).contains(&(each * 200_000.0)), "{each}");
+    }
+
+    #[test]
+    fn measured_disk_is_as_large_as_its_figures() {
+        for (size_bytes, latency) in [(1 << 30, 9e6), (8 << 40, 9e6), (8 << 40, 90_000.0)] {
+            let figures = DeviceFigures {
+                size_bytes,
+                random_read_ns: latency,
+                random_reads_per_s: 2e9 / latency,
+                sequential_bytes_per_s: 150e6,
+                ..figures()
+            };
+            let model = figures.model();
+            assert!(model.size_bytes.value >= size_bytes, "{figures:?}");
+            let is_disk = matches!(model.service, ServiceModel::Disk(_));
+            assert_eq!(is_disk, latency > 1e6);
+        }
+        let large = DeviceFigures {
+            size_bytes: 1 << 40,
+            random_read_ns: 9e6,
+            random_reads_per_s: 180.0,
+            sequential_bytes_per_s: 150e6,
+            ..figures()
+        };
+        let (one, _) = simulated(&large, "random:file=1000G,requests=500");
+        assert!((0.7..1.4).contains(&(one / 9e-3)), "{one}");
     }
 
     #[test]
