@@ -27,13 +27,14 @@ use std::process::ExitCode;
 /// An option is recommended only if it saves at least 1% of the recording, and if the whole interval is above
 /// zero. Otherwise the advice is to keep the current option.
 ///
-/// The table of caches shows, for each cache: the lookups, and those that missed while the trace was recorded; the
-/// predicted misses and the number of objects with the current size; the misses that no size avoids; the
-/// knee, which is the smallest number of objects with at most 5% of the misses that larger caches avoid; and the
-/// largest useful number of objects. With --output, plots show the misses for every size.
+/// The table of caches shows, for each cache: the lookups, and those that missed while the trace was recorded; at the
+/// current size, the predicted misses and the number of objects; the misses that no size avoids; the knee, which is the
+/// smallest cache, in objects, that leaves at most 5% of the avoidable misses; and the largest useful number of
+/// objects. With --output, plots show the misses for every size.
 ///
-/// Readahead is simulated with the reads of files that the trace has, with their threads and pauses. Imported traces and
-/// traces of earlier versions have none; then the reads are reconstructed from the lookups of pages, as reads of one thread.
+/// Readahead is simulated with the reads of files in the trace, with their threads and pauses. Imported traces and traces
+/// of earlier versions contain no reads. Their reads are reconstructed from the lookups of pages, as if one thread had
+/// made them.
 ///
 /// The trace should contain at least a minute of real work, from larder mount --record. A trace of the kernel or of
 /// another program also works, but lacks some caches or insertions; the output lists what is missing.
@@ -68,21 +69,29 @@ JSON:
   costs                   time of a miss: {page_ns, buffer_ns, dentry_ns, inode_ns, reduced_by}
   memory                  {current, sizes [{cache_size_bytes, miss_ns}], sufficient_bytes}
   readahead               {origin (recorded: the trace has the reads; page_lookups: they were
-                          reconstructed), reads, readers (threads), pages (that are not in memory when
-                          they are read), parts, share (of the recording), waiting_share (1 if reads of
-                          threads do not overlap), memory_bytes (for pages), policies [{policy,
-                          readahead_max_bytes, read_s, pages_wasted}], page_ns}, or null
+                          reconstructed), reads, readers (threads), pages (not in memory when they
+                          are read), parts, share (part of the recording from which the reads
+                          are), waiting_share (time in which at least one thread read, as a share
+                          of the sum of the times of all reads), memory_bytes (for pages),
+                          policies [{policy, readahead_max_bytes, read_s, pages_wasted}], page_ns},
+                          or null
   tables                  comparison of tables, or null if it cannot matter
-  verification            with --verify: {image, command, is_cold, current, recommended (both {options,
-                          samples [{wall_s (of the command), command_processor_s, server_processor_s,
-                          unmount_s}]}), saved_s, saved_share (both {value, low, high}: mean over the
-                          pairs, with 95% confidence interval; the share of the time of the command
-                          with the current options), verdict (faster, slower or no_difference),
-                          predicted_s, predicted_share (of the recording), outcome (keep: nothing to
-                          verify; hit: the intervals of the seconds overlap; too_optimistic;
-                          too_pessimistic; inconclusive: an interval is unknown, or the intervals overlap
-                          and the measured one contains 0 and all of the predicted one, or is wider than
-                          twice the prediction; null without a prediction)}
+  verification            with --verify: {image, command, is_cold, current, recommended, saved_s,
+                          saved_share, verdict (faster, slower or no_difference), predicted_s,
+                          predicted_share (of the recording), outcome}.
+                          current and recommended are {options, samples [{wall_s (of the command),
+                          command_processor_s, server_processor_s, unmount_s}]}.
+                          saved_s and saved_share (of the time of the command with the current
+                          options) are {value, low, high}: the mean over the pairs, with its 95%
+                          confidence interval.
+  outcome                 of a verification:
+                          keep: there is nothing to verify
+                          hit: the intervals of predicted_s and saved_s overlap
+                          too_optimistic, too_pessimistic: they do not overlap
+                          inconclusive: an interval is unknown; or they overlap, and that of
+                          saved_s contains 0 and all of predicted_s, or is wider than twice the
+                          prediction
+                          null: there is no prediction
 
 The ends low and high of an interval are null if too few parts of the trace contribute to the saving.
 recorded_misses is null if the trace does not record them. saved_ns is null if the trace has no data for
@@ -100,7 +109,8 @@ pub(crate) struct AdviseArgs {
     /// Options of the recorded mount, as in larder mount -o
     ///
     /// The default is the options that the trace stores, if it is the trace of a mount. The recommendation is
-    /// compared with these options. They also show when the recorded caches were full.
+    /// compared with these options. They are also used to find when the recorded caches
+    /// were full.
     #[arg(long, value_name = "OPTIONS")]
     pub current: Option<String>,
     /// Largest memory for the caches [default: unlimited]
