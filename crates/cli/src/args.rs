@@ -286,9 +286,9 @@ larder+page=rbtree.
                This models the kernel: there, a cached dentry points
                to its inode, so the table is used only after a miss in
                the dentry cache. larder keeps such references in an
-               array, indexed by inode number. After a miss in the
+               array, indexed by inode number. If a name is not in the
                dentry cache, larder deletes its reference to the inode
-               of the name, so that the next lookup of this inode uses
+               of that name. The next lookup of this inode then uses
                the table, as in the kernel.
     all        all lookups
   +shrink=normal|eager     when to evict names (dentries) if memory

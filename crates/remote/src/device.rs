@@ -118,14 +118,15 @@ pub struct RemoteDevice {
     /// The units of the profile, in the order of their first use.
     profile_units: Vec<u64>,
     recorder: Option<Arc<Recorder>>,
-    /// Notifies the task of each request that the request is cancelled.
+    /// Wakes the tasks of all requests when they are cancelled.
     cancelled: Arc<Notify>,
     /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
 impl RemoteDevice {
-    /// Opens the image at `url`: reads its start, and binds all further reads to the version of this reply.
+    /// Opens the image at `url`: reads its start. The reply states the version of the object, and all further reads
+    /// must return the same version.
     /// If the disk cache records a version of the image, the start is probably cached. In this case, the
     /// first request is for one byte only, which is enough to find the present version.
     ///
@@ -341,7 +342,8 @@ fn first_replies(
     if let Some(working_set) = &working_set {
         working_set.check(fetcher.version())?;
         if options.sha256.is_some() && working_set.has_content() {
-            let why = "the content cannot be checked if a pack replaces a part of it; use the profile instead";
+            let why = "the SHA-256 cannot be checked with a pack, because a part of the content is then read from the \
+                       pack; use the profile from which the pack was made";
             return Err(Error::Settings(why.to_owned()));
         }
     }

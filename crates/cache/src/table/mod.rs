@@ -22,13 +22,14 @@
 //! - *another entry in the slot*: each reuse changes the generation in the slot's state word.
 //!   [`Table::copy`] compares the generation before and after it reads the slot. [`Table::get`] pins the
 //!   entry by a compare-exchange, which fails if the generation changed after the key was compared;
-//! - *the slot in another list*: the slot was inserted into another chain or a free list. This list does
-//!   not end with the number of the reader's bucket, so the reader starts again;
+//! - *the slot in another list*: the slot was inserted into another chain or a free list. The last link
+//!   of a chain is the number of its bucket. At the end of this list, the reader does not find the number of its
+//!   own bucket, so it starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
 //!   again. Slots are inserted at the front only, so the slot now precedes all entries that were in the chain
-//!   when the reader started, and the reader still finds them. It can miss only a key that [`Table::replace`]
-//!   has meanwhile stored in a new slot: the new entry precedes the reader's position, and the old entry is
-//!   already unlinked. Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
+//!   when the reader started, and the reader still finds them. There is one
+//!   exception: if [`Table::replace`] meanwhile stores a key in a different slot, the reader can miss this key,
+//!   because its new entry precedes the reader's position, and its old entry is already unlinked. Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
 //!   another slot is at the front, if the generation of the front slot changed, or if the entry in this slot
 //!   has become live, or has ceased to be live.
 //!
@@ -399,8 +400,8 @@ impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
     /// reader finds the old entry or the new one. Returns the number of the slot.
     ///
-    /// The entries of the table must never be pinned, busy or dirty: such an old entry would stay in the chain,
-    /// after the new one.
+    /// May be called only for a table whose entries are never pinned, busy or dirty. If the old entry were, it
+    /// could not be claimed, and would stay in the chain after the new one.
     pub fn replace(
         &self,
         key: &L::Key<'_>,

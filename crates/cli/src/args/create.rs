@@ -29,7 +29,7 @@ Examples:
   larder create root.img --from rootfs --owner 0:0
   SOURCE_DATE_EPOCH=1700000000 larder create disk.img --from tree
 
-With several sources, each is a layer of an OCI image. A file replaces the file
+Several sources are applied in order, like the layers of an OCI image. A file replaces the file
 that has its path in an earlier layer. Files with the names .wh.NAME and
 .wh..wh..opq are whiteouts, and are not copied. .wh.NAME removes NAME of earlier
 layers. .wh..wh..opq removes all that earlier layers have in its directory.

@@ -104,8 +104,8 @@ pub struct Goal {
     /// are preallocated for too many files, or if an allocation finds no other free blocks.
     pub ino: Ino,
     /// The number of blocks that the file already has; 0 for the first allocation. If this
-    /// number is not 0, `near` must be the block at which the new blocks would be contiguous with the
-    /// file's blocks.
+    /// number is not 0, `near` must be the block at which the first new block continues the file's
+    /// blocks without a gap.
     pub file_blocks: u64,
     /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,
@@ -155,8 +155,9 @@ impl Filesystem {
     ///
     /// If the image was clean when it was opened, and at least an eighth of its space was available,
     /// the number is at first based on the free count in the superblock, which may be wrong.
-    /// [`Filesystem::statfs`] replaces this count with the sum of the group descriptors, and so does
-    /// a reservation that would leave less than an eighth. If the image was not clean, or less than
+    /// The free count is replaced by the sum of the counts in the group descriptors when
+    /// [`Filesystem::statfs`] is called, or when a reservation would leave less than an eighth of the
+    /// space available. If the image was not clean, or less than
     /// an eighth was available, the sum was computed when the file system was opened.
     #[must_use]
     pub fn available_blocks(&self) -> u64 {

@@ -252,6 +252,5 @@ fn redirected(
     )?))
 }
 
-/// An error that concerns the journal as a whole names this place: block 0 of the journal, which contains the superblock of
-/// the journal.
+/// The place that is named in errors about the journal as a whole: block 0 of the journal, which contains its superblock.
 const JOURNAL: Place = Place::Journal(0);

@@ -227,8 +227,8 @@ impl Filesystem {
         Ok(Some(hole.unwrap_or(size_bytes)))
     }
 
-    /// Returns the offset of the first byte at or after `offset_bytes`, and before the end of the
-    /// file, for whose mapping `wanted` returns true.
+    /// Searches from `offset_bytes` to the end of the file. Returns the offset of the first byte whose
+    /// kind of mapping `wanted` accepts; `None` if there is no such byte.
     fn seek(
         &self,
         inode: &Inode,
@@ -242,8 +242,8 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
-        // Each run of content has at least one block, and at most one hole follows each run, so a
-        // valid file cannot have more runs.
+        // Each run of content has at least one block, and at most one hole follows it. So a valid file
+        // has at most about twice as many runs, with the holes, as the file system has blocks.
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {

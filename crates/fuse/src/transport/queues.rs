@@ -15,7 +15,7 @@
 //!
 //! # Registration
 //! The kernel passes no request to the queues before each of them has an entry. Once the reply
-//! to `INIT` has accepted `io_uring`, it waits for these entries. Therefore, they are registered during the mount, and one
+//! to `INIT` has accepted `io_uring`, the kernel waits for these entries. Therefore, they are registered during the mount, and one
 //! queue is registered after the other ([`Queues::register`]). If the kernel refuses all entries of a queue, no queue has
 //! received a request, and the session can use /dev/fuse without losing one ([`decline`](super::ring::decline)). When each
 //! queue has an entry, the queues can receive requests. The requests wait in their entries until the threads start to
@@ -51,8 +51,8 @@ const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 const MAX_THREADS: usize = 16;
 /// The intended total number of entries. [`MIN_DEPTH`] and [`MAX_DEPTH`] take precedence.
 const ENTRIES: usize = 64;
-/// The minimum and the maximum number of entries of a queue. A queue has more than the maximum if all queues together
-/// would otherwise have fewer entries than the number of requests that may wait for the device.
+/// The minimum and the maximum number of entries of a queue. The maximum is exceeded if it would leave all queues
+/// together with too few entries: there must be one for each request that may wait for the device.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 
@@ -191,7 +191,7 @@ impl QueueThreads {
             watcher: Arc::new(Watcher::start()),
         };
         for start in self.starts.drain(..) {
-            // Each thread waits for this, so it receives the value.
+            // Each thread waits for this value, so sending it does not fail.
             let _ = start.send(serving.clone());
         }
         self.results.iter()
@@ -202,7 +202,7 @@ impl Drop for QueueThreads {
     fn drop(&mut self) {
         self.starts.clear();
         for thread in self.threads.drain(..) {
-            // A panic of the thread has been sent as a result.
+            // If the thread panicked, it has sent an error to `results`.
             let _ = thread.join();
         }
     }
@@ -225,8 +225,8 @@ impl Queue {
         }
     }
 
-    /// Registers the entries of one queue after the other, the first queue last. Appends entries that already have
-    /// requests to `received`.
+    /// Registers the entries of one queue after the other, the first queue last. If entries have requests at
+    /// once, they are appended to `received`.
     fn register(&mut self, received: &mut Vec<Entry>) -> io::Result<()> {
         for _ in &self.processors {
             self.ring.register(self.depth, received)?;

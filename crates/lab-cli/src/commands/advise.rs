@@ -27,10 +27,14 @@ use std::process::ExitCode;
 /// An option is recommended only if it saves at least 1% of the recording, and if the whole interval is above
 /// zero. Otherwise the advice is to keep the current option.
 ///
-/// The table of caches shows, for each cache: the lookups, and those that missed while the trace was recorded; at the
-/// current size, the predicted misses and the number of objects; the misses that no size avoids; the knee, which is the
-/// smallest cache, in objects, that leaves at most 5% of the avoidable misses; and the largest useful number of
-/// objects. With --output, plots show the misses for every size.
+/// The table of caches shows, for each cache:
+/// - the lookups, and those that missed while the trace was recorded;
+/// - the predicted misses and the number of objects, both at the current size;
+/// - the misses that remain at every size;
+/// - the knee: the number of objects of the smallest cache that leaves at most 5% of the avoidable misses;
+/// - the largest useful number of objects.
+///
+/// With --output, plots show the misses for every size.
 ///
 /// Readahead is simulated with the reads of files in the trace, with their threads and pauses. Imported traces and traces
 /// of earlier versions contain no reads. Their reads are reconstructed from the lookups of pages, as if one thread had
@@ -70,9 +74,10 @@ JSON:
   memory                  {current, sizes [{cache_size_bytes, miss_ns}], sufficient_bytes}
   readahead               {origin (recorded: the trace has the reads; page_lookups: they were
                           reconstructed), reads, readers (threads), pages (not in memory when they
-                          are read), parts, share (part of the recording from which the reads
-                          are), waiting_share (time in which at least one thread read, as a share
-                          of the sum of the times of all reads), memory_bytes (for pages),
+                          are read), parts, share (fraction of the recording from which the reads
+                          were taken), waiting_share (time during which at least one read was in
+                          progress, divided by the sum of the durations of all reads: less than
+                          1 if reads overlap), memory_bytes (for pages),
                           policies [{policy, readahead_max_bytes, read_s, pages_wasted}], page_ns},
                           or null
   tables                  comparison of tables, or null if it cannot matter
@@ -88,14 +93,14 @@ JSON:
                           keep: there is nothing to verify
                           hit: the intervals of predicted_s and saved_s overlap
                           too_optimistic, too_pessimistic: they do not overlap
-                          inconclusive: an interval is unknown; or they overlap, and that of
-                          saved_s contains 0 and all of predicted_s, or is wider than twice the
-                          prediction
+                          inconclusive: one of the intervals is unknown; or they overlap, and the
+                          interval of saved_s either contains both 0 and the whole interval of
+                          predicted_s, or is wider than twice the prediction
                           null: there is no prediction
 
-The ends low and high of an interval are null if too few parts of the trace contribute to the saving.
-recorded_misses is null if the trace does not record them. saved_ns is null if the trace has no data for
-the part. In the CSV, each line is a point of a curve.")]
+The ends low and high of an interval are null if too few parts of the trace contribute to the
+saving. recorded_misses is null if the trace does not record them. saved_ns is null if the trace
+has no data for the part. In the CSV, each line is a point of a curve.")]
 pub(crate) struct AdviseArgs {
     /// Trace to read
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

@@ -50,7 +50,7 @@ Values of --functions:
              seed, so xxh3-avalanche represents it
   rbtree     for pages only: red-black trees instead of a hash table; a link is then a tree node
   published  the functions that were designed for particular caches, as in Lever 2000; and rbtree
-  today      larder, and the functions that were designed for all caches
+  today      the function larder, and those that were designed for all caches
   all        the functions of both groups, published and today
 
 Values of --keys:

@@ -76,9 +76,9 @@ pub struct ReadaheadTimes {
     pub pages: u64,
     /// Number of parts of the trace that have reads.
     pub parts: usize,
-    /// The share of the recording from which the reads are.
+    /// The fraction of the recording from which the reads were taken.
     pub share: f64,
-    /// The time in which at least one thread read, as a share of the sum of the times of all reads.
+    /// The time during which at least one read was in progress, divided by the sum of the durations of all reads.
     pub waiting_share: f64,
     /// Memory for pages.
     pub memory_bytes: u64,

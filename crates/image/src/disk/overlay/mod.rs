@@ -25,8 +25,8 @@
 //! base that the user names, with the recorded format, and refuses it if its version differs. If the base
 //! is an object on a server, its version is the version of the object. Otherwise, the version consists of a checksum of the
 //! first 2 MiB of the disk and, if the base is in a file, the size and the time of modification of the file. This detects a
-//! different file system. A change is not detected if it affects no metadata in these 2 MiB, and the time of modification is
-//! set back afterwards.
+//! different file system. A change is not detected if both are true: it affects no metadata in these 2 MiB, and the time
+//! of modification is set back afterwards.
 //!
 //! # Order of writes
 //! The guarantees of a file system in the overlay hold after a power loss, because the overlay provides the guarantees of
