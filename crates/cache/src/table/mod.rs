@@ -23,8 +23,8 @@
 //!   [`Table::copy`] compares the generation before and after it reads the slot. [`Table::get`] pins the
 //!   entry by a compare-exchange, which fails if the generation changed after the key was compared;
 //! - *the slot in another list*: the slot was inserted into another chain or a free list. The last link
-//!   of a chain is the number of its bucket. At the end of this list, the reader does not find the number of its
-//!   own bucket, so it starts again;
+//!   of a chain is the number of its bucket. At the end of the other list, the reader does not find the number of
+//!   its own bucket, so it starts again;
 //! - *the slot at the front of its chain*: the slot was removed, and was inserted into the reader's chain
 //!   again. Slots are inserted at the front only, so the slot now precedes all entries that were in the chain
 //!   when the reader started, and the reader still finds them. There is one
@@ -307,7 +307,7 @@ impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
     }
 
     /// Prefetches the bucket head of `key`. This is the first of three steps for a caller that knows the
-    /// key well before its lookup.
+    /// key some time before it looks the key up.
     #[inline]
     pub fn prefetch_bucket(&self, key: &L::Key<'_>) {
         self.buckets.prefetch(self.bucket(L::hash_input(key)));
@@ -400,8 +400,8 @@ impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
     /// Inserts an entry of `key` in the slot `vacant`, and removes an old entry of `key`. At any time a
     /// reader finds the old entry or the new one. Returns the number of the slot.
     ///
-    /// May be called only for a table whose entries are never pinned, busy or dirty. If the old entry were, it
-    /// could not be claimed, and would stay in the chain after the new one.
+    /// May be called only for a table whose entries are never pinned, busy or dirty. A pinned, busy or
+    /// dirty old entry could not be claimed, and would stay in the chain after the new one.
     pub fn replace(
         &self,
         key: &L::Key<'_>,
@@ -523,8 +523,9 @@ impl<L: Layout<W>, H: HashFunction<L::HashInput>, const W: usize> Table<L, H, W>
                 front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            // The walk saw the whole chain if nothing was inserted meanwhile: the same slot is at the
-            // front, has the same entry, and the entry did not become live after the walk passed it.
+            // The walk saw the whole chain if nothing was inserted meanwhile. That is so if the same
+            // slot is at the front, the slot has the same entry, and this entry did not become live
+            // after the walk passed it.
             let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().has_same_liveness(seen);
             if at == self.buckets.end(bucket)
                 && self.buckets.first(bucket) == first

@@ -64,7 +64,7 @@ Exit codes on a terminal:
   0        you quit or --count ended the command, even if the last query
            failed because the image was unmounted
   1        an error, for example if the last query sent to the mount's
-           server process failed for another reason
+           server process failed although the image was still mounted
   128 + S  signal S ended the command")]
 pub(crate) struct TopArgs {
     /// Mount point

@@ -104,8 +104,7 @@ pub struct Goal {
     /// are preallocated for too many files, or if an allocation finds no other free blocks.
     pub ino: Ino,
     /// The number of blocks that the file already has; 0 for the first allocation. If this
-    /// number is not 0, `near` must be the block at which the first new block continues the file's
-    /// blocks without a gap.
+    /// number is not 0, `near` must be the block that makes the file contiguous if it is allocated.
     pub file_blocks: u64,
     /// Whether blocks that are reserved for the super-user may be used.
     pub may_use_reserved: bool,
@@ -121,10 +120,10 @@ impl Filesystem {
         writer.map_or(0, |_| self.allocator().releases())
     }
 
-    /// Commits the running transaction if freed blocks cannot be claimed yet. Returns true if an
-    /// operation that failed with [`Error::NoSpace`] must be tried again: this commit, or another
-    /// commit since [`Filesystem::releases`] returned `since`, has made freed blocks claimable. Must
-    /// not be called while the thread has an open handle.
+    /// Commits the running transaction if freed blocks cannot be claimed yet. `since` is an earlier
+    /// result of [`Filesystem::releases`]. Returns true if this commit, or another one after that
+    /// call, has made freed blocks claimable. An operation that failed with [`Error::NoSpace`] must
+    /// then be tried again. Must not be called while the thread has an open handle.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], or the error of the commit.
