@@ -192,8 +192,8 @@ impl Ring {
     /// occurs, or `timeout` has passed), and appends the completed ones to `finished`.
     ///
     /// # Errors
-    /// If `io_uring_enter` fails, so that the ring has failed. The requests that the kernel has not taken are then in `finished` with
-    /// this error. All later calls succeed, and return after a short time.
+    /// If `io_uring_enter` fails with an error that does not mean "try again". The ring has then failed, and the
+    /// requests that the kernel has not taken are in `finished` with this error. All later calls succeed, and return after a short time.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,

@@ -149,10 +149,10 @@ cannot be used together.
         - for an image at a URL, the first window can be longer with
           ondemand and modern
         With readahead_exact, only readahead_max= limits a window. With
-        readahead_exact and legacy or ondemand, concurrent reads do not
-        share the readahead state: each read works with a copy, and
-        stores it as the new state of the open file when the read
-        ends. Without direct_io, the policy sees only the kernel's
+        readahead_exact and the policy legacy or ondemand, concurrent
+        reads do not share the readahead state: each read works with a
+        copy, and stores it as the new state of the open file when the
+        read ends. Without direct_io, the policy sees only the kernel's
         requests, so combine this option with direct_io. The policy
         adaptive does not model a version of Linux. It ignores
         readahead_exact, and each value of readahead_max= except 0.
@@ -216,8 +216,8 @@ cannot be used together.
         them to larder. Small writes are then faster, but errors such
         as ENOSPC are reported by close(2) or fsync(2).
         nowriteback_cache: the kernel sends each write immediately.
-        [default: writeback_cache if larder can set aside space for
-        the writes and sync is not set, otherwise nowriteback_cache;
+        [default: writeback_cache if sync is not set, and larder can
+        set aside space for the writes; otherwise nowriteback_cache;
         with direct_io, always nowriteback_cache]
         To set aside space, larder needs Linux 6.2 or later and enough
         available space in the image. If root mounts, at least 64 MiB
@@ -286,10 +286,10 @@ larder+page=rbtree.
                This models the kernel: there, a cached dentry points
                to its inode, so the table is used only after a miss in
                the dentry cache. larder keeps such references in an
-               array, indexed by inode number. If a name is not in the
-               dentry cache, larder deletes its reference to the inode
-               of that name. The next lookup of this inode then uses
-               the table, as in the kernel.
+               array, indexed by inode number. If a lookup misses the
+               dentry cache, larder deletes the reference that it has
+               to the inode of the name. The next lookup of this inode
+               then uses the table, as in the kernel.
     all        all lookups
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -351,7 +351,7 @@ pub(crate) struct MountArgs {
     /// Maximum size of a readahead window [default: 1M; for a URL, an eighth of --cache-size, at most
     /// 32M]
     ///
-    /// 0 disables larder's readahead, whatever the policy. The policy adaptive ignores all other values. If root mounts a
+    /// 0 disables larder's readahead, whatever the policy. The policy adaptive ignores every value except 0. If root mounts a
     /// local image, the value is also the limit of the kernel's own readahead. Otherwise the limit of the kernel is
     /// 128 KiB.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

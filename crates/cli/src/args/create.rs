@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The image has the owners, permissions, times, extended attributes, access control lists, hard links and devices of the
 /// source. Each block of zeros becomes a hole. Root is not needed.
 ///
-/// No path or link of an archive leaves the image: symbolic links on a path are followed inside it. Archives can be in the
+/// No path or link of an archive can lead out of the image: symbolic links are followed inside the image. Archives can be in the
 /// formats of ustar, GNU tar and pax. A compressed archive must be decompressed first, as in
 /// zcat layer.tar.gz | larder create disk.img --from -
 ///

@@ -186,8 +186,8 @@ impl Filesystem {
         Ok((MappingKind::Written(block), blocks))
     }
 
-    /// Returns the offset at which the hole of a file with inline data starts: its size, but at most one
-    /// block. Inline content is shorter than an inode, and an inode is not larger than a block. In a
+    /// Returns the offset at which the hole of a file with inline data starts: the size of the file, but
+    /// at most one block. Inline content is shorter than an inode, and an inode is not larger than a block. In a
     /// hostile image, the size can be larger.
     fn inline_end(&self, inode: &Inode) -> u64 {
         let block_bytes = self.superblock().block_size_bytes();
@@ -227,8 +227,8 @@ impl Filesystem {
         Ok(Some(hole.unwrap_or(size_bytes)))
     }
 
-    /// Searches from `offset_bytes` to the end of the file. Returns the offset of the first byte whose
-    /// kind of mapping `wanted` accepts; `None` if there is no such byte.
+    /// Searches from `offset_bytes` to the end of the file. Returns the offset of the first byte for
+    /// which `wanted` accepts the kind of mapping; `None` if there is no such byte.
     fn seek(
         &self,
         inode: &Inode,
@@ -242,8 +242,8 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
-        // Each run of content has at least one block, and at most one hole follows it. So a valid file
-        // has at most about twice as many runs, with the holes, as the file system has blocks.
+        // Each run of content has at least one block, and at most one hole follows it. So the
+        // runs and holes of a valid file number at most about twice the blocks of the file system.
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {

@@ -14,11 +14,11 @@
 //! device.
 //!
 //! # Registration
-//! The kernel passes no request to the queues before each of them has an entry. Once the reply
-//! to `INIT` has accepted `io_uring`, the kernel waits for these entries. Therefore, they are registered during the mount, and one
-//! queue is registered after the other ([`Queues::register`]). If the kernel refuses all entries of a queue, no queue has
-//! received a request, and the session can use /dev/fuse without losing one ([`decline`](super::ring::decline)). When each
-//! queue has an entry, the queues can receive requests. The requests wait in their entries until the threads start to
+//! The kernel passes no request to the queues before each of them has an entry. Once the reply to `INIT` has accepted
+//! `io_uring`, the kernel waits for these entries. Therefore, they are registered during the mount, and one queue is
+//! registered after the other ([`Queues::register`]). If the kernel refuses all entries of a queue, then no queue has
+//! received a request yet. So the session can use /dev/fuse, and no request is lost
+//! ([`decline`](super::ring::decline)). When each queue has an entry, the queues can receive requests. The requests wait in their entries until the threads start to
 //! answer them.
 //!
 //! The entries of a queue are registered together, because the kernel does not give a waiting request to an entry that
@@ -51,8 +51,8 @@ const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 const MAX_THREADS: usize = 16;
 /// The intended total number of entries. [`MIN_DEPTH`] and [`MAX_DEPTH`] take precedence.
 const ENTRIES: usize = 64;
-/// The minimum and the maximum number of entries of a queue. The maximum is exceeded if it would leave all queues
-/// together with too few entries: there must be one for each request that may wait for the device.
+/// The minimum and the maximum number of entries of a queue. All queues together need at least one entry for each
+/// request that may wait for the device. If necessary, the maximum is exceeded for this.
 const MIN_DEPTH: usize = 8;
 const MAX_DEPTH: usize = 16;
 
@@ -225,8 +225,8 @@ impl Queue {
         }
     }
 
-    /// Registers the entries of one queue after the other, the first queue last. If entries have requests at
-    /// once, they are appended to `received`.
+    /// Registers the entries of one queue after the other, the first queue last. Entries that already have a
+    /// request are appended to `received`.
     fn register(&mut self, received: &mut Vec<Entry>) -> io::Result<()> {
         for _ in &self.processors {
             self.ring.register(self.depth, received)?;

@@ -27,14 +27,7 @@ use std::process::ExitCode;
 /// An option is recommended only if it saves at least 1% of the recording, and if the whole interval is above
 /// zero. Otherwise the advice is to keep the current option.
 ///
-/// The table of caches shows, for each cache:
-/// - the lookups, and those that missed while the trace was recorded;
-/// - the predicted misses and the number of objects, both at the current size;
-/// - the misses that remain at every size;
-/// - the knee: the number of objects of the smallest cache that leaves at most 5% of the avoidable misses;
-/// - the largest useful number of objects.
-///
-/// With --output, plots show the misses for every size.
+/// The output has a table of the caches. With --output, plots show the misses for every size.
 ///
 /// Readahead is simulated with the reads of files in the trace, with their threads and pauses. Imported traces and traces
 /// of earlier versions contain no reads. Their reads are reconstructed from the lookups of pages, as if one thread had
@@ -44,6 +37,15 @@ use std::process::ExitCode;
 /// another program also works, but lacks some caches or insertions; the output lists what is missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Table of the caches:
+  missed             lookups that missed while the trace was recorded
+  misses with SIZE   predicted misses with the current size
+  objects with SIZE  number of objects with the current size
+  least misses       misses that no size can avoid
+  knee               number of objects of the smallest cache that leaves at most 5% of the
+                     avoidable misses
+  largest useful     largest useful number of objects
+
 Examples:
   larder lab advise disk.trace
   larder lab advise disk.trace --current cache_size=64M,readahead=modern --memory 1G
@@ -93,9 +95,9 @@ JSON:
                           keep: there is nothing to verify
                           hit: the intervals of predicted_s and saved_s overlap
                           too_optimistic, too_pessimistic: they do not overlap
-                          inconclusive: one of the intervals is unknown; or they overlap, and the
-                          interval of saved_s either contains both 0 and the whole interval of
-                          predicted_s, or is wider than twice the prediction
+                          inconclusive: one of the intervals is unknown; or they overlap, but the
+                          interval of saved_s is too wide: it is wider than twice the prediction,
+                          or contains 0 and all of the interval of predicted_s
                           null: there is no prediction
 
 The ends low and high of an interval are null if too few parts of the trace contribute to the

@@ -370,8 +370,8 @@ pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first bytes of `buf`: as many as the file has from `offset_bytes` to its end, at most
-/// all of `buf`.
+/// Returns the start of `buf`, truncated to the number of bytes between `offset_bytes` and the end of
+/// the file.
 fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
     check_content(inode)?;
     let left = inode.size_bytes().saturating_sub(offset_bytes);
