@@ -220,6 +220,8 @@ fn another_mount_has_another_start() {
     };
     let start = || {
         let _server = serve(&fixture, &mountpoint.0, "ro");
+        // The server answers queries before it answers requests of the kernel.
+        assert!(mountpoint.0.join("hello").exists());
         let start = stats(&mountpoint.0)["requests"]["start_ns"].as_u64();
         umount(User::Same, &mountpoint.0);
         start

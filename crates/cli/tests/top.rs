@@ -390,6 +390,8 @@ fn view_reports_unmount_and_lost_server() {
     drop(terminal);
 
     let server = serve(&fixture, &mountpoint.0, "ro");
+    // The server answers queries before it answers requests of the kernel.
+    assert!(mountpoint.0.join("hello").exists());
     let terminal = watching(&fixture, &format!("--interval 0.1 {mnt}"));
     terminal.wait_for(&["larder top"]);
     signal(&server, Signal::KILL);
