@@ -122,8 +122,8 @@ pub struct LatencyStats {
     pub count: u64,
     /// The sum of the durations, in nanoseconds.
     pub total_ns: u64,
-    /// The longest of the measured durations, in nanoseconds. `None` if it is not known, because there is none or because these are the
-    /// statistics of a [part](LatencyStats::since) of the time.
+    /// The longest of the measured durations, in nanoseconds. `None` if it is not known, because there is none or
+    /// because these are the statistics of a [part](LatencyStats::since) of the time.
     pub max_ns: Option<u64>,
     /// The median, in nanoseconds.
     pub p50_ns: Option<u64>,

@@ -13,9 +13,10 @@
 //! 4. A ring that has failed makes no further `io_uring_enter` call. Therefore the kernel never reads the
 //!    submissions that it had not taken when the ring failed. Their requests have ended.
 //!
-//! The ring has failed if `io_uring_enter` fails with an error that does not mean "try again". The head of the submission queue shows which
-//! submissions the kernel has taken. The requests whose submissions it has not taken end with the error. The
-//! other requests stay in flight. From then on, [`Ring::wait`] polls the ring for their completions.
+//! The ring has failed if `io_uring_enter` fails with an error that does not mean "try again". The head of the
+//! submission queue shows which submissions the kernel has taken. The requests whose submissions it has not taken end
+//! with the error. The other requests stay in flight. From then on, [`Ring::wait`] polls the ring for their
+//! completions.
 #![allow(unsafe_code, reason = "passes pointers to the kernel")]
 
 use crate::lock::LockableFile;
@@ -193,7 +194,8 @@ impl Ring {
     ///
     /// # Errors
     /// If `io_uring_enter` fails with an error that does not mean "try again". The ring has then failed, and the
-    /// requests that the kernel has not taken are in `finished` with this error. All later calls succeed, and return after a short time.
+    /// requests that the kernel has not taken are in `finished` with this error. All later calls succeed, and return
+    /// after a short time.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,

@@ -4,9 +4,9 @@
 //! check that it works. Times are meaningful in the bench profile only.
 //!
 //! Each decision on a miss or a marker starts from a copy of the same state. The cost of the copy is shown separately,
-//! and is included in these figures. There are two exceptions with `adaptive`, of which a copy allocates memory. A hit does
-//! not change the state, so hits are measured without copies. The next window depends on whether earlier streams were
-//! continued, so it is measured in one long stream, and the figure includes the calls after the window was read.
+//! and is included in these figures. There are two exceptions with `adaptive`, of which a copy allocates memory. A hit
+//! does not change the state, so hits are measured without copies. The next window depends on whether earlier streams
+//! were continued, so it is measured in one long stream, and the figure includes the calls after the window was read.
 //!
 //! No page is resident, so no policy finds a history in the page cache.
 

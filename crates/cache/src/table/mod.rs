@@ -4,9 +4,9 @@
 //! slot of an [`Arena`].
 //!
 //! # Model
-//! The table is modelled on the kernel's hash tables whose readers use RCU (`inode_hashtable`,
-//! `dentry_hashtable`), but has slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot may be
-//! reused immediately. A reader can still read the slot safely: the address of a slot stays mapped, and is used
+//! The table is modelled on the kernel's hash tables whose readers use RCU (`inode_hashtable`, `dentry_hashtable`), but
+//! has slot numbers instead of pointers. RCU delays the reuse of an object until no reader can access it. Here a slot
+//! may be reused immediately. A reader can still read the slot safely: the address of a slot stays mapped, and is used
 //! only for slots. After the memory of the slot is returned to the kernel, the slot reads as zero.
 //!
 //! # States of an entry

@@ -18,8 +18,8 @@
 //! `io_uring`, the kernel waits for these entries. Therefore, they are registered during the mount, and one queue is
 //! registered after the other ([`Queues::register`]). If the kernel refuses all entries of a queue, then no queue has
 //! received a request yet. So the session can use /dev/fuse, and no request is lost
-//! ([`decline`](super::ring::decline)). When each queue has an entry, the queues can receive requests. The requests wait in their entries until the threads start to
-//! answer them.
+//! ([`decline`](super::ring::decline)). When each queue has an entry, the queues can receive requests. The requests
+//! wait in their entries until the threads start to answer them.
 //!
 //! The entries of a queue are registered together, because the kernel does not give a waiting request to an entry that
 //! is registered later.

@@ -11,9 +11,9 @@
 //! object of the workload.
 //!
 //! # Tests
-//! Each policy is compared with a simple model that follows its description (`models.rs`). In addition, Belady's
-//! policy is compared with all possible evictions, and the clock of the frames with the page cache itself. `crates/lab-cli/tests/eviction.rs` compares
-//! the policies with libCacheSim.
+//! Each policy is compared with a simple model that follows its description (`models.rs`). In addition, Belady's policy
+//! is compared with all possible evictions, and the clock of the frames with the page cache itself.
+//! `crates/lab-cli/tests/eviction.rs` compares the policies with libCacheSim.
 
 mod access;
 mod arc;

@@ -6,8 +6,8 @@
 //! number of pages that must be in flight to keep the device busy.
 //!
 //! # The device
-//! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] when it completes, both with
-//! the time since a start that the caller chooses. There is no clock in this module.
+//! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] when it completes, both
+//! with the time since a start that the caller chooses. There is no clock in this module.
 //!
 //! - *Access time*: the duration of a request, minus the time in which its pages are transferred at the rate, if no
 //!   other request was in flight when it was submitted. It rises quickly and falls slowly, because on a disk a sequential request says nothing about
@@ -26,8 +26,8 @@
 //!
 //! # The waste
 //! The *reach* limits how far ahead a stream is read, as a multiple of the pages that it has consumed. If more than
-//! [`WASTE_LIMIT_PCT`] percent of the pages that were read ahead are evicted unused, the reach halves. At the least reach, a
-//! stream that ends wastes a sixteenth of its length.
+//! [`WASTE_LIMIT_PCT`] percent of the pages that were read ahead are evicted unused, the reach halves. At the least
+//! reach, a stream that ends wastes a sixteenth of its length.
 //!
 //! Locking: all values are atomic. Concurrent updates may lose a sample, which does not matter.
 
@@ -130,7 +130,8 @@ impl EntryShare {
     }
 }
 
-/// A copy of the tables has the same number of entries, even if the limit is then exceeded: copies are rare and short-lived.
+/// A copy of the tables has the same number of entries, even if the limit is then exceeded: copies are rare and
+/// short-lived.
 impl Clone for EntryShare {
     fn clone(&self) -> Self {
         self.balance.entries.fetch_add(self.entries, Relaxed);
@@ -184,8 +185,8 @@ impl Durations {
         last.delivered.store(delivered, Relaxed);
     }
 
-    /// Returns the longest duration of the requests that were delivered after the first `delivered_before` pages. Of several
-    /// durations with the same binary logarithm, the last one is regarded as the longest.
+    /// Returns the longest duration of the requests that were delivered after the first `delivered_before` pages. Of
+    /// several durations with the same binary logarithm, the last one is regarded as the longest.
     fn longest_ns(&self, delivered_before: u64) -> u64 {
         let is_later = |last: &&LastOfDuration| last.delivered.load(Relaxed) > delivered_before;
         let longest = self.0.iter().rev().find(is_later);

@@ -1,9 +1,10 @@
 //! Overlays: writable layers on disks that are not changed.
 //!
 //! # Model
-//! An overlay is a file that contains the changed parts of a disk, the base. The type [`Overlay`]
-//! represents the disk with the changes. The file has the format qcow2 with a backing file, so that other programs can read it. It consists of clusters of 128 KiB,
-//! each of which has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero, or is read from the base.
+//! An overlay is a file that contains the changed parts of a disk, the base. The type [`Overlay`] represents the disk
+//! with the changes. The file has the format qcow2 with a backing file, so that other programs can read it. It consists
+//! of clusters of 128 KiB, each of which has 32 subclusters of 4 KiB. A subcluster is stored in the overlay, is zero,
+//! or is read from the base.
 //!
 //! | file | contents |
 //! |---|---|
@@ -21,12 +22,12 @@
 //! feature): other programs do not know this bit, and therefore clear it before they write.
 //!
 //! # Binding
-//! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens the
-//! base that the user names, with the recorded format, and refuses it if its version differs. If the base
-//! is an object on a server, its version is the version of the object. Otherwise, the version consists of a checksum of the
-//! first 2 MiB of the disk and, if the base is in a file, the size and the time of modification of the file. This detects a
-//! different file system. A change is not detected if both are true: it affects no metadata in these 2 MiB, and the time
-//! of modification is set back afterwards.
+//! The overlay records the name, the format and the version of its base. The name is for other programs. Larder opens
+//! the base that the user names, with the recorded format, and refuses it if its version differs. If the base is an
+//! object on a server, its version is the version of the object. Otherwise, the version consists of a checksum of the
+//! first 2 MiB of the disk and, if the base is in a file, the size and the time of modification of the file. This
+//! detects a different file system. A change is not detected if both are true: it affects no metadata in these 2 MiB,
+//! and the time of modification is set back afterwards.
 //!
 //! # Order of writes
 //! The guarantees of a file system in the overlay hold after a power loss, because the overlay provides the guarantees of
