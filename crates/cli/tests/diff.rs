@@ -4,6 +4,7 @@ mod support;
 
 use larder_testkit::e2fsprogs::{debugfs, debugfs_write};
 use larder_testkit::mount::{Access, LoopMount};
+use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -75,7 +76,7 @@ fn equal_images_have_no_differences() {
     let pair = Pair::new();
     pair.assert_differ(&[], "");
     pair.assert_differ(&["--times"], "");
-    // The same files in another file system, whose blocks, inodes and times are others.
+    // The same files in another file system, with different blocks, inodes and times.
     pair.fixture.make_image("ext2", "-b 4096 -I 128");
     pair.assert_differ(&[], "");
 }
@@ -110,8 +111,8 @@ fn paths_of_diff(old: &Path, new: &Path) -> BTreeSet<String> {
     text(&output.stdout).lines().map(line).collect()
 }
 
-/// Returns the same for the output of `larder diff`, without changes of attributes, and without the files below a
-/// directory that was added or removed.
+/// Returns the paths in the output of `larder diff`, in the same form. Omits changes of attributes, and the files below
+/// a directory that was added or removed.
 fn paths_of_larder(output: &str) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     let mut alone = String::new();
@@ -356,7 +357,7 @@ fn failures_have_the_code_two() {
 }
 
 #[test]
-fn entries_of_a_directory_are_not_compared_with_those_that_cannot_be_read() {
+fn unreadable_directory_reports_no_entries_as_added_or_removed() {
     if !can_make_images() {
         return;
     }
@@ -402,4 +403,82 @@ fn holes_in_both_files_are_not_read() {
     debugfs_write(&pair.old(), &[size]).unwrap();
     pair.change(&[size]);
     pair.assert_differ(&[], "");
+}
+
+/// The number of bytes of the file at `path` that are in the page cache.
+fn cached_bytes(path: &Path) -> u64 {
+    let fincore = Tool::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]);
+    let printed = fincore.arg(path).run().unwrap();
+    printed.trim().parse().unwrap()
+}
+
+/// Writes the file at `path` to the disk, and evicts it from the page cache.
+fn evict(path: &Path) {
+    let file = File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// Content that the host stores once, as after `cp --reflink`, is equal without a read.
+#[test]
+fn content_that_images_share_on_the_host_is_not_read() {
+    let needed = [
+        Requirement::XfsMount,
+        Requirement::Tool("mkfs.xfs"),
+        Requirement::Tool("fincore"),
+    ];
+    if !can_make_images() || skip(&needed) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let host = folder.path().join("host");
+    File::create(&host).unwrap().set_len(512 << 20).unwrap();
+    Tool::new("mkfs.xfs").arg("-q").arg(&host).run().unwrap();
+    let mount = LoopMount::of_type("xfs", &host, Access::ReadWrite, &[]).unwrap();
+    let [old, new] = ["old", "new"].map(|name| mount.path().join(name));
+
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let large = support::content(32 << 20);
+    let large_bytes = large.len() as u64;
+    fs::write(tree.join("large"), large).unwrap();
+    fs::write(tree.join("small"), "one").unwrap();
+    File::create(&old)
+        .unwrap()
+        .set_len(2 * large_bytes)
+        .unwrap();
+    let mke2fs = Tool::new("mke2fs").args(["-q", "-t", "ext4", "-b", "4096", "-d"]);
+    mke2fs.arg(&tree).arg(&old).run().unwrap();
+    let clone = || {
+        let source = File::open(&old).unwrap();
+        rustix::fs::ioctl_ficlone(File::create(&new).unwrap(), source).unwrap();
+    };
+    let diff = || larder([Path::new("diff"), &old, &new]);
+
+    clone();
+    evict(&old);
+    evict(&new);
+    assert!(cached_bytes(&old) + cached_bytes(&new) < large_bytes / 8);
+    assert_different(&diff(), "");
+    assert!(cached_bytes(&old) + cached_bytes(&new) < large_bytes / 8);
+
+    // The changed block has a place of its own, whether it is on the disk or still in memory.
+    let at_bytes = large_bytes / 2;
+    let blocks = debugfs(&new, &format!("bmap /large {}", at_bytes / 4096)).unwrap();
+    let place_bytes = blocks.trim().parse::<u64>().unwrap() * 4096;
+    File::options()
+        .write(true)
+        .open(&new)
+        .unwrap()
+        .write_all_at(b"changed", place_bytes)
+        .unwrap();
+    assert_different(&diff(), "content /large\n");
+    evict(&new);
+    assert_different(&diff(), "content /large\n");
+
+    // Without shared extents, the content is read.
+    fs::copy(&old, folder.path().join("copy")).unwrap();
+    let copy = folder.path().join("copy");
+    assert_different(&larder([Path::new("diff"), &old, &copy]), "");
+    assert!(cached_bytes(&old) >= large_bytes);
 }

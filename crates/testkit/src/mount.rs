@@ -38,9 +38,18 @@ impl LoopMount {
     /// Mounts `image` as ext4 (which also reads ext2 and ext3). `options` are options of the file
     /// system, as `key` or `key=value`.
     pub fn new(image: &Path, access: Access, options: &[&str]) -> Result<Self> {
+        let mut options = options.to_vec();
+        if access == Access::ReadOnly {
+            options.push("noload");
+        }
+        Self::of_type("ext4", image, access, &options)
+    }
+
+    /// Mounts `image`, whose file system has this type, as in `/proc/filesystems`.
+    pub fn of_type(kind: &str, image: &Path, access: Access, options: &[&str]) -> Result<Self> {
         let device = LoopDevice::attach(image, access)?;
-        let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC)
-            .context("open an ext4 context for", image)?;
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)
+            .context("open a file system context for", image)?;
         let with_messages = |result: rustix::io::Result<()>| {
             result.map_err(|error| Error::Io {
                 what: format!(
@@ -54,7 +63,6 @@ impl LoopMount {
         with_messages(fsconfig_set_string(&context, "source", &device.path))?;
         if access == Access::ReadOnly {
             with_messages(fsconfig_set_flag(&context, "ro"))?;
-            with_messages(fsconfig_set_flag(&context, "noload"))?;
         }
         for option in options {
             with_messages(match option.split_once('=') {

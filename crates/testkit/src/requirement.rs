@@ -14,6 +14,8 @@ pub enum Requirement {
     Root,
     /// Loop devices and a kernel with ext4.
     LoopMount,
+    /// Loop devices and a kernel with XFS, whose files can share extents.
+    XfsMount,
     /// The kernel's FUSE device.
     Fuse,
     /// A kernel that offers `io_uring` to FUSE servers at present.
@@ -29,7 +31,8 @@ impl Requirement {
                 .is_none()
                 .then(|| format!("{name} is not installed")),
             Self::Root => (!is_root()).then(|| "needs root".to_owned()),
-            Self::LoopMount => missing_loop_mount(),
+            Self::LoopMount => missing_loop_mount("ext4"),
+            Self::XfsMount => missing_loop_mount("xfs"),
             Self::Fuse => {
                 (!Path::new("/dev/fuse").exists()).then(|| "/dev/fuse does not exist".to_owned())
             }
@@ -52,7 +55,7 @@ pub fn is_root() -> bool {
 /// Returns whether the kernel can mount images here.
 #[must_use]
 pub fn can_loop_mount() -> bool {
-    missing_loop_mount().is_none()
+    missing_loop_mount("ext4").is_none()
 }
 
 /// Prints `skipped: …` and returns true if a requirement is not met:
@@ -81,7 +84,7 @@ pub fn report_skipped(reason: impl Display) {
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
-fn missing_loop_mount() -> Option<String> {
+fn missing_loop_mount(file_system: &str) -> Option<String> {
     if !is_root() {
         return Some("mounting through the kernel needs root".to_owned());
     }
@@ -89,8 +92,8 @@ fn missing_loop_mount() -> Option<String> {
         return Some("no loop devices (/dev/loop-control is missing)".to_owned());
     }
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if !known.lines().any(|line| line.trim() == "ext4") {
-        return Some("the kernel does not support ext4".to_owned());
+    if !known.lines().any(|line| line.trim() == file_system) {
+        return Some(format!("the kernel does not support {file_system}"));
     }
     Requirement::Tool("losetup").missing()
 }

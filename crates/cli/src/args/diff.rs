@@ -15,8 +15,8 @@ use std::path::PathBuf;
 /// printable are escaped, as in ls -b.
 ///
 /// If two regular files have the same size, their content is compared, even if their times are also equal. The command
-/// reads both files up to the first difference. It skips holes that both files have. If both files are in one image, it
-/// also skips data that they share.
+/// reads both files up to the first difference. It skips holes that both files have, and blocks that they share.
+/// Files in one image can share blocks, and so can two image files on the host, for example after cp --reflink.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("overlay", |arg| arg.hide(true)),

@@ -5,24 +5,23 @@
 //!
 //! Cost: that of a [`Comparison`]. Each difference is printed when it is found.
 
-use super::compare::{Change, Comparison, Difference, Options, Shared, Times, Tree};
+use super::compare::found::Found;
+pub(crate) use super::compare::found::TROUBLE;
+use super::compare::{Change, Comparison, Options, Shared, SharedRanges, Times, Tree};
 use super::operands::{Operands, is_same_image};
 use crate::args::{DiffArgs, ImageArgs};
-use crate::opening::open_image;
+use crate::opening::open_raw;
 use crate::{json, remote};
-use larder::{Fs, Metadata};
-use larder_console::{Failure, Result, name, write_json};
+use larder::{Fs, JournalState, Metadata, Volume};
+use larder_console::{Failure, Result, write_json};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The exit code if there are differences.
+/// The exit code if there are differences. All failures of the command have the exit code [`TROUBLE`].
 const DIFFERENT: u8 = 1;
-/// The exit code if a file cannot be compared. All other failures of the command have it, too.
-pub(crate) const TROUBLE: u8 = 2;
 
 pub(super) fn run(args: &DiffArgs) -> Result<ExitCode> {
     if args.volume.overlay.is_some() {
@@ -33,11 +32,19 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode> {
     }
     let (old, old_root) = operand(args, &args.old)?;
     let (new, new_root) = operand(args, &args.new)?;
-    let old_fs = Fs::new(open_image(&old)?);
+    let (old_volume, is_old_raw) = open_raw(&old)?;
+    let is_old_stored = is_old_raw && is_stored(&old_volume);
+    let old_fs = Fs::new(old_volume);
     let (new_fs, shared) = if is_same_image(&old.image, &new.image) {
         (old_fs.clone(), Shared::Volume)
     } else {
-        (Fs::new(open_image(&new)?), Shared::Nothing)
+        let (new_volume, is_new_raw) = open_raw(&new)?;
+        let shared = if is_old_stored && is_new_raw && is_stored(&new_volume) {
+            Shared::Ranges(SharedRanges::of(&old.image, &new.image))
+        } else {
+            Shared::Nothing
+        };
+        (Fs::new(new_volume), shared)
     };
     let options = Options {
         times: if args.times {
@@ -59,26 +66,35 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode> {
         shared,
         options,
     )?;
-    let mut found = Found {
-        comparison,
-        code: 0,
-    };
+    let mut found = Found::new(comparison);
     let printed = if args.json {
-        let entries = json::Stream::new(std::iter::from_fn(|| found.next_json()));
+        let entries = json::Stream::new(std::iter::from_fn(|| next_json(&mut found)));
         write_json(&BTreeMap::from([("differences", entries)]))
     } else {
-        print_text(&mut found)
+        found.print(|difference| {
+            let changes = difference.changes.iter().map(|change| change.as_str());
+            changes.collect::<Vec<_>>().join(",")
+        })
     };
     match printed {
-        // The reader of the output has seen enough: there is a difference.
+        // The reader has closed the output early. The exit code is that of the differences found so far.
         Err(Failure::BrokenPipe) => {}
         other => other?,
     }
-    if found.code == DIFFERENT {
-        // Of the other commands, only those without a failure write it.
-        remote::finish_profile()?;
+    if found.has_failures {
+        return Ok(ExitCode::from(TROUBLE));
     }
-    Ok(ExitCode::from(found.code))
+    if !found.has_differences {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The caller writes the profile only if the exit code is 0.
+    remote::finish_profile()?;
+    Ok(ExitCode::from(DIFFERENT))
+}
+
+/// Returns whether the image has all content of the volume. What was replayed in memory is not in it.
+fn is_stored(volume: &Volume) -> bool {
+    !matches!(volume.info().journal, JournalState::Recovered { .. })
 }
 
 /// Returns how the image of an operand is opened, and the path inside it.
@@ -92,45 +108,6 @@ fn operand(args: &DiffArgs, text: &Path) -> Result<(ImageArgs, Vec<u8>)> {
     Ok((source, path.into_vec()))
 }
 
-/// The differences, and the exit code that they cause. Failures are printed.
-struct Found {
-    comparison: Comparison,
-    code: u8,
-}
-
-impl Iterator for Found {
-    type Item = Difference;
-
-    fn next(&mut self) -> Option<Difference> {
-        loop {
-            match self.comparison.next()? {
-                Ok(difference) => {
-                    self.code = self.code.max(DIFFERENT);
-                    return Some(difference);
-                }
-                Err(failure) => {
-                    failure.print(TROUBLE);
-                    self.code = TROUBLE;
-                }
-            }
-        }
-    }
-}
-
-fn print_text(found: &mut Found) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    for difference in found {
-        let changes: Vec<&str> = difference
-            .changes
-            .iter()
-            .map(|change| change.as_str())
-            .collect();
-        let path = name::escaped(&difference.marked_path());
-        writeln!(out, "{} {path}", changes.join(","))?;
-    }
-    Ok(out.flush()?)
-}
-
 #[derive(Serialize)]
 struct JsonDifference {
     #[serde(flatten)]
@@ -140,24 +117,22 @@ struct JsonDifference {
     new: Option<json::File>,
 }
 
-impl Found {
-    /// Returns the next difference for JSON.
-    fn next_json(&mut self) -> Option<JsonDifference> {
-        let difference = self.next()?;
-        let [old, new] = self.comparison.trees();
-        let file = |tree: &Tree, metadata: &Metadata| {
-            // A target that cannot be read is left out.
-            let target = metadata
-                .is_symlink()
-                .then(|| tree.fs.volume().read_link(metadata.ino).ok())
-                .flatten();
-            json::File::new(metadata, target.as_deref())
-        };
-        Some(JsonDifference {
-            path: json::FilePath::new(&difference.path),
-            changes: difference.changes,
-            old: difference.old.map(|metadata| file(old, &metadata)),
-            new: difference.new.map(|metadata| file(new, &metadata)),
-        })
-    }
+/// Returns the next difference for JSON.
+fn next_json(found: &mut Found) -> Option<JsonDifference> {
+    let difference = found.next()?;
+    let [old, new] = found.trees();
+    let file = |tree: &Tree, metadata: &Metadata| {
+        // A target that cannot be read is left out.
+        let target = metadata
+            .is_symlink()
+            .then(|| tree.fs.volume().read_link(metadata.ino).ok())
+            .flatten();
+        json::File::new(metadata, target.as_deref())
+    };
+    Some(JsonDifference {
+        path: json::FilePath::new(&difference.path),
+        changes: difference.changes,
+        old: difference.old.map(|metadata| file(old, &metadata)),
+        new: difference.new.map(|metadata| file(new, &metadata)),
+    })
 }

@@ -1,8 +1,10 @@
 //! Compares two files.
 //!
-//! Content is compared in runs. A run is equal without a read only if this is certain: if it is a hole in both files, or if
-//! both files have it at the same place of one disk that has not changed. Everything else is read, in large parts.
+//! Content is compared in runs. A run counts as equal without a read in three cases: it is a hole in both files; both
+//! files have it at the same place of one disk, which no overlay has changed there; or both files have it at the same
+//! place of two images, in a range that the host stores once. Everything else is read, in large parts.
 
+use super::SharedRanges;
 use crate::mode;
 use larder::{FileRun, Metadata, RunPlace, Volume};
 use serde::Serialize;
@@ -66,7 +68,7 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Times {
     Ignored,
-    /// Those of all files except directories, whose times change with their entries.
+    /// All files except directories, whose times change with their entries.
     WithoutDirectories,
     All,
 }
@@ -75,18 +77,20 @@ pub(in crate::commands) enum Times {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct Options {
     pub times: Times,
-    /// Whether one change of a file is enough. Content is then not read if the attributes differ.
+    /// Whether a change of attributes is enough: the content of such a file is not read.
     pub is_brief: bool,
 }
 
 /// What is stored once for both trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Shared {
     Nothing,
     /// The trees are on the same volume.
     Volume,
     /// The new tree is on an overlay of the disk with the old tree.
     Base,
+    /// The trees are on two raw images that share ranges on the host.
+    Ranges(SharedRanges),
 }
 
 /// One of the two trees.
@@ -125,7 +129,8 @@ impl File<'_> {
         self.of(self.volume.file_run(self.metadata.ino, offset_bytes))
     }
 
-    /// Reads from `offset_bytes`. Returns the number of bytes, which is that of `buf` before the end of the file.
+    /// Fills `buf` from `offset_bytes` on. Returns the number of bytes, which is smaller than `buf` only at the end of
+    /// the file.
     fn read(&self, buf: &mut [u8], offset_bytes: u64) -> Found<usize> {
         let ino = self.metadata.ino;
         self.of(if self.is_remote {
@@ -160,7 +165,7 @@ impl Files {
         }
     }
 
-    /// Returns how two files differ. `volumes` are theirs, with whether these are remote.
+    /// Returns how two files differ. `volumes` are the volumes of the files, each with whether it is remote.
     pub(super) fn changes(
         &mut self,
         volumes: [(&Volume, bool); 2],
@@ -233,11 +238,13 @@ impl Files {
         while at_bytes < size_bytes {
             let (one, other) = (old.run(at_bytes)?, new.run(at_bytes)?);
             let end_bytes = one.end_bytes.min(other.end_bytes).min(size_bytes);
-            if self.is_stored_once(one.place, other.place) {
-                at_bytes = end_bytes;
+            let left_bytes = end_bytes - at_bytes;
+            let equal_bytes = self.shared_bytes(one.place, other.place);
+            if equal_bytes > 0 {
+                at_bytes += equal_bytes.min(left_bytes);
                 continue;
             }
-            let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
+            let left = usize::try_from(left_bytes).unwrap_or(usize::MAX);
             let len = left.min(PART_LEN);
             let [first, second] = &mut self.buffers;
             let (first, second) = (&mut first[..len], &mut second[..len]);
@@ -252,25 +259,24 @@ impl Files {
         Ok(true)
     }
 
-    /// Returns whether two runs that begin at these places are certainly equal.
-    fn is_stored_once(&self, old: RunPlace, new: RunPlace) -> bool {
+    /// Returns how many bytes of two runs that begin at these places are certainly equal. This can be more than the length
+    /// of the runs.
+    fn shared_bytes(&self, old: RunPlace, new: RunPlace) -> u64 {
         match (old, new) {
-            (RunPlace::Hole, RunPlace::Hole) => true,
+            (RunPlace::Hole, RunPlace::Hole) => u64::MAX,
             (
                 RunPlace::Disk { offset_bytes, .. },
                 RunPlace::Disk {
                     offset_bytes: other_bytes,
                     is_unchanged,
                 },
-            ) => {
-                offset_bytes == other_bytes
-                    && match self.shared {
-                        Shared::Nothing => false,
-                        Shared::Volume => true,
-                        Shared::Base => is_unchanged,
-                    }
-            }
-            _ => false,
+            ) if offset_bytes == other_bytes => match &self.shared {
+                Shared::Volume => u64::MAX,
+                Shared::Base if is_unchanged => u64::MAX,
+                Shared::Ranges(ranges) => ranges.len_from(offset_bytes),
+                Shared::Base | Shared::Nothing => 0,
+            },
+            _ => 0,
         }
     }
 }

@@ -4,17 +4,20 @@
 //! the two files that have the same path below the roots of the trees.
 //!
 //! Invariants:
-//! 1. Files are equal only if their content was read and is equal, or if it is stored once ([`files`]). Equal times and sizes
-//!    prove nothing.
+//! 1. Files are equal only if their content was read and is equal, or if it is stored once ([`files`], [`SharedRanges`]).
+//!    Equal times and sizes prove nothing.
 //! 2. Each [`Walk`] enters no directory twice, so a loop in a hostile image does not make the comparison endless.
-//! 3. If a directory cannot be read, no entries of the other one are reported as added or removed.
+//! 3. If a directory cannot be read in one tree, its entries in the other tree are not reported as added or removed.
 //!
-//! Cost: the names in one directory of each level, and the inode numbers of the directories, of both trees. A path is
+//! Cost: for both trees, the names in one directory of each level, and the inode numbers of the directories. A path is
 //! composed only for a difference.
 
 mod files;
+pub(super) mod found;
+mod shared_ranges;
 
 pub(super) use files::{Change, Options, Shared, Times};
+pub(super) use shared_ranges::SharedRanges;
 
 use super::reading::check_kind;
 use crate::failure::{of_cause, of_path};
@@ -51,7 +54,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Returns the path, with a slash at the end of that of a directory.
+    /// Returns the path. The path of a directory ends in a slash.
     pub(super) fn marked_path(&self) -> Vec<u8> {
         let mut path = self.path.clone();
         let file = self.new.as_ref().or(self.old.as_ref());
@@ -70,7 +73,7 @@ pub(super) struct Comparison {
     files: Files,
     /// The roots, until they are compared.
     roots: Option<(Ino, Ino)>,
-    /// The open directories that both trees have: for each tree, whether names in the directory could not be read.
+    /// For each open directory that both trees have, and for each tree: whether names in it could not be read.
     levels: Vec<[bool; 2]>,
     /// The tree that has an open directory which the other one lacks, and the number of such directories.
     alone: Option<(Which, usize)>,
@@ -227,7 +230,7 @@ impl Comparison {
         let metadata = match (read(&self.old, old), read(&self.new, new)) {
             (Ok(first), Ok(second)) => (first, second),
             (Err(failure), _) | (_, Err(failure)) => {
-                // What the directory contains would be another failure.
+                // If the entry is a directory, comparing its content would only report further failures.
                 if old.is_some() {
                     self.old.skip_directory();
                 }
