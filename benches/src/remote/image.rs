@@ -17,7 +17,8 @@ pub const TOP_FILE: &str = "top";
 pub const SMALL_FILES: &str = "tree";
 /// The number of directories in the chain.
 const CHAIN_FOLDERS: u32 = 5;
-/// The number of files in each of them. The inodes of the next directory and of its files are far from each other.
+/// The number of files in each of these directories. With so many files, the inode of the next directory is far from
+/// the inodes of the files in it.
 const CHAIN_FILES: u32 = 300;
 const SEED: Seed = Seed(0x1a4d_e4be);
 

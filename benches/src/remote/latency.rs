@@ -55,7 +55,7 @@ pub(super) fn first_byte(setup: &Setup, network: Network, side: Side) -> Result<
 
 /// What a mount and the first byte requested.
 struct First {
-    /// The waves that were answered when the image was mounted.
+    /// The number of waves that were answered before the image was mounted.
     mount_waves: u32,
     /// All requests.
     traffic: Traffic,
@@ -82,7 +82,7 @@ fn first(setup: &Setup, store: &Store, mount: &Mount) -> Result<First> {
     })
 }
 
-/// Measures the waves of each further component of a path.
+/// Measures the maximum number of waves of one more component of a path.
 pub(super) fn path(setup: &Setup, network: Network) -> Result<Samples> {
     let store = Store::of_file(&setup.image.path, network)?;
     let folder = setup.new_folder()?;

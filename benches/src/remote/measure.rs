@@ -13,10 +13,13 @@ named! {
         LarderProfile: "larder-profile",
         /// The same with a packed profile.
         LarderPack: "larder-pack",
-        /// `larder mount` with a disk cache: of the same image for requests of data, otherwise empty.
+        /// `larder mount` with a disk cache. In [`Group::Latency`](super::run::Group::Latency), the cache contains
+        /// what an earlier mount of the same image has read. In the other groups, it is empty.
         LarderDisk: "larder-disk",
         /// `larder mount` without a disk cache, with the readahead policy `adaptive`.
         LarderAdaptive: "larder-adaptive",
+        /// `larder mount` without a disk cache and without readahead.
+        LarderOff: "larder-off",
         /// A client of ranges over parallel connections.
         Plain: "plain",
         /// The curl plugin of nbdkit with the filters `readahead` and `cache`, through nbdfuse.
@@ -40,51 +43,51 @@ named! {
     Measure {
         /// Waves until an image is mounted.
         MountWaves: "mount-waves",
-        /// Waves from there to the first byte of a file at the root.
+        /// Waves from the end of the mount to the first byte of a file at the root.
         FirstByteWaves: "first-byte-waves",
         /// Requests of more than one byte until the first byte of a file at the root, including the mount.
         DataRequests: "data-requests",
-        /// Requests of one byte in the same time: they find the version.
+        /// Requests of one byte in the same time. They only show the version of the image.
         Revalidations: "revalidations",
-        /// Waves of one more component of a path, at most.
+        /// The maximum number of waves of one more component of a path.
         PathWaves: "path-waves",
         /// Waves of find(1) over the small files.
         FindWaves: "find-waves",
-        /// The time of the same.
+        /// The time of find(1) over the small files.
         Find: "find",
         /// The rate of a read of the big file from start to end.
         Sequential: "sequential",
-        /// The same by eight readers, each of its own region.
+        /// The rate of eight readers of the big file, each of its own region.
         Interleaved8: "interleaved-8",
         /// Random reads of 4 KiB, one at a time.
         Random1: "random-1",
-        /// The same by 64 threads.
+        /// Random reads of 4 KiB by 64 threads.
         Random64: "random-64",
-        /// Bytes that the server sent for each byte of these 64 threads.
+        /// Bytes that the server sent for each byte that these 64 threads read.
         RandomBytes: "random-bytes",
         /// Bytes per second that the server sent for these 64 threads.
         RandomRate: "random-rate",
-        /// The time of a mount and of the reads of a program start.
+        /// The time of a mount and of the recorded reads of the start of `python3`.
         PythonStart: "python-start",
-        /// The same of the other program.
+        /// The time of a mount and of the recorded reads of the start of `mariadbd`.
         DatabaseStart: "database-start",
-        /// Requests of the start, including the mount.
+        /// Requests of the start of `python3`, including the mount.
         PythonRequests: "python-requests",
-        /// The same of the other program.
+        /// Requests of the start of `mariadbd`, including the mount.
         DatabaseRequests: "database-requests",
-        /// The share of the bytes that were fetched for a profile, and used.
+        /// The share of the bytes fetched for a profile that the start of `python3` used.
         PythonUsed: "python-used",
-        /// The same of the other program.
+        /// The share of the bytes fetched for a profile that the start of `mariadbd` used.
         DatabaseUsed: "database-used",
-        /// The time that 99% of the reads do not exceed.
+        /// The time that 99% of the reads of the start of `python3` do not exceed.
         PythonP99: "python-p99",
-        /// The same of the other program.
+        /// The time that 99% of the reads of the start of `mariadbd` do not exceed.
         DatabaseP99: "database-p99",
-        /// Memory of the server, at most, less that after the mount.
+        /// The maximum memory of the server minus its memory after the mount.
         Memory: "memory",
-        /// Requests by 1,000 nodes that start at once, for each node.
+        /// The mean number of requests of a simulated node that starts a program.
         NodeRequests: "node-requests",
-        /// Bytes sent to them, for each node.
+        /// The mean amount of data that is sent to a simulated node.
         NodeBytes: "node-bytes",
         /// Requests that a zone's cache sent to the server when processes that use the cache started at once.
         ZoneRequests: "zone-requests",
@@ -92,13 +95,14 @@ named! {
         ZoneBytes: "zone-bytes",
         /// The time in which all of these processes started.
         ZoneStart: "zone-start",
-        /// The time of reads of 4 KiB, one at a time, relative to the time that the lab's device predicts.
+        /// The time of reads of 4 KiB, one at a time, relative to the time that the lab's device predicts for the
+        /// requests that they cause.
         Predicted4K1: "predicted-4k-1",
-        /// The same of 64 at once.
+        /// The same for reads of 4 KiB, 64 at once.
         Predicted4K64: "predicted-4k-64",
-        /// The same of reads of 128 KiB.
+        /// The same for reads of 128 KiB, 64 at once.
         Predicted128K64: "predicted-128k-64",
-        /// The same of reads of 8 MiB, eight at once.
+        /// The same for reads of 8 MiB, eight at once.
         Predicted8M8: "predicted-8m-8",
     }
 }

@@ -20,8 +20,8 @@ use crate::tree::BIG_FILE;
 /// The caches of the mount, in bytes.
 pub(super) const CACHE_BYTES: u64 = 256 << 20;
 
-/// Reads many small files, which stay open, and then the big file. Measures how much the memory of the server grew at
-/// most after the mount.
+/// Reads many small files, which stay open, and then the big file. Measures the maximum memory of the server minus its
+/// memory after the mount.
 pub(super) fn measure(setup: &Setup, network: Network) -> Result<Samples> {
     raise_open_files()?;
     let store = Store::of_file(&setup.image.path, network)?;

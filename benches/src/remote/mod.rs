@@ -5,8 +5,9 @@
 //!   reader --> mount --> client --> link (delay, bandwidth) --> server with the image
 //! ```
 //! The server is that of the testkit ([`HttpServer`](larder_testkit::http::HttpServer)), in the process of the benches.
-//! It logs each request, and sends the image from the host's page cache. From the log follow requests, bytes and
-//! [waves](larder_testkit::http::waves): how many requests waited for one another.
+//! It logs each request, and sends the image from the host's page cache. The log yields the numbers of requests, bytes
+//! and [waves](larder_testkit::http::waves). The number of waves is the length of the longest chain of requests that
+//! waited for one another.
 //!
 //! | side | what it is |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! | larder-pack | the same with a packed profile |
 //! | larder-disk | `larder mount` with a disk cache |
 //! | plain | a client of ranges over parallel connections, without a file system |
-//! | nbdkit, rclone, httpdirfs, s3backer | others that make an image at a URL a local file, with a mount of it by larder |
+//! | nbdkit, rclone, httpdirfs, s3backer | programs that make an image at a URL a local file, which larder mounts |
 //!
 //! Each measurement of a mount has a new mount, and a new cache. The readers are processes of their own, and check what
 //! they read. Each of the [groups](run::Group) is measured several times, and a result is the median.

@@ -1,8 +1,8 @@
-//! Many nodes that start the same program at once: what they request from the server, and what a cache
-//! between a zone and the server reduces it to.
+//! Many nodes that start the same program at once: what they request from the server, and how much a cache between
+//! the nodes of a zone and the server requests for them.
 //!
 //! The simulated nodes open the image with a pack in this process, and read all that the program reads. The cache is
-//! nginx. Its clients are processes: a mount of each, and a reader.
+//! nginx. Each of its clients consists of two processes: a mount, and a reader.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -23,7 +23,7 @@ use crate::remote::setup::{Samples, Setup};
 use crate::remote::starts::{Profile, ranges, replay};
 use crate::remote::store::Store;
 
-/// The number of simulated nodes that start at once: more would need more memory than this machine has.
+/// The number of simulated nodes that read at the same time: more would need more memory than this machine has.
 const AT_ONCE: u32 = 16;
 
 /// Measures the requests and the bytes of simulated nodes, for each node.
@@ -102,8 +102,8 @@ fn in_threads(count: u32, work: impl Fn(u32) -> Result<()> + Sync) -> Result<()>
     })
 }
 
-/// Returns the location of a cache of parts of 1 MiB. Each part is requested once, also if several clients need it at
-/// once.
+/// Returns nginx's `location` of a cache that stores the image in parts of 1 MiB. Each part is requested once, even if
+/// several clients need it at once.
 fn location(upstream: &str) -> String {
     format!(
         "location = /disk.img {{

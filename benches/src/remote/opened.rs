@@ -50,6 +50,9 @@ impl Opened {
         if side == Side::LarderAdaptive {
             mount = mount.with("--readahead", "adaptive");
         }
+        if side == Side::LarderOff {
+            mount = mount.with("--readahead", "off");
+        }
         let mounted = mount.start(&setup.larder, &image, folder.path())?;
         Ok(Self {
             mounted,

@@ -21,7 +21,7 @@ pub struct Plan {
     pub random_reads_each: u32,
     /// The number of open files in the measure of memory.
     pub open_files: u32,
-    /// The number of simulated nodes that start at once.
+    /// The number of simulated nodes that start a program.
     pub nodes: u32,
     /// The number of processes that start at once.
     pub processes: u32,

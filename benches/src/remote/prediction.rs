@@ -1,6 +1,5 @@
-//! The device `object-30ms` of the lab beside the link that it models: the same reads, simulated and measured.
-//!
-//! Neither has slow requests: the latency of the device is constant.
+//! The devices `object-30ms` and `object-tail` of the lab beside the links that they model: the same requests, simulated
+//! and measured. Larder sends them for random reads of a mount, and the plain client on its own.
 
 use anyhow::{Context, Result};
 use larder_instruments::simulated::{
@@ -9,12 +8,17 @@ use larder_instruments::simulated::{
 
 use crate::child::DEADLINE;
 use crate::remote::measure::{Measure, Side};
-use crate::remote::network::Network;
+use crate::remote::network::{Network, SEED};
+use crate::remote::opened::Opened;
 use crate::remote::setup::{Samples, Setup};
 use crate::remote::store::Store;
 use crate::remote::worker::Job;
+use crate::tree::BIG_FILE;
 
-/// The cases: the length of a read, the number of reads at once, and the number of reads.
+/// The length of the parts of an image that Larder requests.
+const UNIT_BYTES: u64 = 64 << 10;
+
+/// The cases of the plain client: the length of a read, the number of reads at once, and the number of reads.
 const CASES: [(Measure, u64, u32, u64); 4] = [
     (Measure::Predicted4K1, 4 << 10, 1, 40),
     (Measure::Predicted4K64, 4 << 10, 64, 2560),
@@ -26,9 +30,9 @@ const CASES: [(Measure, u64, u32, u64); 4] = [
 pub(super) const MEASURES: [Measure; CASES.len()] =
     [CASES[0].0, CASES[1].0, CASES[2].0, CASES[3].0];
 
-/// Measures the time of reads, relative to the predicted time.
-pub(super) fn measure(setup: &Setup, network: Network) -> Result<Samples> {
-    let model = DeviceModel::named("object-30ms")?;
+/// Measures the time of reads of the plain client, relative to the predicted time.
+pub(super) fn plain(setup: &Setup, network: Network) -> Result<Samples> {
+    let model = DeviceModel::named(network.name())?;
     let mut samples = Samples::new(network, Side::Plain);
     for (measure, range_bytes, connections, count) in CASES {
         let count = count.min((setup.plan.big_file_bytes / range_bytes).max(1));
@@ -48,13 +52,52 @@ pub(super) fn measure(setup: &Setup, network: Network) -> Result<Samples> {
     Ok(samples)
 }
 
+/// Measures the time of random reads of a mount, relative to the predicted time of the requests that Larder sends for
+/// them.
+pub(super) fn mounted(setup: &Setup, network: Network) -> Result<Samples> {
+    let model = DeviceModel::named(network.name())?;
+    let opened = Opened::new(setup, network, Side::Larder)?;
+    let mut samples = Samples::new(network, Side::Larder);
+    let read = |run, threads, reads_each| -> Result<(f64, u64)> {
+        let job = Job::Random {
+            file: opened.root().join(BIG_FILE),
+            run,
+            threads,
+            reads_each,
+        };
+        opened.store.take();
+        let reading = setup.read(&job, DEADLINE, &opened.log("reader.log"))?;
+        Ok((reading.seconds, opened.store.take().requests))
+    };
+    // The first read also needs the metadata of the file.
+    read(0, 1, 1)?;
+    let plan = &setup.plan;
+    for (measure, run, threads, reads_each) in [
+        (Measure::Predicted4K1, 1, 1, plan.random_reads),
+        (Measure::Predicted4K64, 2, 64, plan.random_reads_each),
+    ] {
+        // Each thread has its own reads. If latencies differ, the slowest thread determines the time, and not the device.
+        if threads > 1 && network == Network::ObjectTail {
+            continue;
+        }
+        let (seconds, requests) = read(run, threads, reads_each)?;
+        // In a small file, all parts may be in memory.
+        if requests > 0 {
+            let predicted = predicted_seconds(model, (UNIT_BYTES, threads), requests)
+                .context("the simulation has ended early")?;
+            samples.push(measure, seconds / predicted);
+        }
+    }
+    Ok(samples)
+}
+
 /// Returns the simulated time of `count` reads of `len_bytes`, of which `at_once` are in flight.
 fn predicted_seconds(
     model: &DeviceModel,
     (len_bytes, at_once): (u64, u32),
     count: u64,
 ) -> Option<f64> {
-    let mut device = SimulatedDevice::new(model, 1);
+    let mut device = SimulatedDevice::new(model, SEED);
     let mut now = VirtualTime(0);
     let (mut submitted, mut completed) = (0, 0);
     while completed < count {

@@ -63,7 +63,7 @@ fn read(setup: &Setup, side: Side, opened: &Opened, job: &Job) -> Result<Reading
     setup.read(job, setup.deadline(side), &opened.log("reader.log"))
 }
 
-/// Measures a client that only receives as many bytes as the big file has.
+/// Measures the plain client, which receives as many bytes as the big file has and discards them.
 pub(super) fn plain(setup: &Setup, network: Network) -> Result<Samples> {
     let mut most: f64 = 0.0;
     for connections in CONNECTIONS {

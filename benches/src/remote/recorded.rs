@@ -129,7 +129,7 @@ impl Start {
 }
 
 /// Returns the number of wrong pages among those that begin in `bytes`, which begin at `offset_bytes` of a file. A page
-/// of which less than the number at its start was read is not checked.
+/// is identified by the number at its start. It is not checked if `bytes` does not contain this whole number.
 fn wrong_pages_at(bytes: &[u8], file: u32, offset_bytes: u64) -> u64 {
     let page = offset_bytes.div_ceil(PAGE_BYTES as u64);
     let skipped = usize::try_from(page * PAGE_BYTES as u64 - offset_bytes).unwrap_or(usize::MAX);

@@ -43,7 +43,7 @@ named! {
         Memory: "memory",
         /// Many nodes that start at once.
         Nodes: "nodes",
-        /// The device `object-30ms` of the lab, and the link that it models.
+        /// The devices `object-30ms` and `object-tail` of the lab, and the links that they model.
         Prediction: "prediction",
     }
 }
@@ -181,17 +181,17 @@ impl Run<'_> {
 
 /// Returns the links and sides of a group, in the order in which they are measured.
 fn sides(group: Group) -> Vec<(Network, Side)> {
-    use Network::{A, B, Local, Object};
-    use Side::{Larder, LarderAdaptive, LarderDisk, LarderPack, LarderProfile, Plain};
+    use Network::{A, B, Local, Object, ObjectTail};
+    use Side::{Larder, LarderAdaptive, LarderDisk, LarderOff, LarderPack, LarderProfile, Plain};
     let (networks, sides): (&[Network], &[Side]) = match group {
         Group::Latency => (&[B], &[Larder, LarderProfile, LarderDisk]),
         Group::Sequential => (&[Local, B, A], &[Plain, Larder, LarderDisk, LarderAdaptive]),
         Group::Interleaved | Group::Random => (&[B, A], &[Larder, LarderAdaptive]),
         Group::Find => (&[B, A], &[Larder]),
-        Group::Start => (&[B], &[Larder, LarderProfile, LarderPack]),
+        Group::Start => (&[B], &[Larder, LarderOff, LarderProfile, LarderPack]),
         Group::Memory => (&[B], &[Larder]),
         Group::Nodes => (&[B], &[LarderProfile, LarderPack]),
-        Group::Prediction => (&[Object], &[Plain]),
+        Group::Prediction => (&[Object, ObjectTail], &[Plain, Larder]),
     };
     let of = |&network| sides.iter().map(move |&side| (network, side));
     networks.iter().flat_map(of).collect()
@@ -244,7 +244,8 @@ fn measure(
             samples
         }
         (Group::Memory, _) => one(memory::measure(setup, network)?),
-        (Group::Prediction, _) => one(prediction::measure(setup, network)?),
+        (Group::Prediction, Side::Plain) => one(prediction::plain(setup, network)?),
+        (Group::Prediction, _) => one(prediction::mounted(setup, network)?),
         (Group::Nodes, _) => {
             let mut profiles = profiles.iter();
             let python = profiles.find(|(start, _)| *start == Start::Python);

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::user::User;
 
 const BUCKET: &str = "images";
-/// The length of a block: a unit of larder.
+/// The length of a block: that of a unit of larder's disk cache.
 const BLOCK_BYTES: usize = 64 << 10;
 /// The name of the local file.
 const FILE: &str = "file";
@@ -75,7 +75,7 @@ impl Blocks {
             .args(["--accessId=larder", "--accessKey=larder"])
             .arg(format!("--blockSize={BLOCK_BYTES}"))
             .arg(format!("--size={}", self.image_bytes))
-            // As much is read ahead and cached as by a mount of larder with its defaults.
+            // s3backer reads ahead and caches as much as a mount of larder with its defaults.
             .args(["--readAhead=128", "--readAheadTrigger=2"])
             .args(["--blockCacheThreads=128", "--blockCacheSize=4096"])
             .arg(BUCKET)

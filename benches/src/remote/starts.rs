@@ -1,4 +1,4 @@
-//! Cold starts of programs: the time from the start of a mount until everything is read that was recorded.
+//! Cold starts of programs: the time from the start of a mount until everything that was recorded has been read.
 
 use std::fs;
 use std::path::{Path, PathBuf};

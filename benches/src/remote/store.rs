@@ -22,8 +22,8 @@ pub(super) struct Traffic {
     pub data_requests: u64,
     /// The bytes of all bodies.
     pub bytes: u64,
-    /// The number of requests of which each was received after the server had begun to send the reply to the one
-    /// before (see [`waves`](larder_testkit::http::waves)).
+    /// The length of the longest chain of requests in which the server received each request after it had begun to
+    /// reply to the previous one (see [`waves`](larder_testkit::http::waves)).
     pub waves: u32,
 }
 

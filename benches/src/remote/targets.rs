@@ -10,7 +10,7 @@ use crate::remote::results::Results;
 use crate::verdict::Verdict;
 
 use Network::{A, B};
-use Side::{Larder, LarderDisk, LarderPack, LarderProfile};
+use Side::{Larder, LarderDisk, LarderOff, LarderPack, LarderProfile, Plain};
 
 /// Returns the verdicts of a run.
 #[must_use]
@@ -27,15 +27,7 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         2.0,
         node_requests,
     ));
-    let predicted = prediction::MEASURES.iter();
-    let predicted =
-        predicted.filter_map(|&measure| results.value(measure, Network::Object, Side::Plain));
-    verdicts.push(Verdict::new(
-        "measured time / predicted time of the device `object-30ms`",
-        "within 15% of 1",
-        predicted,
-        |ratio| (ratio - 1.0).abs() <= 0.15,
-    ));
+    verdicts.extend(predictions(results));
     let of_cache = memory.map(|memory| memory / megabytes(CACHE_BYTES));
     verdicts.push(at_most(
         "`memory` of larder / `--cache-size`",
@@ -43,6 +35,27 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         of_cache,
     ));
     verdicts
+}
+
+/// The targets of the time of reads, relative to the time that a device of the lab predicts.
+fn predictions(results: &Results) -> Vec<Verdict> {
+    let of = |network: Network, side: Side| {
+        let measures = prediction::MEASURES.iter();
+        let ratios = measures.filter_map(|&measure| results.value(measure, network, side));
+        Verdict::new(
+            &format!(
+                "measured time of {} / predicted time of the device `{}`",
+                side.name(),
+                network.name()
+            ),
+            "within 15% of 1",
+            ratios,
+            |ratio| (ratio - 1.0).abs() <= 0.15,
+        )
+    };
+    let networks = [Network::Object, Network::ObjectTail];
+    let of_network = |network| [of(network, Plain), of(network, Larder)];
+    networks.into_iter().flat_map(of_network).collect()
 }
 
 fn at_most(subject: &str, limit: f64, figures: impl IntoIterator<Item = f64>) -> Verdict {
@@ -76,7 +89,7 @@ fn rates(results: &Results) -> Vec<Verdict> {
     let value = |measure, network| results.value(measure, network, Larder);
     let sequential = |network| value(Measure::Sequential, network);
     let link = |network: Network| network.bytes_per_second().map(megabytes);
-    let plain = results.value(Measure::Sequential, A, Side::Plain);
+    let plain = results.value(Measure::Sequential, A, Plain);
     let both = [B, A];
     let interleaved = both
         .into_iter()
@@ -156,9 +169,11 @@ fn of_start(results: &Results, start: Start) -> Vec<Verdict> {
             used.into_iter().filter_map(|side| value(of.used, side)),
         ),
         at_most(
-            &format!("`{name}-p99` of larder-profile / larder"),
+            &format!("`{name}-p99` of larder and larder-profile / larder-off"),
             1.2,
-            ratio(of.p99, LarderProfile, Larder),
+            [Larder, LarderProfile]
+                .into_iter()
+                .filter_map(|side| ratio(of.p99, side, LarderOff)),
         ),
     ]
 }

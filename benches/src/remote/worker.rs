@@ -28,7 +28,7 @@ const INTERLEAVED_BYTES: u64 = 128 << 10;
 pub enum Job {
     /// A file, from start to end.
     Sequential(PathBuf),
-    /// As many regions of a file as there are readers, at once.
+    /// Regions of a file, one for each reader, at once.
     Interleaved {
         /// The file.
         file: PathBuf,
@@ -46,7 +46,7 @@ pub enum Job {
         /// The number of pages that each of them reads.
         reads_each: u32,
     },
-    /// A recorded start, of files below a folder.
+    /// The reads of a recorded start, from files below a folder.
     Replay(Start, PathBuf),
     /// The first byte of a file.
     FirstByte(PathBuf),

@@ -21,7 +21,7 @@ pub struct ServerCounts {
     /// The part of `profile_bytes` that was read.
     #[serde(default)]
     pub profile_used_bytes: u64,
-    /// Bytes that were read from units in memory.
+    /// Bytes that were read from units (fetched parts of the image) in memory.
     pub memory_bytes: u64,
     /// Bytes that were read from the disk cache.
     pub disk_bytes: u64,
@@ -33,6 +33,10 @@ pub struct ServerCounts {
     pub latency_p50_us: Option<u64>,
     /// The same for the 99th percentile.
     pub latency_p99_us: Option<u64>,
+    /// Whether the server sends no strong `ETag`, so that a replaced object is detected only by its length and its time of
+    /// modification.
+    #[serde(default)]
+    pub unversioned: bool,
     /// Why the most recent failed attempt failed. The text contains no secret.
     pub last_failure: Option<String>,
 }

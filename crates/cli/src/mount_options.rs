@@ -4,7 +4,8 @@ mod recorded;
 
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::Access;
-use crate::remote::RemoteArgs;
+use crate::option_list::split;
+use crate::remote::{self, RemoteArgs};
 use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions};
 use larder_console::{Failure, Result, name, print_note, size};
@@ -14,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -90,6 +91,7 @@ pub(crate) const VALUED: &[&str] = &[
     "profile",
     "profile_record",
     "sha256",
+    remote::URL_FILE_OPTION,
 ];
 
 /// Options without a value that have an effect.
@@ -205,7 +207,7 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, flags);
-        // Each of these two flags replaces the mount option of the other.
+        // Each of these two flags also replaces the mount option that corresponds to the other one.
         if flags.offset.is_some() {
             options.partition = None;
         }
@@ -346,6 +348,10 @@ impl Options {
             "profile" => self.remote.profile = Some(value.into()),
             "profile_record" => self.remote.profile_record = Some(value.into()),
             "cache_disk_size" => self.remote.cache_disk_size = Some(bytes(key, value)?),
+            // `remote::prepare` has replaced this option, unless it has no effect.
+            remote::URL_FILE_OPTION => {
+                return Err(refused(format!("option {key} cannot be used here")));
+            }
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => print_note(NO_BARRIER),
             _ => return Ok(false),
@@ -401,27 +407,6 @@ fn replace<T>(option: &mut T, flag: Option<T>) {
 /// Returns whether `option` is one of `names`, or begins with one of `prefixes`.
 pub(crate) fn is_among(option: &str, names: &[&str], prefixes: &[&str]) -> bool {
     names.contains(&option) || prefixes.iter().any(|prefix| option.starts_with(prefix))
-}
-
-/// Splits a list of options at commas. A backslash escapes the following character, such as a comma
-/// that is part of an option.
-fn split(list: &OsStr) -> Vec<OsString> {
-    let mut options = vec![Vec::new()];
-    let mut bytes = list.as_bytes().iter().copied();
-    while let Some(byte) = bytes.next() {
-        let literal = match byte {
-            b',' => {
-                options.push(Vec::new());
-                continue;
-            }
-            b'\\' => bytes.next().unwrap_or(b'\\'),
-            byte => byte,
-        };
-        if let Some(option) = options.last_mut() {
-            option.push(literal);
-        }
-    }
-    options.into_iter().map(OsString::from_vec).collect()
 }
 
 fn bytes(key: &str, value: &OsStr) -> Result<u64> {

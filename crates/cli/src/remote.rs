@@ -9,8 +9,8 @@
 //! A URL can contain credentials. Therefore [`prepare`] replaces each URL among the arguments by its label, which has
 //! no secrets, before the arguments are parsed. No command sees the URL; [`open`] finds the URL by its label.
 
-use crate::stage::own_args;
-use crate::{holder, programs};
+use crate::stage::{Stage, own_args};
+use crate::{holder, option_list, programs};
 use clap::{Args, ValueHint};
 use larder_block::BlockDevice;
 use larder_console::{Failure, Result, size};
@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const PROGRAM: &str = "larder-remote";
-/// The beginnings of URLs.
+/// The beginnings of URLs, in lower case.
 const SCHEMES: [&str; 5] = ["http://", "https://", "s3://", "gs://", "az://"];
 /// The subcommand that needs clients although none of its arguments is a URL.
 const CACHE: &str = "cache";
@@ -43,6 +43,10 @@ const ENDPOINT: &str = "--endpoint";
 const PROFILE: &str = "--profile";
 /// The option whose value names a file that contains a URL.
 const URL_FILE: &str = "--url-file";
+/// The mount option with the same meaning.
+pub(crate) const URL_FILE_OPTION: &str = "url_file";
+/// The subcommand whose mount options can name a file that contains a URL, besides those of [`Stage`].
+const MOUNT: &str = "mount";
 /// The heading of the arguments in the help.
 pub(crate) const HEADING: &str = "Images at URLs";
 /// The maximum length of a file with a URL, in bytes.
@@ -73,7 +77,7 @@ larder then detects a replaced object only if its length or its time of modifica
 does not store an object without a strong ETag."
     )]
     pub allow_unversioned: bool,
-    /// The directory of the disk cache, unless it is the default.
+    /// The directory of the disk cache; `None` for the default.
     // The help is separate, as above.
     #[arg(
         long,
@@ -250,7 +254,7 @@ struct Known {
     from_stdin: Option<String>,
 }
 
-/// The URL that `--url-file` has named.
+/// The URL in the file that `--url-file` names.
 struct UrlOfFile {
     url: String,
     /// Whether the URL was read from standard input.
@@ -281,7 +285,8 @@ pub(crate) fn prepare(
     mut args: Vec<OsString>,
     images: Option<Box<dyn RemoteImages>>,
 ) -> Result<Prepared> {
-    let has_url_file = own_args(&args).iter().any(|arg| is_url_file(arg));
+    let with_flag = with_url_file_flag(&args);
+    let has_url_file = with_flag.is_some() || own_args(&args).iter().any(|arg| is_url_file(arg));
     let is_cache = is_cache_command(&args);
     if !has_url_file && !is_cache && urls(&args).next().is_none() {
         return Ok(Prepared::Args(args));
@@ -296,6 +301,7 @@ pub(crate) fn prepare(
         let replaced = programs::replace_by(PROGRAM, &args, purpose);
         return Ok(Prepared::Ended(replaced));
     };
+    args = with_flag.unwrap_or(args);
     let of_file = if has_url_file {
         insert_url_of_file(&mut args)?
     } else {
@@ -317,13 +323,7 @@ pub(crate) fn prepare(
         let (url, path) = bytes.split_at(end.unwrap_or(bytes.len()));
         let invalid = |_| Failure::usage("the URL is not valid UTF-8");
         let url = std::str::from_utf8(url).map_err(invalid)?;
-        let label = images.label(url)?;
-        let earlier = known.insert(PathBuf::from(&label), url.to_owned());
-        if earlier.is_some_and(|earlier| earlier != url) {
-            return Err(Failure::usage(format!(
-                "two URLs differ only in their secrets: {label}"
-            )));
-        }
+        let label = distinct_label(&images.label(url)?, url, &mut known);
         let mut label = OsString::from(label);
         label.push(OsStr::from_bytes(path));
         args[index] = label;
@@ -335,6 +335,22 @@ pub(crate) fn prepare(
         from_stdin: of_file.filter(|file| file.is_stdin).map(|file| file.url),
     });
     Ok(Prepared::Args(args))
+}
+
+/// Adds `url`, whose label is `label`, to `known`. If another URL has the same label, because they differ only in parts
+/// that can be secret, adds a number to the label. Returns the label.
+fn distinct_label(label: &str, url: &str, known: &mut HashMap<PathBuf, String>) -> String {
+    let mut distinct = label.to_owned();
+    let mut number = 1;
+    while known
+        .entry(PathBuf::from(&distinct))
+        .or_insert_with(|| url.to_owned())
+        != url
+    {
+        number += 1;
+        distinct = format!("{label} ({number})");
+    }
+    distinct
 }
 
 /// Returns whether `args` are those of `larder cache`, except to print its help.
@@ -359,9 +375,10 @@ pub(crate) fn is_url(arg: &OsStr) -> bool {
 /// Returns the beginning of `arg` up to and including `://`, if `arg` is a URL.
 fn scheme(arg: &OsStr) -> Option<&'static str> {
     let bytes = arg.as_bytes();
-    SCHEMES
-        .into_iter()
-        .find(|scheme| bytes.starts_with(scheme.as_bytes()))
+    SCHEMES.into_iter().find(|scheme| {
+        let start = bytes.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+    })
 }
 
 /// Returns the length of the URL in `arg`, if it is followed by a colon and a path inside the image.
@@ -390,9 +407,42 @@ fn urls(args: &[OsString]) -> impl Iterator<Item = usize> {
         .filter(move |&index| is_url(&args[index]) && (args[index - 1] != ENDPOINT || index > end))
 }
 
+/// Returns `args` with `--url-file FILE` in place of the mount option `url_file=FILE`. Returns `None` if they do not have
+/// this option. The first argument of mount.larder is always an image, such as `none`, and is removed.
+fn with_url_file_flag(args: &[OsString]) -> Option<Vec<OsString>> {
+    let program = args.first().map(Path::new).and_then(Path::file_name);
+    let is_helper = program == Some(OsStr::new(holder::MOUNT_HELPER));
+    let is_mount = holder::subcommand(args).is_some_and(|subcommand| subcommand == MOUNT);
+    if !is_helper && !is_mount && Stage::of(args).is_none() {
+        return None;
+    }
+    let own = own_args(args);
+    let end = own.iter().position(|arg| arg == "--").unwrap_or(own.len());
+    let (index, prefix, file, rest) = (1..end).find_map(|index| {
+        let arg = own[index].as_bytes();
+        let (prefix, list) = if own[index - 1] == "-o" {
+            ("", arg)
+        } else {
+            // A list must not be empty if it is in the same argument, but options can be.
+            ("-o,", arg.strip_prefix(b"-o")?)
+        };
+        let (file, rest) = option_list::without(OsStr::from_bytes(list), URL_FILE_OPTION)?;
+        Some((index, prefix, file, rest))
+    })?;
+    let mut args = args.to_vec();
+    args[index] = OsString::from(prefix);
+    args[index].push(rest);
+    args.insert(index + 1, URL_FILE.into());
+    args.insert(index + 2, file);
+    if is_helper && !args[1].as_bytes().starts_with(b"-") {
+        args.remove(1);
+    }
+    Some(args)
+}
+
 /// Reads the URL from FILE, and removes `--url-file FILE` from the arguments. For the
 /// subcommands in `IMAGE_IS_NOT_FIRST`, the URL takes the place of the option. For all others, it becomes the first
-/// argument of the subcommand.
+/// argument of the subcommand, or of a program without subcommands.
 fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<UrlOfFile>> {
     let Some(index) = own_args(args).iter().position(|arg| is_url_file(arg)) else {
         return Ok(None);
@@ -420,7 +470,8 @@ fn insert_url_of_file(args: &mut Vec<OsString>) -> Result<Option<UrlOfFile>> {
     let is_first = !IMAGE_IS_NOT_FIRST
         .iter()
         .any(|&name| args.get(1).is_some_and(|arg| arg == name));
-    let at = if is_first { 2 } else { index };
+    let first = 1 + usize::from(holder::subcommand(args).is_some());
+    let at = if is_first { first } else { index };
     args.insert(at.min(args.len()), url.clone().into());
     let is_stdin = file == "-";
     Ok(Some(UrlOfFile { url, is_stdin }))
@@ -549,6 +600,63 @@ mod tests {
         assert!(!is_command(&["fuse2fs", "cache", "mnt"]));
     }
 
+    fn owned(args: &[&str]) -> Vec<OsString> {
+        args.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn mount_option_is_replaced_by_the_flag() {
+        let with_flag = |args: &[&str]| with_url_file_flag(&owned(args));
+        for (args, expected) in [
+            (
+                &["/sbin/mount.larder", "none", "mnt", "-o", "ro,url_file=/a"][..],
+                &["/sbin/mount.larder", "mnt", "-o", "ro", "--url-file", "/a"][..],
+            ),
+            (
+                &["larder", "mount", "-ourl_file=/a", "mnt"],
+                &["larder", "mount", "-o,", "--url-file", "/a", "mnt"],
+            ),
+            (
+                &["larder", "run", "-o", "url_file=/a,ro", "--", "x"],
+                &["larder", "run", "-o", "ro", "--url-file", "/a", "--", "x"],
+            ),
+        ] {
+            assert_eq!(with_flag(args), Some(owned(expected)));
+        }
+        for args in [
+            &["larder", "mount", "-o", "ro", "disk.img", "mnt"][..],
+            &["larder", "run", "x", "--", "mount", "-o", "url_file=/a"],
+            &["larder", "find", "x", "-o", "url_file=/a"],
+        ] {
+            assert_eq!(with_flag(args), None);
+        }
+    }
+
+    #[test]
+    fn url_of_a_file_is_the_first_argument_of_the_mount_helper() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        std::fs::write(&file, "s3://b/x\n").unwrap();
+        let mut args = owned(&["mount.larder", "mnt", "-o", "ro", "--url-file"]);
+        args.push(file.into());
+        insert_url_of_file(&mut args).unwrap();
+        assert_eq!(
+            args,
+            owned(&["mount.larder", "s3://b/x", "mnt", "-o", "ro"])
+        );
+    }
+
+    #[test]
+    fn urls_with_the_same_label_are_distinct() {
+        let mut known = HashMap::new();
+        let mut label = |url: &str| distinct_label("https://h/get", url, &mut known);
+        assert_eq!(label("https://h/get?id=a"), "https://h/get");
+        assert_eq!(label("https://h/get?id=b"), "https://h/get (2)");
+        assert_eq!(label("https://h/get?id=a"), "https://h/get");
+        assert_eq!(label("https://h/get?id=b"), "https://h/get (2)");
+        assert_eq!(label("https://h/get?id=c"), "https://h/get (3)");
+    }
+
     fn indices(args: &[&str]) -> Vec<usize> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         urls(&args).collect()
@@ -557,6 +665,7 @@ mod tests {
     #[test]
     fn only_images_are_urls() {
         assert_eq!(indices(&["larder", "ls", "s3://b/x", "/etc"]), [2]);
+        assert_eq!(indices(&["larder", "ls", "HTTPS://u:secret@h/x"]), [2]);
         assert_eq!(
             indices(&["larder", "ls", "--endpoint", "http://h", "s3://b/x"]),
             [4]

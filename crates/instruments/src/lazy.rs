@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct LazyDevice {
     inner: Arc<dyn BlockDevice>,
     pieces: Option<Pieces>,
-    do_all_wait: bool,
+    all_wait: bool,
     state: Mutex<State>,
 }
 
@@ -33,13 +33,13 @@ impl LazyDevice {
         Self {
             inner,
             pieces: Some(Pieces::new(piece_bytes, 0)),
-            do_all_wait: false,
+            all_wait: false,
             state: Mutex::default(),
         }
     }
 
-    /// Makes the device like one for a local image, whose queue is full: it has no pieces, and only requests whose token
-    /// was cancelled can be cancelled.
+    /// Makes the device behave like a device for a local image whose queue is full. It has no pieces, and
+    /// `cancel_in_flight` completes only requests whose token was cancelled.
     #[must_use]
     pub fn without_pieces(mut self) -> Self {
         self.pieces = None;
@@ -49,7 +49,7 @@ impl LazyDevice {
     /// Makes all requests wait, whatever their priority.
     #[must_use]
     pub fn with_all_waiting(mut self) -> Self {
-        self.do_all_wait = true;
+        self.all_wait = true;
         self
     }
 
@@ -94,7 +94,7 @@ impl BlockDevice for LazyDevice {
     fn submit(&self, requests: Vec<Request>) {
         for request in requests {
             let submitted = (request.offset_bytes(), request.len_bytes());
-            let is_waiting = self.do_all_wait || request.priority() == Priority::Background;
+            let is_waiting = self.all_wait || request.priority() == Priority::Background;
             let mut state = self.state.lock();
             state.submitted.push(submitted);
             if is_waiting {

@@ -130,8 +130,8 @@ enum Survival {
     AllBut(usize),
     /// Only this write.
     Only(usize),
-    /// Of each write, with a probability of a quarter, any of its sectors. Otherwise the whole write, with this
-    /// probability in eighths.
+    /// For each write: with a probability of a quarter, some of its sectors. In the other cases, the whole write, with
+    /// this probability in eighths.
     Eighths(u64),
 }
 

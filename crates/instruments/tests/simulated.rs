@@ -1,4 +1,4 @@
-//! Tests properties that every simulated device must have for any requests, and that `docs/design/devices.md`
+//! Tests properties that every simulated device must have for any requests, and checks that `docs/design/devices.md`
 //! contains the current results of the disk.
 
 #[path = "../examples/device_figures/measure.rs"]
@@ -310,7 +310,7 @@ fn adjacent_requests_of_the_same_time_become_one_command() {
 }
 
 #[test]
-fn adjacent_request_of_a_full_command_is_not_merged() {
+fn request_next_to_a_full_command_is_not_merged() {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     device.submit(VirtualTime(0), read_at(0, 512 * KIB));
     device.submit(VirtualTime(0), read_at(512 * KIB, 4 * KIB));
@@ -484,7 +484,7 @@ fn unknown_model_lists_alternatives() {
 }
 
 #[test]
-fn offset_with_rate_of_lower_rates_is_further_inwards() {
+fn lower_rates_have_higher_offsets() {
     let model = sata_2007();
     let offsets = [70_000_000, 60_000_000, 45_000_000, 33_000_000, 1]
         .map(|rate| model.offset_with_rate(rate));

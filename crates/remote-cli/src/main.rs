@@ -19,8 +19,30 @@ use std::time::SystemTime;
 /// The clients of `larder-remote`.
 #[derive(Debug, Default)]
 struct Images {
-    /// The recording of the image that was opened with `--profile-record`.
-    recorder: Mutex<Option<Arc<Recorder>>>,
+    /// The URL of the image that was opened with `--profile-record`, and its recording.
+    recorder: Mutex<Option<(String, Arc<Recorder>)>>,
+}
+
+impl Images {
+    /// Returns the recording of the image at `url`, for a profile at `path`.
+    fn recorder(&self, url: &str, path: &Path) -> Result<Arc<Recorder>, RemoteFailure> {
+        let mut kept = lock(&self.recorder);
+        if let Some((recorded, recorder)) = &*kept {
+            return if recorded == url {
+                Ok(Arc::clone(recorder))
+            } else {
+                Err(RemoteFailure {
+                    message: "--profile-record records one image, but two images at URLs are given"
+                        .to_owned(),
+                    hint: Some("record each image with a command of its own".to_owned()),
+                })
+            };
+        }
+        let recorder = Recorder::create(path).map_err(|why| cannot_write(path, &why))?;
+        let recorder = Arc::new(recorder);
+        *kept = Some((url.to_owned(), Arc::clone(&recorder)));
+        Ok(recorder)
+    }
 }
 
 impl RemoteImages for Images {
@@ -45,17 +67,14 @@ impl RemoteImages for Images {
             options.deadline = deadline;
         }
         if let Some(path) = &settings.args.profile_record {
-            let recorder = Recorder::create(path).map_err(|why| cannot_write(path, &why))?;
-            let recorder = Arc::new(recorder);
-            options.recorder = Some(Arc::clone(&recorder));
-            *lock(&self.recorder) = Some(recorder);
+            options.recorder = Some(self.recorder(url, path)?);
         }
         Ok(Arc::new(open(url, options, &settings.args)?))
     }
 
     fn finish_profile(&self) -> Result<(), RemoteFailure> {
         match lock(&self.recorder).take() {
-            Some(recorder) => {
+            Some((_, recorder)) => {
                 let path = recorder.path();
                 recorder.finish().map_err(|why| cannot_write(path, &why))
             }
@@ -82,13 +101,14 @@ impl RemoteImages for Images {
         content: &dyn BlockDevice,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), RemoteFailure> {
-        let url = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
+        let failed = |url: &str, error| failure(&format!("upload to {url}"), &error);
+        let url = ImageUrl::parse(url).map_err(|error| failed(url, error))?;
         let options = UploadOptions {
             endpoint: args.endpoint.as_deref(),
             anonymous: args.anonymous,
         };
         let uploaded = larder_remote::upload(&url, options, content, progress);
-        uploaded.map_err(|error| failure(&url.to_string(), &error))
+        uploaded.map_err(|error| failed(&url.to_string(), error))
     }
 
     fn list_cache(&self, directory: Option<&Path>) -> Result<Vec<CachedImage>, RemoteFailure> {
@@ -151,7 +171,7 @@ fn digest(text: &str) -> Result<ContentDigest, RemoteFailure> {
 fn location(path: &Path) -> Result<Location, RemoteFailure> {
     match path.to_str().filter(|text| ImageUrl::is_url(text)) {
         Some(url) => {
-            let url = ImageUrl::parse(url).map_err(|error| failure("the profile", &error))?;
+            let url = ImageUrl::parse(url).map_err(|error| not_opened("the profile", &error))?;
             Ok(Location::Url(url))
         }
         None => Ok(Location::File(path.to_owned())),
@@ -164,7 +184,7 @@ fn open(
     mut options: RemoteOptions,
     args: &RemoteArgs,
 ) -> Result<RemoteDevice, RemoteFailure> {
-    let parsed = ImageUrl::parse(url).map_err(|error| failure(url, &error))?;
+    let parsed = ImageUrl::parse(url).map_err(|error| not_opened(url, &error))?;
     let mut opened = RemoteDevice::open(&parsed, &options);
     if let Err(Error::Cache(why)) = &opened
         && args.cache_dir.is_none()
@@ -175,7 +195,14 @@ fn open(
         opened = RemoteDevice::open(&parsed, &options);
     }
     larder_cli::end_check();
-    opened.map_err(|error| failure(&parsed.to_string(), &error))
+    let device = opened.map_err(|error| not_opened(&parsed.to_string(), &error))?;
+    if !device.version().is_strong() {
+        eprintln!(
+            "warning: the server sends no strong ETag for {parsed}: a replaced image is detected only by its length and \
+             its time of modification"
+        );
+    }
+    Ok(device)
 }
 
 fn cannot_write(path: &Path, why: &profile::Error) -> RemoteFailure {
@@ -221,6 +248,9 @@ fn unusable(error: &disk_cache::Error) -> RemoteFailure {
         disk_cache::Error::WritableByOthers { .. } => {
             Some("remove the permission of others to write to it: chmod go-w")
         }
+        disk_cache::Error::Locked { .. } => {
+            Some("end the process that holds the lock; fuser(1) and lslocks(8) show it")
+        }
         _ => None,
     };
     RemoteFailure {
@@ -239,7 +269,12 @@ fn seconds(time: SystemTime) -> i64 {
 }
 
 /// Describes why the image at `label` cannot be opened.
-fn failure(label: &str, error: &Error) -> RemoteFailure {
+fn not_opened(label: &str, error: &Error) -> RemoteFailure {
+    failure(&format!("open {label}"), error)
+}
+
+/// Describes the failure of `action`, such as "open URL".
+fn failure(action: &str, error: &Error) -> RemoteFailure {
     let hint = match error {
         Error::NotFound => {
             Some("check the URL, and --endpoint for a server that is compatible with S3")
@@ -261,6 +296,9 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
         }
         Error::Exists => {
             Some("choose another name, or remove the object with the tools of the server")
+        }
+        Error::Unconfirmed(_) => {
+            Some("check with the tools of the server whether the object exists and is complete")
         }
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {
@@ -284,7 +322,7 @@ fn failure(label: &str, error: &Error) -> RemoteFailure {
         _ => None,
     };
     RemoteFailure {
-        message: format!("cannot open {label}: {error}"),
+        message: format!("cannot {action}: {error}"),
         hint: hint.map(str::to_owned),
     }
 }

@@ -3,15 +3,15 @@
 mod fixture;
 mod larder;
 
-use fixture::{Fixture, SECRET, assert_hidden, larder_fails, larder_ok, large};
-use larder::{Mounted, command};
+use fixture::{Fixture, SECRET, assert_hidden, larder, larder_fails, larder_ok, large};
+use larder::{Mounted, PROGRAM, command, command_of};
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
 
-/// Returns the file `/hello` of the image at `url`, as read by a command with the cache in `folder` and the
-/// variables `env`.
+/// Returns the file `/hello` of the image at `url`, as read by a command with the variables `env` and the cache in the
+/// folder of `fixture`.
 fn hello(fixture: &Fixture, url: &str, env: &[(&str, &str)]) -> String {
     let mut command = command();
     command.args(["cat", url, "/hello", "--anonymous", "--cache-dir"]);
@@ -73,6 +73,78 @@ fn url_can_be_read_from_a_file() {
         "/hello".as_ref(),
     ];
     assert_eq!(larder_ok(args), b"hello\n");
+}
+
+#[test]
+fn secrets_of_a_url_with_a_scheme_in_upper_case_are_hidden() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let url = fixture.url().replace("http://", "HTTP://");
+    assert_eq!(larder_ok(["cat", &url, "/hello"]), b"hello\n");
+    let secret = "HTTP://user:hush@localhost/absent?sig=hush";
+    let message = larder_fails(["ls", "--offline", secret]);
+    assert!(message.contains("http://"), "{message}");
+    assert!(!message.contains("hush"), "{message}");
+}
+
+#[test]
+fn two_urls_can_differ_only_in_their_query() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let url = |id: &str| fixture.server.url(&format!("get?id={id}"));
+    assert_eq!(larder_ok(["diff", &url("a"), &url("b")]), b"");
+    let requests = fixture.server.take_requests();
+    for id in ["a", "b"] {
+        let target = format!("/get?id={id}");
+        assert!(requests.iter().any(|request| request.target == target));
+    }
+}
+
+#[test]
+fn version_in_the_url_of_an_object_is_requested() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let endpoint = fixture.server.url("").trim_end_matches('/').to_owned();
+    let env = [("AWS_ENDPOINT_URL", endpoint.as_str())];
+    let read = |query: &str| hello(&fixture, &format!("s3://bucket/disk.img{query}"), &env);
+    assert_eq!(read("?versionId=a%2Bb"), "hello\n");
+    for request in fixture.server.take_requests() {
+        assert_eq!(request.target, "/bucket/disk.img?versionId=a%2Bb");
+    }
+    // Another version has its own cached units.
+    read("?versionId=c");
+    let requests = fixture.server.take_requests();
+    assert!(
+        requests
+            .iter()
+            .any(|request| request.range() != Some((0, 0)))
+    );
+    for url in ["s3://bucket/disk.img?version=a", "gs://bucket/disk.img#a"] {
+        let message = larder_fails(["ls", url]);
+        assert!(message.contains('%'), "{message}");
+    }
+    assert_eq!(fixture.server.take_requests().len(), 0);
+}
+
+#[test]
+fn object_without_a_strong_etag_is_read_with_a_warning() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut object = Object::new(fs::read(fixture.path("image")).unwrap(), "one");
+    object.etag = None;
+    fixture.server.replace(object);
+    let output = larder(["cat", "--allow-unversioned", &fixture.url(), "/hello"]);
+    assert_eq!(output.stdout, b"hello\n");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        message.contains("warning: the server sends no strong ETag"),
+        "{message}"
+    );
+    assert!(!message.contains(SECRET), "{message}");
 }
 
 #[test]
@@ -174,6 +246,36 @@ fn url_of_a_mount_can_be_read_from_standard_input() {
     ];
     command.args(args).stdin(fs::File::open(url).unwrap());
     let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mounted = Mounted(&mountpoint);
+    assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
+    drop(mounted);
+}
+
+#[test]
+fn url_of_a_mount_can_be_in_the_file_that_a_mount_option_names() {
+    let Some(fixture) = Fixture::to_mount() else {
+        return;
+    };
+    let mountpoint = fixture.path("mnt");
+    let url = fixture.path("url");
+    fs::write(&url, fixture.url()).unwrap();
+    let option = format!("ro,url_file={}", url.display());
+    let directory = mountpoint.as_os_str();
+    larder_ok(["mount".as_ref(), "-o".as_ref(), option.as_ref(), directory]);
+    let mounted = Mounted(&mountpoint);
+    assert_eq!(fs::read(mountpoint.join("hello")).unwrap(), b"hello\n");
+    drop(mounted);
+    // The same as mount(8) does for a line in /etc/fstab.
+    let helper = fixture.path("mount.larder");
+    std::os::unix::fs::symlink(PROGRAM, &helper).unwrap();
+    let mut helper = command_of(helper.to_str().unwrap());
+    helper.arg("none").arg(directory).args(["-o", &option]);
+    let output = helper.output().unwrap();
     assert!(
         output.status.success(),
         "{}",

@@ -1,4 +1,4 @@
-//! Credentials for S3: where they are found, and what a request without any says.
+//! Credentials for S3: where they are found, and the error if there are none.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod fixture;
@@ -129,27 +129,137 @@ fn role_of_an_instance_or_a_container_is_used() {
     ];
     let service = HttpServer::of_pages(&pages, Link::default());
     let mut instance = ls(&fixture, "");
-    instance.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url(""));
-    // Services of the machine are not queried through a proxy.
-    instance.env("HTTP_PROXY", "http://127.0.0.1:9");
-    instance.env("NO_PROXY", fixture.server.address().ip().to_string());
-    assert_signed(&fixture, &mut instance);
+    instance.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", local(&service, ""));
+    assert_signed(&fixture, without_proxy(&fixture, &mut instance));
     let requests = service.take_requests();
-    assert_eq!(requests.len(), 3);
-    fs::write(fixture.path("token"), "container-token").unwrap();
-    let mut container = ls(&fixture, "");
-    container
-        .env(
-            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-            service.url("container"),
-        )
-        .env(
-            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-            fixture.path("token"),
-        );
-    assert_signed(&fixture, &mut container);
-    let requests = service.take_requests();
-    assert_eq!(requests[0].header("authorization"), Some("container-token"));
+    // The disk cache needs the name of the role: a token and the role. The credentials need both again.
+    assert_eq!(requests.len(), 5);
+    fs::write(fixture.path("token"), "container-token\n").unwrap();
+    let token_file = fixture.path("token").into_os_string();
+    for (variable, value, expected) in [
+        ("TOKEN_FILE", token_file, Some("container-token")),
+        ("TOKEN", "own-token".into(), Some("own-token")),
+        ("UNUSED", "x".into(), None),
+    ] {
+        let mut container = ls(&fixture, "");
+        container
+            .env(
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                local(&service, "container"),
+            )
+            .env(format!("AWS_CONTAINER_AUTHORIZATION_{variable}"), value);
+        assert_signed(&fixture, without_proxy(&fixture, &mut container));
+        let requests = service.take_requests();
+        assert_eq!(requests[0].header("authorization"), expected);
+    }
+    let mut other = ls(&fixture, "");
+    other.env(
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "http://192.0.2.1/role",
+    );
+    assert_fails(&fixture, &mut other, &["must begin with https://"]);
+}
+
+/// Returns the URL of a page of a service, with a name of this machine for which [`without_proxy`] makes no exception.
+fn local(service: &HttpServer, path: &str) -> String {
+    format!("http://localhost:{}/{path}", service.address().port())
+}
+
+/// Sets a proxy that does not work, for all hosts except for the server of `fixture`.
+fn without_proxy<'c>(fixture: &Fixture, command: &'c mut Command) -> &'c mut Command {
+    command.env("HTTP_PROXY", "http://127.0.0.1:9");
+    command.env("NO_PROXY", fixture.server.address().ip().to_string())
+}
+
+/// Returns a command that lists the image at `url` on the server of `fixture`, for a user without credentials on a
+/// machine without a metadata service.
+fn ls_without_credentials(fixture: &Fixture, url: &str) -> Command {
+    let mut command = command();
+    command.args(["ls", url, "--endpoint"]);
+    command.arg(fixture.server.url("").trim_end_matches('/'));
+    command.env("HOME", fixture.path("home"));
+    command.env("GCE_METADATA_HOST", "127.0.0.1:9");
+    command.env("GCE_METADATA_IP", "127.0.0.1:9");
+    command.env("AZURE_STORAGE_ACCOUNT_NAME", "account");
+    command.env("AZURE_MSI_ENDPOINT", "http://127.0.0.1:9/token");
+    command
+}
+
+#[test]
+fn google_and_azure_without_credentials_list_the_searched_places() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    for (url, variable) in [
+        ("gs://bucket/disk.img", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("az://container/disk.img", "AZURE_STORAGE_ACCOUNT_KEY"),
+    ] {
+        let expected = [
+            "no credentials were found",
+            variable,
+            "instance metadata service",
+            "--anonymous",
+        ];
+        let mut command = ls_without_credentials(&fixture, url);
+        assert_fails(&fixture, &mut command, &expected);
+    }
+}
+
+#[test]
+fn instances_of_google_and_azure_have_credentials_without_a_proxy() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let account = "/computeMetadata/v1/instance/service-accounts/default";
+    let token = r#"{"access_token": "T", "expires_in": 3600, "expires_on": "7258118400"}"#;
+    let pages = [
+        ("/msi", token),
+        (&format!("{account}/token"), token),
+        (&format!("{account}/email"), "reader@project"),
+    ];
+    let service = HttpServer::of_pages(&pages, Link::default());
+    let host = format!("localhost:{}", service.address().port());
+    for (url, variable, value) in [
+        ("gs://bucket/disk.img", "GCE_METADATA_HOST", host),
+        (
+            "az://container/disk.img",
+            "AZURE_MSI_ENDPOINT",
+            local(&service, "msi"),
+        ),
+    ] {
+        let mut command = ls_without_credentials(&fixture, url);
+        command.env(variable, value);
+        let output = without_proxy(&fixture, &mut command).output().unwrap();
+        assert!(output.status.success(), "{}", messages(&output));
+        for request in fixture.server.take_requests() {
+            assert_eq!(request.header("authorization"), Some("Bearer T"));
+        }
+    }
+}
+
+#[test]
+fn cached_units_belong_to_the_role_of_the_instance() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let reads_cached = |role: &str| {
+        let roles = "/latest/meta-data/iam/security-credentials/";
+        let pages = [
+            ("/latest/api/token", "metadata-token"),
+            (roles, role),
+            (&format!("{roles}{role}"), &json("")),
+        ];
+        let service = HttpServer::of_pages(&pages, Link::default());
+        let mut command = ls(&fixture, "");
+        command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url(""));
+        assert!(command.output().unwrap().status.success());
+        let requests = fixture.server.take_requests();
+        let is_check = |range: Option<(usize, usize)>| range == Some((0, 0));
+        requests.iter().all(|request| is_check(request.range()))
+    };
+    assert!(!reads_cached("reader"));
+    assert!(reads_cached("reader"));
+    assert!(!reads_cached("other"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 
 const UNIT: usize = 64 << 10;
-/// Many more than wait for a local device at once.
+/// The number of concurrent readers. It is much larger than the number that can wait for a local device at once.
 const READERS: usize = 40;
 
 #[test]

@@ -203,12 +203,16 @@ fn unusable_places_of_a_recording_are_refused() {
     assert!(message.contains("an image at a URL"), "{message}");
     let message = larder_fails(["profile", "pack", &url, "disk.img", "pack"]);
     assert!(message.contains("disk.img is not a URL"), "{message}");
+    // The URLs differ only in parts that can be secret.
     let other = url.replace(SECRET, "other");
     let message = larder_fails(["ls", "--profile", &other, &url]);
-    assert!(
-        message.contains("differ only in their secrets"),
-        "{message}"
-    );
+    assert!(message.contains("neither a profile"), "{message}");
+    let profile = fixture.path("profile");
+    let args = ["diff", &url, &other, "--profile-record"].map(OsStr::new);
+    let message = larder_fails(args.into_iter().chain([profile.as_os_str()]));
+    assert!(message.contains("records one image"), "{message}");
+    assert!(message.contains("a command of its own"), "{message}");
+    assert!(!profile.exists());
 }
 
 #[test]

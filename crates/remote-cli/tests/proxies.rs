@@ -157,6 +157,24 @@ fn redirect_from_https_to_http_is_refused_at_once() {
 }
 
 #[test]
+fn redirect_from_http_over_https_to_http_is_refused() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let (tls, authority) = tls_server(&fixture);
+    let trusted = [("SSL_CERT_FILE", authority.to_str().unwrap())];
+    let encrypted = format!("https://localhost:{}/disk.img", tls.address().port());
+    let plain = fixture.server.url("disk.img");
+    let to = |url: &str| Fault::Redirect(url.to_owned());
+    fixture.server.inject([to(&encrypted), to(&plain)]);
+    let output = output(&mut cat(&fixture.url(), &trusted));
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(messages.contains("status 302"), "{messages}");
+    assert_eq!(fixture.server.take_requests().len(), 2);
+}
+
+#[test]
 fn proxy_that_cannot_be_reached_is_reported_without_its_password() {
     let Some(fixture) = Fixture::new() else {
         return;

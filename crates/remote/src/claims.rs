@@ -11,7 +11,7 @@
 
 use crate::Error;
 use crate::known::{Claimed, Known, Sender};
-use crate::stores::Stores;
+use crate::stores::{Origin, Stores};
 use crate::urgency::Urgency;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ pub(crate) struct Claims {
     known: Arc<Known>,
     /// Stores the delivered units. `None` if they are not to be stored.
     stores: Option<Arc<Stores>>,
+    origin: Origin,
     units: BTreeMap<u64, Sender>,
     urgency: Arc<Urgency>,
 }
@@ -34,6 +35,7 @@ impl Claims {
         Self {
             known: Arc::clone(known),
             stores: stores.map(Arc::clone),
+            origin: Origin::Image,
             units: claimed.units.into_iter().collect(),
             urgency: claimed.urgency,
         }
@@ -61,6 +63,7 @@ impl Claims {
         Self {
             known: Arc::clone(&self.known),
             stores: self.stores.clone(),
+            origin: self.origin,
             units,
             urgency: Arc::clone(&self.urgency),
         }
@@ -73,6 +76,12 @@ impl Claims {
         claims
     }
 
+    /// Sets that the units are delivered from a pack.
+    pub(crate) fn of_pack(mut self) -> Self {
+        self.origin = Origin::Pack;
+        self
+    }
+
     /// Delivers a unit. Returns false, without an effect, if the unit is not claimed, or if `bytes` does not have
     /// the length of the unit. Must be called on a thread of the runtime.
     pub(crate) fn deliver(&mut self, number: u64, bytes: Bytes) -> bool {
@@ -82,12 +91,11 @@ impl Claims {
         let Some(sender) = self.units.remove(&number) else {
             return false;
         };
-        // This precedes the delivery. A reader that gets the last unit may drop the device, which waits until
-        // all units in the queue are stored.
-        if let Some(stores) = &self.stores {
-            stores.push(number, bytes.clone());
+        match &self.stores {
+            Some(stores) => stores.keep(number, bytes.clone(), self.origin),
+            None => self.known.insert(number, bytes.clone()),
         }
-        self.known.complete(number, &sender, Ok(bytes));
+        sender.send_replace(Some(Ok(bytes)));
         true
     }
 
@@ -102,7 +110,7 @@ impl Claims {
     /// Passes `error` to all tasks that wait for one of the units.
     pub(crate) fn fail(mut self, error: &Error) {
         for (number, sender) in std::mem::take(&mut self.units) {
-            self.known.complete(number, &sender, Err(error.clone()));
+            self.known.fail(number, &sender, error.clone());
         }
     }
 }
@@ -114,7 +122,7 @@ impl Drop for Claims {
             // The next task would probably panic, too.
             let error = Error::Settings("the read was cancelled".to_owned());
             for (number, sender) in units {
-                self.known.complete(number, &sender, Err(error.clone()));
+                self.known.fail(number, &sender, error.clone());
             }
         } else {
             self.known.release(units.keys().copied());

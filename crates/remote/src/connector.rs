@@ -5,8 +5,9 @@
 //! whole body of a reply that reports an error, whatever its length.
 //!
 //! A redirect that is not followed is an error with its status. `object_store` does not return the status of a
-//! redirect without a place, with which S3 replies in another region than that of the bucket.
+//! redirect without a `Location`, which S3 sends if the bucket is in another region.
 
+use crate::Error;
 use crate::error::Failure;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,10 +18,13 @@ use object_store::{ClientConfigKey, ClientOptions, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
 use std::fmt::{self, Debug, Formatter};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The time after which an attempt to connect fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for the metadata service of an instance. It is on this machine, or does not exist.
+const METADATA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// An attempt fails if no byte arrives for this time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same for uploads. It includes the time in which the request is sent.
@@ -40,6 +44,9 @@ pub(crate) struct Connector {
     pub(crate) uses_proxies: bool,
     /// The header of requests that complete an upload in parts. `object_store` has no conditional uploads in parts.
     pub(crate) completion: Option<Completion>,
+    /// The error of requests that need credentials of an instance, if its metadata service has none or does not exist.
+    /// `None` if `object_store` does not query this service.
+    pub(crate) no_instance: Option<Error>,
 }
 
 /// The name and the value of a header with which an upload in parts fails if the object exists.
@@ -54,6 +61,7 @@ impl Connector {
             follows_to_other_hosts: false,
             uses_proxies: true,
             completion: None,
+            no_instance: None,
         }
     }
 
@@ -70,6 +78,7 @@ impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
         let allows_http = allows_http.as_deref() == Some("true");
+        let is_metadata = is_metadata(options);
         let follows_to_other_hosts = self.follows_to_other_hosts;
         let redirects = || {
             Policy::custom(move |attempt| {
@@ -78,7 +87,8 @@ impl HttpConnector for Connector {
                     .last()
                     .is_some_and(|url| url.host_str() == attempt.url().host_str());
                 let scheme = attempt.url().scheme();
-                let is_allowed = scheme == "https" || allows_http && scheme == "http";
+                let was_https = previous.iter().any(|url| url.scheme() == "https");
+                let is_allowed = scheme == "https" || allows_http && !was_https && scheme == "http";
                 if previous.len() <= MAX_REDIRECTS
                     && is_allowed
                     && (is_same_host || follows_to_other_hosts)
@@ -96,19 +106,23 @@ impl HttpConnector for Connector {
                 .https_only(!allows_http)
                 .user_agent(USER_AGENT)
                 .default_headers(self.headers.clone())
-                .connect_timeout(CONNECT_TIMEOUT)
+                .connect_timeout(if is_metadata {
+                    METADATA_CONNECT_TIMEOUT
+                } else {
+                    CONNECT_TIMEOUT
+                })
                 .read_timeout(match self.completion {
                     Some(_) => UPLOAD_TIMEOUT,
                     None => STALL_TIMEOUT,
                 })
                 .http1_only();
-            if self.uses_proxies {
+            if self.uses_proxies && !is_metadata {
                 client
             } else {
                 client.no_proxy()
             }
         };
-        // If this machine has no certificates of authorities, no server with TLS is trusted, but others can be used.
+        // If this machine has no CA certificates, no server with TLS is trusted, but servers without TLS can be used.
         let client = client()
             .build()
             .or_else(|_| client().tls_certs_only([]).build())
@@ -116,11 +130,21 @@ impl HttpConnector for Connector {
                 store: "HTTP",
                 source: Box::new(error),
             })?;
+        let absent = self.no_instance.clone().filter(|_| is_metadata);
         Ok(HttpClient::new(Checked {
             client,
             completion: self.completion,
+            metadata: absent.map(Metadata::new),
         }))
     }
+}
+
+/// Returns whether a client with `options` queries the metadata service of an instance. `object_store` has a shorter
+/// connection timeout for this service, and the other clients of this crate have the default.
+fn is_metadata(options: &ClientOptions) -> bool {
+    let timeout =
+        |options: &ClientOptions| options.get_config_value(&ClientConfigKey::ConnectTimeout);
+    timeout(options) != timeout(&ClientOptions::new())
 }
 
 /// A client whose replies are [checked].
@@ -128,6 +152,40 @@ impl HttpConnector for Connector {
 struct Checked {
     client: reqwest::Client,
     completion: Option<Completion>,
+    /// The metadata service, if the client is for this service, and it may not exist.
+    metadata: Option<Metadata>,
+}
+
+/// The metadata service of an instance.
+#[derive(Debug)]
+struct Metadata {
+    /// The error of queries until the service has answered once.
+    absent: Error,
+    has_answered: AtomicBool,
+}
+
+impl Metadata {
+    const fn new(absent: Error) -> Self {
+        Self {
+            absent,
+            has_answered: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns `reply`. If it is not a success, and no earlier reply was, the service has no credentials or does not
+    /// exist.
+    fn checked(&self, reply: Result<HttpResponse, HttpError>) -> Result<HttpResponse, HttpError> {
+        if reply
+            .as_ref()
+            .is_ok_and(|reply| reply.status().is_success())
+        {
+            self.has_answered.store(true, Relaxed);
+        } else if !self.has_answered.load(Relaxed) {
+            let failure = Failure::Final(Box::new(self.absent.clone()));
+            return Err(HttpError::new(HttpErrorKind::Unknown, failure));
+        }
+        reply
+    }
 }
 
 #[async_trait]
@@ -139,7 +197,11 @@ impl HttpService for Checked {
             let value = HeaderValue::from_static(value);
             request.headers_mut().insert(name, value);
         }
-        checked(self.client.call(request).await?)
+        let reply = self.client.call(request).await;
+        match &self.metadata {
+            Some(metadata) => checked(metadata.checked(reply)?),
+            None => checked(reply?),
+        }
     }
 }
 
@@ -212,6 +274,21 @@ mod tests {
         let range = format!("bytes 0-{}/10", u64::MAX);
         let wrong = failure(206, &range);
         assert!(matches!(wrong, Some(Failure::WrongReply(_))), "{wrong:?}");
+    }
+
+    #[test]
+    fn metadata_service_without_credentials_is_absent_until_it_has_answered() {
+        let reply = |status: u16| {
+            let mut reply = HttpResponse::new(Bytes::new().into());
+            *reply.status_mut() = StatusCode::from_u16(status).unwrap();
+            Ok(reply)
+        };
+        let metadata = Metadata::new(Error::Denied);
+        let absent = Failure::Final(Box::new(Error::Denied));
+        let failure = metadata.checked(reply(404)).err().unwrap();
+        assert_eq!(Failure::of_http(&failure), absent);
+        assert!(metadata.checked(reply(200)).is_ok());
+        assert!(metadata.checked(reply(404)).is_ok());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! # Model
 //! All of the image is read once, through the units, so that it is also stored in the disk cache. The SHA-256 is
 //! then recorded in the cache file of this version. The next opening of the same version compares the record, and
-//! reads nothing. Later reads return the same bytes, because the version is a strong `ETag`.
+//! reads nothing. From the start of the check on, the disk cache stores no units of packs. Later reads return the same bytes, because the version is a strong `ETag`.
 
 use crate::digest::ContentDigest;
 use crate::disk_cache::CachedObject;
+use crate::known::UNIT_BYTES;
 use crate::object::Version;
 use crate::units::Units;
 use crate::{Error, Result};
@@ -15,7 +16,7 @@ use larder_block::Priority;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
-/// The length of the pieces in which the image is read, in bytes. A piece is one request.
+/// The length of the pieces in which the image is read, in bytes. A piece is one request, and has whole units.
 const PIECE_BYTES: u64 = 2 << 20;
 /// The number of pieces that are requested at once.
 const PIECES: usize = 8;
@@ -41,10 +42,10 @@ pub(crate) async fn check(
     let found = if let Some(recorded) = disk.and_then(CachedObject::content) {
         ContentDigest(recorded)
     } else {
+        let begun = disk.map(|disk| disk.begin_check().map(|()| disk));
         let digest = read_all(units, version.size_bytes, progress).await?;
-        if let Some(disk) = disk
-            && let Err(error) = disk.set_content(digest.0)
-        {
+        let recorded = begun.map(|disk| disk?.set_content(digest.0));
+        if let Some(Err(error)) = recorded {
             // The next opening reads the image again.
             tracing::warn!("cannot record the SHA-256 of the image: {error}");
         }
@@ -63,11 +64,19 @@ async fn read_all(
     size_bytes: u64,
     progress: Option<Progress>,
 ) -> Result<ContentDigest> {
+    let count = usize::try_from(size_bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
+    let max_unstored = units.max_unstored(count);
     let starts = (0..size_bytes.div_ceil(PIECE_BYTES)).map(|piece| piece * PIECE_BYTES);
     let pieces = starts.map(|start| {
         let end = size_bytes.min(start + PIECE_BYTES);
         let units = Arc::clone(units);
-        async move { units.read(start..end, Priority::Demand).await }
+        async move {
+            // Memory must keep the units until they are stored.
+            if let Some(max_unstored) = max_unstored {
+                units.stored_except(max_unstored).await;
+            }
+            units.read(start..end, Priority::Demand).await
+        }
     });
     let mut pieces = stream::iter(pieces).buffered(PIECES);
     let (mut hash, mut read_bytes) = (Sha256::new(), 0);

@@ -62,6 +62,8 @@ impl Counters {
             busy_ns: nanos(self.activity.lock().busy(Instant::now())),
             latency_p50_us: self.latencies.percentile(50).map(micros),
             latency_p99_us: self.latencies.percentile(99).map(micros),
+            // The device knows it.
+            unversioned: false,
             last_failure: self.last_failure.lock().clone(),
         }
     }

@@ -145,22 +145,26 @@ impl RemoteDevice {
         let store::Opened {
             store,
             path,
+            version_id,
             server,
             user,
         } = store::open(url, &store_options)?;
         let runtime = start_runtime()?;
         let location = format!("{server}\n{url}\n{}", url.query_without_signature());
-        let unusable = |error: disk_cache::Error| Error::Cache(error.to_string());
-        let cache = options.cache.as_ref();
-        let directory = cache
-            .map(|cache| CacheDir::open(&cache.directory, cache.max_bytes).map_err(unusable))
-            .transpose()?;
-        let last = directory
-            .as_ref()
-            .map(|directory| directory.last_version(&location, &user).map_err(unusable))
-            .transpose()?;
-        let last = last.flatten().and_then(|text| Version::of_text(&text));
-        let object = Object { store, path };
+        let directory = cache_dir(options)?;
+        let (mut user_name, mut last) = (String::new(), None);
+        if let Some(directory) = &directory {
+            user_name = runtime.block_on(user.name())?;
+            last = directory
+                .last_version(&location, &user_name)
+                .map_err(|error| unusable(&error))?;
+        }
+        let last = last.and_then(|text| Version::of_text(&text));
+        let object = Object {
+            store,
+            path,
+            version_id,
+        };
         let replies = first_replies(&runtime, url, object, last, &store_options, options)?;
         let FirstReplies {
             fetcher,
@@ -174,14 +178,14 @@ impl RemoteDevice {
         let identity = Identity {
             location: &location,
             version: &fetcher.version().to_text(),
-            credentials: &user,
+            credentials: &user_name,
         };
         let disk = directory
             // Without an ETag, units that another mount has cached may be of another version.
             .filter(|_| fetcher.version().is_strong())
             .map(|directory| directory.object(&identity, object_bytes, &url.to_string()))
             .transpose()
-            .map_err(unusable)?;
+            .map_err(|error| unusable(&error))?;
         if let Some(disk) = &disk
             && !options.offline
             && let Err(error) = disk.confirm()
@@ -277,6 +281,19 @@ pub(crate) fn start_runtime() -> Result<Runtime> {
         .enable_all()
         .build()
         .map_err(|error| Error::Settings(format!("cannot start threads: {error}")))
+}
+
+/// Opens the directory of the disk cache in `options`, if there is one.
+fn cache_dir(options: &RemoteOptions) -> Result<Option<CacheDir>> {
+    let open = |cache: &CacheOptions| {
+        CacheDir::open_with_timeout(&cache.directory, cache.max_bytes, options.deadline)
+    };
+    let directory = options.cache.as_ref().map(open).transpose();
+    directory.map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &disk_cache::Error) -> Error {
+    Error::Cache(error.to_string())
 }
 
 /// The replies to the first requests.
@@ -454,7 +471,11 @@ impl BlockDevice for RemoteDevice {
     }
 
     fn server_counts(&self) -> Option<ServerCounts> {
-        Some(self.units.fetcher().counters().to_counts())
+        let fetcher = self.units.fetcher();
+        Some(ServerCounts {
+            unversioned: !fetcher.version().is_strong(),
+            ..fetcher.counters().to_counts()
+        })
     }
 }
 
@@ -467,7 +488,8 @@ impl Drop for RemoteDevice {
         // A thread of the runtime may drop the device when it completes a request. Such a thread must not wait for
         // the runtime.
         if Handle::try_current().is_err() {
-            let stored = async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored()).await };
+            let stored =
+                async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored_except(0)).await };
             drop(runtime.block_on(stored));
         }
         runtime.shutdown_background();

@@ -19,7 +19,7 @@ const MAX_REASON_BYTES: usize = 200;
 /// The text of a failure after a time limit.
 const NO_ANSWER: &str = "the server does not answer";
 
-/// The beginning of the text of an error of TLS that does not pass.
+/// The beginning of the text of a permanent TLS error.
 const CERTIFICATE: &str = "invalid peer certificate";
 
 /// Why a remote image cannot be opened or read. No text contains a secret.
@@ -45,7 +45,7 @@ pub enum Error {
         "the server denies access (status 401 or 403): the credentials are missing, wrong or expired"
     )]
     Denied,
-    /// The server refuses the request for another reason, or redirects it to a place that is not followed.
+    /// The server refuses the request for another reason, or sends a redirect that is not followed.
     #[error("the server replied with {}", described(*.0))]
     Status(u16),
     /// The credentials of the user cannot be obtained.
@@ -105,6 +105,9 @@ pub enum Error {
     /// An upload failed.
     #[error("the upload failed: {0}")]
     Upload(Failure),
+    /// The request that completes an upload failed, and the server does not answer whether the object exists.
+    #[error("the server has not confirmed the upload, so the object may exist: {0}")]
+    Unconfirmed(Failure),
     /// The last attempt failed, and no time is left for another one.
     #[error("no request was successful (time limit: {0:?}); the last failure: {1}")]
     Deadline(Duration, Failure),
@@ -134,7 +137,7 @@ pub enum Failure {
     #[error("{0}")]
     Final(Box<Error>),
     /// The server replied to a range request with the whole object.
-    #[error("the reply is not a range")]
+    #[error("the server sent the whole object instead of a range")]
     NotPartial,
     /// The reply does not have the requested range, or does not name the version.
     #[error("the reply is wrong: {0}")]
@@ -147,7 +150,7 @@ pub enum Failure {
         /// The number of bytes that were requested.
         expected: u64,
     },
-    /// The server reported an error that may pass.
+    /// The server reported an error that may be temporary.
     #[error("the server replied with {}", described(*.0))]
     Status(u16),
     /// The request or its reply was not transferred.
@@ -211,7 +214,7 @@ impl Failure {
     }
 
     /// Returns whether another attempt may succeed.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         !matches!(self, Self::Final(_))
     }
 
@@ -283,13 +286,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_that_may_pass_are_failures_and_others_are_errors() {
+    fn temporary_statuses_are_failures_and_others_are_errors() {
         for status in [408, 429, 500, 503, 599] {
             assert_eq!(Failure::of_status(status), Failure::Status(status));
         }
         for status in [301, 307, 400, 405, 409, 410, 416, 499] {
             let failure = Failure::of_status(status);
-            assert!(!failure.may_pass());
+            assert!(!failure.is_temporary());
             assert!(failure.to_string().contains(&format!("status {status}")));
         }
         assert_eq!(

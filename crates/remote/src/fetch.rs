@@ -3,10 +3,10 @@
 //! # Permits
 //! [`Fetcher::read`] waits for one of [`REQUESTS`] request permits, and keeps it until the read ends. Reads get request
 //! permits in the order in which they begin to wait for them. Some request permits are kept free for reads that a
-//! thread waits for: a background read first waits for one of [`BACKGROUND_REQUESTS`] background permits, which it also
-//! keeps until it ends, and there are fewer of these. If a thread begins to wait for a background read that has no
-//! background permit yet, the read no longer needs one. The requests that open an object, and those that load a profile
-//! or a pack from a server, need no permit.
+//! thread waits for: a background read also needs one of [`BACKGROUND_REQUESTS`] background permits, of which there are
+//! fewer. It waits for this permit first, and keeps it until the read ends. If a thread begins to wait for a background
+//! read that has no background permit yet, the read no longer needs one. The requests that open an object, and those
+//! that load a profile or a pack from a server, need no permit.
 //!
 //! # Time limit
 //! The time limit of a read begins when the read begins to wait for its permits. Until the read has them, the time
@@ -16,11 +16,12 @@
 
 use crate::counters::Counters;
 use crate::error::Failure;
+use crate::known::UNIT_BYTES;
 use crate::meter::Meter;
 use crate::object::{Object, Version};
 use crate::urgency::Urgency;
 use crate::{Error, Result};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::pin::pin;
@@ -219,7 +220,8 @@ impl Fetcher {
     }
 }
 
-/// Reads the first `len_bytes` of `object`, or all of it if it is shorter, and returns the version.
+/// Reads the first `len_bytes` of `object`, or all of it if it is shorter, and returns the version. If an attempt fails,
+/// the next attempt requests only the bytes that did not arrive.
 async fn first(
     object: &Object,
     len_bytes: u64,
@@ -227,16 +229,24 @@ async fn first(
     deadline: Duration,
 ) -> Result<(Bytes, Version)> {
     let mut attempts = Attempts::new(meter, deadline);
+    let mut bytes = BytesMut::new();
+    let mut version = None;
     loop {
         let attempt = async {
             let _request = meter.counters.start_request();
-            let (mut body, version) = attempts.head(object.get(0..len_bytes, None)).await?;
-            let bytes = attempts.in_time(body.next(len_bytes)).await?;
-            attempts.succeed(&bytes);
-            Ok((bytes, version))
+            let rest = bytes.len() as u64..len_bytes;
+            let get = object.get(rest, version.as_ref());
+            let (mut body, received) = attempts.head(get).await?;
+            version = Some(received.clone());
+            while !body.is_complete() {
+                let piece = attempts.in_time(body.next(UNIT_BYTES)).await?;
+                attempts.succeed(&piece);
+                bytes.extend_from_slice(&piece);
+            }
+            Ok(received)
         };
         match attempt.await {
-            Ok(first) => return Ok(first),
+            Ok(version) => return Ok((bytes.freeze(), version)),
             Err(failure) => attempts.pause(failure).await?,
         }
     }
@@ -343,7 +353,11 @@ mod tests {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let path = Path::from("disk.img");
         store.put(&path, vec![7_u8; SIZE].into()).await.unwrap();
-        let object = Object { store, path };
+        let object = Object {
+            store,
+            path,
+            version_id: None,
+        };
         let opened = Fetcher::open(object, 1, deadline, false, Meter::default());
         opened.await.unwrap().0
     }

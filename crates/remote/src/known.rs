@@ -123,7 +123,7 @@ impl Known {
     }
 
     /// Finds the units `numbers`, which must be in ascending order. Claims the absent units for the caller, which
-    /// must complete or release each of them. A claimed unit is added to the run of the previous claimed units if
+    /// must insert, fail or release each of them. A claimed unit is added to the run of the previous claimed units if
     /// `joins` returns true for this run and the unit.
     pub(crate) fn find_or_claim(
         &self,
@@ -172,16 +172,18 @@ impl Known {
         }
     }
 
-    /// Passes the outcome of a claimed unit to all that wait for it. If the unit was read, also adds it to
-    /// memory. Otherwise, stores the error for [`FAILURE_MEMORY`].
-    pub(crate) fn complete(&self, number: u64, sender: &Sender, unit: Outcome) {
+    /// Adds a claimed unit, which was read, to memory. The caller must then pass the unit to all that wait for it.
+    pub(crate) fn insert(&self, number: u64, bytes: Bytes) {
+        self.state.lock().insert(number, bytes, self.capacity);
+    }
+
+    /// Passes the error of reading a claimed unit to all that wait for the unit, and stores the error for
+    /// [`FAILURE_MEMORY`].
+    pub(crate) fn fail(&self, number: u64, sender: &Sender, error: Error) {
         let mut state = self.state.lock();
-        match &unit {
-            Ok(bytes) => state.insert(number, bytes.clone(), self.capacity),
-            Err(error) => state.remember(number, error.clone(), Instant::now()),
-        }
+        state.remember(number, error.clone(), Instant::now());
         drop(state);
-        sender.send_replace(Some(unit));
+        sender.send_replace(Some(Err(error)));
     }
 
     /// Makes claimed units absent. Their senders must be dropped afterwards.
@@ -248,7 +250,7 @@ mod tests {
         let joins = |_: &Range<u64>, _| true;
         let (_, claimed) = known.find_or_claim([number].into_iter(), Priority::Demand, joins);
         for (number, sender) in claimed.iter().flat_map(|claimed| &claimed.units) {
-            known.complete(*number, sender, Err(Error::Denied));
+            known.fail(*number, sender, Error::Denied);
         }
         !claimed.is_empty()
     }

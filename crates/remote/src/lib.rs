@@ -49,6 +49,7 @@ mod digest;
 pub mod disk_cache;
 mod error;
 mod fetch;
+mod google;
 mod known;
 mod meter;
 mod object;
@@ -64,6 +65,7 @@ mod untrusted;
 mod upload;
 mod urgency;
 mod url;
+mod user;
 
 #[cfg(fuzzing)]
 pub use aws::untrusted::{Key, keys_in_files, keys_in_output};

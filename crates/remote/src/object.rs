@@ -1,5 +1,6 @@
 //! An object and its version: one attempt to read a range, and the checks of the reply.
 
+use crate::Error;
 use crate::error::Failure;
 use crate::stream::Body;
 use object_store::path::Path;
@@ -59,7 +60,7 @@ impl Version {
         )
     }
 
-    /// Returns the version of [`Version::to_text`].
+    /// Parses a text that [`Version::to_text`] returned.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let etag = lines.next()?;
@@ -75,6 +76,8 @@ impl Version {
 pub(crate) struct Object {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) path: Path,
+    /// The version that the URL names. `None` for the current one.
+    pub(crate) version_id: Option<String>,
 }
 
 impl Object {
@@ -88,10 +91,17 @@ impl Object {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: version.and_then(|version| version.etag.clone()),
+            version: self.version_id.clone(),
             ..GetOptions::default()
         };
         let result = self.store.get_opts(&self.path, options).await;
-        let result = result.map_err(|error| Failure::of(&error))?;
+        let result = result.map_err(|error| match Failure::of(&error) {
+            // The range is inside the object of this version.
+            Failure::Final(error) if version.is_some() && *error == Error::Status(416) => {
+                Failure::Final(Box::new(Error::Replaced))
+            }
+            failure => failure,
+        })?;
         let received = Version::of(&result);
         if let Some(expected) = version {
             check_version(expected, &received)?;
@@ -123,7 +133,7 @@ fn check_version(expected: &Version, received: &Version) -> Result<(), Failure> 
     if is_same {
         Ok(())
     } else {
-        Err(Failure::Final(Box::new(crate::Error::Replaced)))
+        Err(Failure::Final(Box::new(Error::Replaced)))
     }
 }
 

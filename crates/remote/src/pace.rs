@@ -7,8 +7,8 @@
 //! of at least the delay.
 //!
 //! A window of readahead has at most [twice](Pace::window_bytes) the product, or [`MIN_WINDOW_BYTES`] if that is
-//! more. Twice, so that windows can grow: if windows are too short to fill the link, two are in flight at a time, the
-//! one for which the program waits and the next one. Two windows arrive per round trip, so the measured product is
+//! more. The factor of two lets windows grow: if windows are too short to fill the link, two are in flight at a time,
+//! the one for which the program waits and the next one. Two windows arrive per round trip, so the measured product is
 //! two windows. The limit, twice the product, is then four windows, and so on until the link is full.
 
 use parking_lot::Mutex;

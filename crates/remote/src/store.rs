@@ -2,10 +2,11 @@
 
 use crate::aws::{self, Profile, Variables};
 use crate::connector::{Completion, Connector};
-use crate::{Error, ImageUrl, Result};
+use crate::user::User;
+use crate::{Error, ImageUrl, Result, google};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
 use object_store::{ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
@@ -29,17 +30,25 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The path of the object on the server.
     pub(crate) path: Path,
+    /// The version that the URL names. `None` for the current one.
+    pub(crate) version_id: Option<String>,
     /// The identity of the server, among servers that have buckets of the same name: the endpoint and, for
     /// Azure, the account. The identity is the same whether an option, a variable or a file has set them. Empty
     /// for a web server, which its URL identifies.
     pub(crate) server: String,
-    /// The name of the user on the server. Empty if it is not known.
-    pub(crate) user: String,
+    pub(crate) user: User,
 }
 
 /// Returns a client for the server of `url`.
 pub(crate) fn open(url: &ImageUrl, options: &StoreOptions<'_>) -> Result<Opened> {
     let secret = url.with_secrets();
+    let version_id = url.version_id();
+    if options.creates && version_id.is_some() {
+        return Err(Error::Url {
+            url: url.to_string(),
+            why: "a new object has no version yet".to_owned(),
+        });
+    }
     let client = match secret.scheme() {
         "s3" => s3(secret, options)?,
         "gs" => google(secret, options)?,
@@ -49,8 +58,9 @@ pub(crate) fn open(url: &ImageUrl, options: &StoreOptions<'_>) -> Result<Opened>
                 store: web(secret)?,
                 // The store of a web server has the whole URL, including the query.
                 path: Path::default(),
+                version_id,
                 server: String::new(),
-                user: secret.username().to_owned(),
+                user: User::Known(secret.username().to_owned()),
             });
         }
     };
@@ -61,6 +71,7 @@ pub(crate) fn open(url: &ImageUrl, options: &StoreOptions<'_>) -> Result<Opened>
     Ok(Opened {
         store: client.store,
         path,
+        version_id,
         server: client.server,
         user: client.user,
     })
@@ -85,7 +96,7 @@ fn client(allows_http: bool) -> ClientOptions {
     ClientOptions::new().with_allow_http(allows_http)
 }
 
-/// Returns whether requests are repeated by the client: only those of an upload.
+/// Returns the configuration of retries. The client repeats only the requests of an upload.
 fn retry(options: &StoreOptions<'_>) -> RetryConfig {
     if options.creates {
         RetryConfig::default()
@@ -116,6 +127,7 @@ fn web(url: &Url) -> Result<Arc<dyn ObjectStore>> {
             follows_to_other_hosts: true,
             uses_proxies: true,
             completion: None,
+            no_instance: None,
         })
         .with_client_options(client(allows_http))
         .with_retry(no_retry())
@@ -140,24 +152,41 @@ fn basic_authorization(url: &Url) -> HeaderValue {
 }
 
 /// Builds the client of a store whose requests are signed. This is a macro because the builders have the same
-/// methods, but no trait in common.
+/// methods, but no trait in common. If `object_store` queries the metadata service of an instance, `$no_instance` is as
+/// [`Connector::no_instance`], and `$user` is a function that returns the user of the built client.
 macro_rules! signed_client {
-    ($builder:expr, $url:expr, $options:expr, $completion:expr, $endpoint:expr, $server:expr, $user:expr) => {{
+    ($builder:expr, $url:expr, $options:expr, $completion:expr, $endpoint:expr, $server:expr, $user:expr) => {
+        signed_client!(
+            $builder,
+            $url,
+            $options,
+            $completion,
+            $endpoint,
+            $server,
+            |_| $user,
+            None
+        )
+    };
+    ($builder:expr, $url:expr, $options:expr, $completion:expr, $endpoint:expr, $server:expr, $user:expr,
+     $no_instance:expr) => {{
         let store = $builder
             .with_url(bucket($url))
             .with_skip_signature($options.anonymous)
             .with_client_options(client(is_http($endpoint.as_deref())))
             .with_http_connector(Connector {
                 completion: $completion.filter(|_| $options.creates),
+                no_instance: $no_instance,
                 ..Connector::signed()
             })
             .with_retry(retry($options))
             .build()
             .map_err(|error| settings(&error))?;
+        let user_of = $user;
+        let user = user_of(&store);
         Ok(Client {
             store: Arc::new(store),
             server: $server,
-            user: named($user, $options),
+            user: named(user, $options),
         })
     }};
 }
@@ -167,8 +196,7 @@ struct Client {
     store: Arc<dyn ObjectStore>,
     /// As [`Opened::server`].
     server: String,
-    /// As [`Opened::user`].
-    user: String,
+    user: User,
 }
 
 /// Returns an endpoint without slashes at its end.
@@ -186,7 +214,7 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let endpoint = endpoint
         .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
         .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
-        .or_else(|| profile.get("endpoint_url").map(str::to_owned))
+        .or_else(|| profile.endpoint().map(str::to_owned))
         .map(|endpoint| trimmed(&endpoint));
     if is_unset(&builder, AmazonS3ConfigKey::Region) {
         builder = builder.with_region(profile.get("region").unwrap_or(DEFAULT_REGION));
@@ -210,9 +238,9 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
 
 fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let mut builder = GoogleCloudStorageBuilder::from_env();
-    let user = builder
-        .get_config_value(&GoogleConfigKey::ServiceAccount)
-        .or_else(|| builder.get_config_value(&GoogleConfigKey::ApplicationCredentials));
+    let user = google::user(&builder);
+    let user =
+        |store: &GoogleCloudStorage| Some(user.unwrap_or_else(|| google::user_of_instance(store)));
     let configured = builder.get_config_value(&GoogleConfigKey::BaseUrl);
     let endpoint = options.endpoint.map(str::to_owned).or(configured);
     let endpoint = endpoint.map(|endpoint| trimmed(&endpoint));
@@ -221,7 +249,10 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     }
     let server = endpoint.clone().unwrap_or_default();
     let completion = None::<Completion>;
-    signed_client!(builder, url, options, completion, endpoint, server, user)
+    let absent = Some(google::no_credentials());
+    signed_client!(
+        builder, url, options, completion, endpoint, server, user, absent
+    )
 }
 
 fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
@@ -229,7 +260,8 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let account = builder.get_config_value(&AzureConfigKey::AccountName);
     let user = builder
         .get_config_value(&AzureConfigKey::ClientId)
-        .or_else(|| account.clone());
+        .or_else(|| account.clone())
+        .map(User::Known);
     let configured = builder.get_config_value(&AzureConfigKey::Endpoint);
     let endpoint = options.endpoint.map(str::to_owned).or(configured);
     let endpoint = endpoint.map(|endpoint| trimmed(&endpoint));
@@ -240,12 +272,25 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let server = [endpoint.clone(), emulator, account].map(Option::unwrap_or_default);
     let server = server.join("\n");
     let completion = None::<Completion>;
-    signed_client!(builder, url, options, completion, endpoint, server, user)
+    let (user, absent) = (|_: &MicrosoftAzure| user, Some(no_azure_credentials()));
+    signed_client!(
+        builder, url, options, completion, endpoint, server, user, absent
+    )
 }
 
-/// Returns the name of the user whose credentials are sent, or an empty name if requests are anonymous.
-fn named(user: Option<String>, options: &StoreOptions<'_>) -> String {
-    user.filter(|_| !options.anonymous).unwrap_or_default()
+/// Returns the error of requests if no place has credentials for Azure.
+fn no_azure_credentials() -> Error {
+    let places = "no variable has a key (AZURE_STORAGE_ACCOUNT_KEY), a signature (AZURE_STORAGE_SAS_TOKEN), a token \
+                  (AZURE_STORAGE_TOKEN), or a client (AZURE_CLIENT_ID and AZURE_TENANT_ID, with AZURE_CLIENT_SECRET \
+                  or AZURE_FEDERATED_TOKEN_FILE); AZURE_USE_AZURE_CLI is not true; the instance metadata service has \
+                  none, or does not answer";
+    Error::NoCredentials(places.to_owned())
+}
+
+/// Returns the user whose credentials are sent: without a name if requests are anonymous.
+fn named(user: Option<User>, options: &StoreOptions<'_>) -> User {
+    let user = user.filter(|_| !options.anonymous);
+    user.unwrap_or_else(|| User::Known(String::new()))
 }
 
 /// Returns the URL of the bucket of `url`.

@@ -1,64 +1,62 @@
 //! The units that wait to be stored in the disk cache.
 //!
 //! # Model
-//! Units are stored one after the other, by a thread that may block. The thread starts when a unit is added to
-//! an empty queue, and ends when the queue is empty. If the queue is full, the disk is slower than the server,
-//! and further units are not stored.
+//! The queue has only the numbers of the units: a unit is taken from memory when it is stored. So the queue needs no
+//! memory for content. Units are stored one after the other, by a thread that may block. The thread starts when a unit
+//! is added to an empty queue, and ends when the queue is empty. If the disk is slower than the server, units can be
+//! dropped from memory before they are stored; these are not stored. A task that fetches many units in advance can
+//! [wait](Stores::wait) so that this does not happen.
 
 use crate::disk_cache::CachedObject;
+use crate::known::Known;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 
-/// The maximum number of units that wait. They take 32 MiB.
-const MAX_UNITS: u32 = 512;
+/// Where the bytes of a unit are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Image,
+    Pack,
+}
 
 /// The disk cache of an object, and the units that wait to be stored in it.
 #[derive(Debug)]
 pub(crate) struct Stores {
     disk: Arc<CachedObject>,
-    /// A permit for each unit that may wait.
-    room: Arc<Semaphore>,
+    known: Arc<Known>,
+    /// The number of units in the queue, including the one that is being stored.
+    waiting: watch::Sender<usize>,
     queue: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    units: VecDeque<Waiting>,
+    units: VecDeque<(u64, Origin)>,
     /// Whether a thread stores the units.
     is_running: bool,
 }
 
-/// A unit that waits. Its permit is returned when it is stored.
-#[derive(Debug)]
-struct Waiting {
-    number: u64,
-    bytes: Bytes,
-    _permit: OwnedSemaphorePermit,
-}
-
 impl Stores {
-    pub(crate) fn new(disk: Arc<CachedObject>) -> Self {
+    pub(crate) fn new(disk: Arc<CachedObject>, known: Arc<Known>) -> Self {
         Self {
             disk,
-            room: Arc::new(Semaphore::new(MAX_UNITS as usize)),
+            known,
+            waiting: watch::Sender::new(0),
             queue: Mutex::default(),
         }
     }
 
-    /// Adds a unit to the queue, if there is room. Must be called on a thread of the runtime.
-    pub(crate) fn push(self: &Arc<Self>, number: u64, bytes: Bytes) {
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return;
-        };
+    /// Adds a unit to memory and to the queue. Must be called on a thread of the runtime.
+    pub(crate) fn keep(self: &Arc<Self>, number: u64, bytes: Bytes, origin: Origin) {
         let mut queue = self.queue.lock();
-        queue.units.push_back(Waiting {
-            number,
-            bytes,
-            _permit: permit,
-        });
+        // A reader that finds the unit in memory may drop the device, which waits until all units are stored.
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        self.known.insert(number, bytes);
+        queue.units.push_back((number, origin));
         if !std::mem::replace(&mut queue.is_running, true) {
             let stores = Arc::clone(self);
             tokio::task::spawn_blocking(move || stores.run());
@@ -67,23 +65,31 @@ impl Stores {
 
     /// Stores all units in the queue.
     fn run(&self) {
-        while let Some(unit) = self.next() {
-            if let Err(error) = self.disk.write_unit(unit.number, &unit.bytes) {
-                tracing::warn!("data that is read from now on is not cached on disk: {error}");
+        while let Some((number, origin)) = self.next() {
+            if let Some([bytes]) = self.known.in_memory(iter::once(number)).as_deref() {
+                let stored = match origin {
+                    Origin::Image => self.disk.write_unit(number, bytes),
+                    Origin::Pack => self.disk.write_pack_unit(number, bytes),
+                };
+                if let Err(error) = stored {
+                    tracing::warn!("data that is read from now on is not cached on disk: {error}");
+                }
             }
+            self.waiting.send_modify(|waiting| *waiting -= 1);
         }
     }
 
-    fn next(&self) -> Option<Waiting> {
+    fn next(&self) -> Option<(u64, Origin)> {
         let mut queue = self.queue.lock();
         let unit = queue.units.pop_front();
         queue.is_running = unit.is_some();
         unit
     }
 
-    /// Waits until the queue is empty, and all units are stored.
-    pub(crate) async fn finish(&self) {
-        // The semaphore is never closed.
-        drop(self.room.acquire_many(MAX_UNITS).await);
+    /// Waits until at most `max_units` are in the queue.
+    pub(crate) async fn wait(&self, max_units: usize) {
+        // The sender exists as long as this value, so the wait cannot fail.
+        let mut waiting = self.waiting.subscribe();
+        drop(waiting.wait_for(|waiting| *waiting <= max_units).await);
     }
 }

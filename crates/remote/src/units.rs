@@ -63,10 +63,13 @@ enum Waited {
 impl Units {
     pub(crate) fn new(fetcher: Fetcher, disk: Option<CachedObject>, capacity_bytes: u64) -> Self {
         let disk = disk.map(Arc::new);
+        let known = Known::new(fetcher.version().size_bytes, capacity_bytes);
+        let known = Arc::new(known);
+        let stores = |disk| Arc::new(Stores::new(disk, Arc::clone(&known)));
         Self {
-            known: Arc::new(Known::new(fetcher.version().size_bytes, capacity_bytes)),
-            stores: disk.clone().map(|disk| Arc::new(Stores::new(disk))),
+            stores: disk.clone().map(stores),
             disk,
+            known,
             uses: Uses::new(fetcher.counters()),
             fetcher,
         }
@@ -89,19 +92,30 @@ impl Units {
         self.known.bytes_of(run)
     }
 
-    /// Returns whether the content of the image was compared with a SHA-256, and the disk cache has a record of this.
+    /// Returns whether the disk cache has a record that a check of the content with a SHA-256 has begun.
     pub(crate) fn is_checked(&self) -> bool {
         let disk = self.disk.as_ref();
-        disk.is_some_and(|disk| disk.content().is_some())
+        disk.is_some_and(|disk| disk.is_checked())
     }
 
-    /// Returns the number of units that may be fetched long before they are read. If they are not stored in a disk
-    /// cache, memory must keep them until then, and a part of it is left for other units.
+    /// Returns the number of units that may be fetched long before they are read: as many as the disk cache has room
+    /// for, if they are stored in it, or as many as memory can keep until then.
     pub(crate) fn prefetch_room(&self, is_stored: bool) -> usize {
-        match self.disk {
-            Some(_) if is_stored => usize::MAX,
-            _ => self.known.capacity() / 4 * 3,
-        }
+        let disk = self.disk.as_ref().filter(|_| is_stored);
+        let on_disk = disk.map_or(0, |disk| disk.room_units());
+        on_disk.max(self.memory_room())
+    }
+
+    /// Returns the number of prefetched units that memory can keep until they are read. A part of memory is left for
+    /// other units.
+    fn memory_room(&self) -> usize {
+        self.known.capacity() / 4 * 3
+    }
+
+    /// Returns how many of `count` prefetched units may be in flight at once, and how many may wait to be stored, so
+    /// that memory keeps them until they are stored. Returns `None` if memory can keep all of them until they are read.
+    pub(crate) fn max_unstored(&self, count: usize) -> Option<usize> {
+        (count > self.memory_room()).then(|| self.known.capacity() / 4)
     }
 
     /// Returns whether the disk cache has a unit. The unit may be damaged, which is detected when it is read.
@@ -119,11 +133,11 @@ impl Units {
         is_read.then(|| unit.into())
     }
 
-    /// Waits until all delivered units are stored in the disk cache, except those for which there was no room in
-    /// the queue or in the cache.
-    pub(crate) async fn stored(&self) {
+    /// Waits until all delivered units, except for at most `max_units`, are stored in the disk cache, or cannot be
+    /// stored.
+    pub(crate) async fn stored_except(&self, max_units: usize) {
         if let Some(stores) = &self.stores {
-            stores.finish().await;
+            stores.wait(max_units).await;
         }
     }
 
@@ -181,8 +195,9 @@ impl Units {
     ) -> impl Future<Output = Result<Vec<Bytes>>> + use<> {
         let units = Arc::clone(self);
         let mut rest = units_of(&range_bytes);
-        self.uses.read(rest.clone());
         let mut all_found = self.find_or_fetch(rest.clone(), priority);
+        // This follows the search, which finds out which units are no longer in memory.
+        self.uses.read(rest.clone());
         async move {
             let patience_end = Instant::now() + PATIENCE;
             let mut parts = Vec::with_capacity(all_found.len());
@@ -282,6 +297,7 @@ impl Units {
                 let runtime = Handle::current();
                 tokio::task::spawn_blocking(move || units.read_disk(claims, &runtime));
             } else {
+                self.uses.fetched_again(run.clone());
                 let claims = Claims::new(&self.known, self.stores.as_ref(), claimed);
                 tokio::spawn(units.fetch(run, claims));
             }

@@ -69,8 +69,8 @@ impl HttpConnector for FixedReply {
     }
 }
 
-/// Reads [`REQUESTED`] of an object from a server that replies with `head` and `body`. `head` has the status and the
-/// headers, in a line each. Returns the version and the bytes, or `None` if the reply is refused.
+/// Reads [`REQUESTED`] of an object from a server that replies with `head` and `body`. `head` contains the status and
+/// the headers, each on its own line. Returns the version and the bytes, or `None` if the reply is refused.
 #[must_use]
 pub fn read_reply(head: &str, body: &[u8]) -> Option<(Version, Vec<u8>)> {
     let server = FixedReply::parse(head, body)?;
@@ -83,6 +83,7 @@ pub fn read_reply(head: &str, body: &[u8]) -> Option<(Version, Vec<u8>)> {
     let object = Object {
         store: Arc::new(store),
         path: Path::default(),
+        version_id: None,
     };
     let read = async {
         let (mut body, version) = object.get(REQUESTED, None).await?;
@@ -90,7 +91,7 @@ pub fn read_reply(head: &str, body: &[u8]) -> Option<(Version, Vec<u8>)> {
         while !body.is_complete() {
             bytes.extend_from_slice(&body.next(PIECE_BYTES).await?);
         }
-        // The next reply is of the same version.
+        // A second request, for this version, must accept the same reply.
         object.get(REQUESTED, Some(&version)).await?;
         Ok::<_, Failure>((version, bytes))
     };

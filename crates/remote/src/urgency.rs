@@ -31,10 +31,14 @@ impl Urgency {
         &self,
         permits: &'s Semaphore,
     ) -> Option<SemaphorePermit<'s>> {
-        let (raised, permit) = (pin!(self.raised()), pin!(permits.acquire()));
-        match select(raised, permit).await {
+        self.unless_raised(permits.acquire()).await?.ok()
+    }
+
+    /// Waits for `condition`, or until the priority is [`Priority::Demand`]. Returns `None` if it is.
+    pub(crate) async fn unless_raised<T>(&self, condition: impl Future<Output = T>) -> Option<T> {
+        match select(pin!(self.raised()), pin!(condition)).await {
             Either::Left(_) => None,
-            Either::Right((permit, _)) => permit.ok(),
+            Either::Right((output, _)) => Some(output),
         }
     }
 
@@ -51,7 +55,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     #[test]
-    fn raised_fetch_leaves_its_permit_to_others() {
+    fn raised_fetch_takes_no_permit() {
         let permits = Semaphore::new(1);
         let held = permits.try_acquire().unwrap();
         let urgency = Urgency::new(Priority::Background);

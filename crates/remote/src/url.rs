@@ -1,6 +1,7 @@
 //! URLs of images, shown without their secrets.
 
 use crate::{Error, Result};
+use percent_encoding::percent_decode_str;
 use std::fmt::{self, Debug, Display, Formatter};
 use url::Url;
 
@@ -33,8 +34,9 @@ impl ImageUrl {
     /// Returns whether `text` is a URL rather than the path of a file.
     #[must_use]
     pub fn is_url(text: &str) -> bool {
+        let is_scheme = |text: &str| SCHEMES.iter().any(|own| own.eq_ignore_ascii_case(text));
         text.split_once("://")
-            .is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+            .is_some_and(|(scheme, _)| is_scheme(scheme))
     }
 
     /// Parses a URL with the scheme http, https, s3, gs or az.
@@ -61,7 +63,15 @@ impl ImageUrl {
         if url.path().trim_matches('/').is_empty() {
             return Err(invalid("it names no object"));
         }
-        Ok(Self(url))
+        match ignored_part(&url) {
+            Some(why) => Err(invalid(why)),
+            None => Ok(Self(url)),
+        }
+    }
+
+    /// Returns the version of the object that the URL names. Only s3:// URLs can name one.
+    pub(crate) fn version_id(&self) -> Option<String> {
+        version_id(&self.0)
     }
 
     /// Returns the query without the parameters of a signature, which differ for each presigned URL of an object.
@@ -93,6 +103,33 @@ impl ImageUrl {
     pub(crate) fn with_secrets(&self) -> &Url {
         &self.0
     }
+}
+
+/// Returns why `url` is not valid, if it is the URL of an object in a store and has a part that would be ignored.
+fn ignored_part(url: &Url) -> Option<&'static str> {
+    if matches!(url.scheme(), "http" | "https") {
+        None
+    } else if !url.username().is_empty() || url.password().is_some() || url.port().is_some() {
+        Some("only http:// and https:// URLs have a user name, a password or a port")
+    } else if url.fragment().is_some() {
+        Some("it has a fragment; write %23 for a # in the name of an object")
+    } else if url.query().is_some() && version_id(url).is_none() {
+        Some(
+            "its query is not supported (only s3:// URLs have one: ?versionId=ID); write %3F for a ? in the name of \
+             an object",
+        )
+    } else {
+        None
+    }
+}
+
+/// Returns the version in the query of an s3:// URL.
+fn version_id(url: &Url) -> Option<String> {
+    let query = url.query().filter(|_| url.scheme() == "s3")?;
+    let id = query.strip_prefix("versionId=")?;
+    let id = Some(id).filter(|id| !id.is_empty() && !id.contains('&'))?;
+    let id = percent_decode_str(id).decode_utf8().ok()?;
+    Some(id.into_owned())
 }
 
 impl Display for ImageUrl {
@@ -141,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn version_of_an_object_is_in_the_query_of_s3() {
+        let version = |text| ImageUrl::parse(text).unwrap().version_id();
+        assert_eq!(
+            version("s3://b/x?versionId=a+b%2F"),
+            Some("a+b/".to_owned())
+        );
+        assert_eq!(version("s3://b/x"), None);
+        assert_eq!(version("https://h/x?versionId=a"), None);
+    }
+
+    #[test]
     fn only_urls_of_objects_are_accepted() {
         for text in [
             "ftp://host/x",
@@ -148,11 +196,23 @@ mod tests {
             "s3://bucket/",
             "disk.img",
             "https:///x?secret",
+            "s3://b/x#secret",
+            "s3://b/x?secret",
+            "s3://b/x?versionId=",
+            "s3://b/x?versionId=1&secret",
+            "gs://b/x?versionId=1",
+            "az://secret@c/x",
+            "s3://b:80/x",
         ] {
             let error = ImageUrl::parse(text).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
-        for text in ["http://host/x", "s3://bucket/a/b", "gs://b/x", "az://c/x"] {
+        for text in [
+            "HTTP://host/x?y#z",
+            "s3://bucket/a/b",
+            "Gs://b/x%3Fy",
+            "az://c/x",
+        ] {
             assert!(
                 ImageUrl::is_url(text) && ImageUrl::parse(text).is_ok(),
                 "{text}"

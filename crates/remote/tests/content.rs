@@ -161,7 +161,7 @@ fn unit_of_a_pack_does_not_replace_content_that_was_checked() {
 }
 
 #[test]
-fn image_without_a_version_and_pack_are_refused() {
+fn pack_and_image_without_a_strong_etag_are_refused() {
     let fixture = Fixture::new();
     let mut options = fixture.options(&content(0));
     let (profile, pack) = (fixture.path("profile"), fixture.path("pack"));

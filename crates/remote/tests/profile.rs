@@ -452,6 +452,69 @@ fn prefetch_without_a_disk_cache_is_limited_to_memory() {
     }
 }
 
+fn with_cache(fixture: &Fixture, name: &str, max_bytes: u64) -> RemoteOptions {
+    let mut options = options();
+    options.memory_bytes = 40 * UNIT as u64;
+    options.cache = Some(CacheOptions {
+        directory: fixture.path(name),
+        max_bytes,
+    });
+    options
+}
+
+#[test]
+fn prefetch_with_a_small_disk_cache_is_limited_to_its_room() {
+    let fixture = Fixture::new();
+    let units: Vec<usize> = (100..200).collect();
+    let pack = fixture.pack(&units);
+    for (path, cache) in [(fixture.path("profile"), "first"), (pack, "second")] {
+        let max_bytes = 50 * UNIT as u64;
+        let mut options = with_cache(&fixture, cache, max_bytes);
+        options.profile = Some(Location::File(path));
+        let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
+        fixture.check_units(&device, &units);
+        let fetched = device.server_counts().unwrap().profile_bytes;
+        assert!(fetched <= max_bytes, "{fetched}");
+    }
+}
+
+#[test]
+fn prefetched_units_that_memory_cannot_keep_are_stored_before_they_are_dropped() {
+    let fixture = Fixture::new();
+    let units: Vec<usize> = (100..200).collect();
+    let pack = fixture.pack(&units);
+    for (path, cache) in [(fixture.path("profile"), "first"), (pack, "second")] {
+        let mut options = with_cache(&fixture, cache, 1 << 30);
+        options.profile = Some(Location::File(path));
+        let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
+        let expected = 100 * UNIT as u64;
+        while device.server_counts().unwrap().profile_bytes < expected {
+            std::thread::yield_now();
+        }
+        // A read of a unit from the disk cache drops another one from memory. The latest may not be stored yet.
+        let latest_first: Vec<usize> = units.iter().rev().copied().collect();
+        fixture.check_units(&device, &latest_first);
+        assert_eq!(device.server_counts().unwrap().profile_used_bytes, expected);
+    }
+}
+
+#[test]
+fn unit_that_is_fetched_again_is_not_counted_as_used() {
+    let fixture = Fixture::new();
+    let units: Vec<usize> = (100..120).collect();
+    let mut options = options();
+    options.memory_bytes = 40 * UNIT as u64;
+    options.profile = Some(Location::File(fixture.record(&units)));
+    let device = RemoteDevice::open(&fixture.url(), &options).unwrap();
+    while device.server_counts().unwrap().profile_bytes < 20 * UNIT as u64 {
+        std::thread::yield_now();
+    }
+    // More than memory can keep.
+    fixture.check_units(&device, &(300..400).collect::<Vec<_>>());
+    fixture.check_units(&device, &units);
+    assert_eq!(device.server_counts().unwrap().profile_used_bytes, 0);
+}
+
 #[test]
 fn profile_needs_requests() {
     let fixture = Fixture::new();

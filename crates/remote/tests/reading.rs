@@ -63,6 +63,7 @@ fn image_is_ready_after_one_request() {
     let requests = server.take_requests();
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].target, "/disk.img?token=secret");
+    assert!(!device.server_counts().unwrap().unversioned);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn await_requests(server: &HttpServer, count: usize) {
 }
 
 #[test]
-fn demand_does_not_wait_in_the_queue_of_the_background() {
+fn demand_read_does_not_wait_for_background_reads() {
     const BACKGROUND: usize = 96;
     let server = HttpServer::of_object(Object::new(long_content(), "one"), Link::default());
     let device = open(&server).unwrap();
@@ -223,7 +224,7 @@ fn demand_does_not_wait_in_the_queue_of_the_background() {
 }
 
 #[test]
-fn faults_that_pass_are_repeated() {
+fn requests_are_repeated_after_temporary_faults() {
     let content = content(0);
     for fault in [
         Fault::Whole,
@@ -250,11 +251,28 @@ fn faults_that_pass_are_repeated() {
 }
 
 #[test]
-fn opening_repeats_faults_that_pass() {
+fn opening_is_repeated_after_temporary_faults() {
     let server = server();
     server.inject([Fault::Close, Fault::Status(500), Fault::ShortBody]);
     let device = open(&server).unwrap();
     assert_eq!(read(&device, 0, 10).unwrap(), content(0)[..10]);
+}
+
+#[test]
+fn opening_requests_again_only_what_did_not_arrive() {
+    const FIRST: usize = 1 << 20;
+    let server = server();
+    server.inject([Fault::ShortBody]);
+    let device = open(&server).unwrap();
+    let requests = server.take_requests();
+    let ranges: Vec<_> = requests
+        .iter()
+        .map(|request| request.range().unwrap())
+        .collect();
+    let expected = [(0, FIRST - 1), (FIRST / 2, FIRST - 1)];
+    assert_eq!(ranges, expected);
+    assert_eq!(requests[1].header("if-match"), Some("\"one\""));
+    assert_eq!(read(&device, 0, FIRST).unwrap(), content(0)[..FIRST]);
 }
 
 #[test]
@@ -323,6 +341,17 @@ fn server_that_disregards_the_condition_is_noticed() {
 }
 
 #[test]
+fn shorter_object_is_a_replaced_one() {
+    let server = server();
+    let device = open(&server).unwrap();
+    let mut shorter = Object::new(content(1)[..9 * UNIT].to_vec(), "two");
+    shorter.ignores_conditions = true;
+    server.replace(shorter);
+    let error = read(&device, 50 * UNIT, UNIT).unwrap_err();
+    assert_eq!(errno(&error), Some(ESTALE));
+}
+
+#[test]
 fn removed_object_is_reported() {
     let server = server();
     let device = open(&server).unwrap();
@@ -355,6 +384,7 @@ fn object_without_a_strong_version_is_refused() {
         let mut options = options();
         options.allow_unversioned = true;
         let device = RemoteDevice::open(&url, &options).unwrap();
+        assert!(device.server_counts().unwrap().unversioned);
         assert_eq!(
             read(&device, 40 * UNIT, 9).unwrap(),
             content(0)[40 * UNIT..40 * UNIT + 9]

@@ -8,7 +8,7 @@
 //! a process becomes empty, the elevator first waits until the commands of the process in the device are
 //! done. Then it waits up to `slice_idle` for the next request of the process, because that request is
 //! probably near the previous one. It does not wait for a process whose mean pause between requests is longer
-//! than `slice_idle`. If the device queues commands, it also does not wait for a process whose mean distance
+//! than `slice_idle`. If the device queues commands, the elevator also does not wait for a process whose mean distance
 //! between requests exceeds [`FAR_BYTES`]. A read ends the turn of writes immediately.
 //!
 //! Within a queue, the oldest command is served first if it has expired when the turn begins. All other
@@ -30,14 +30,14 @@ use super::parameters::CfqModel;
 
 /// If the mean distance between the requests of a process is larger than this, its reads count as random.
 const FAR_BYTES: u64 = 64 << 20;
-/// The maximum time for which the elevator waits for such a process if the device does not queue commands.
+/// The maximum time for which the elevator waits for a process with random reads if the device does not queue commands.
 const FAR_IDLE_NS: u64 = 2_000_000;
 /// A device that had more commands than this at one time is known to queue commands.
 const QUEUEING_COMMANDS: usize = 4;
 /// A mean is used only when it has at least this many samples.
 const MEAN_SAMPLES: u32 = 3;
 
-/// The owner of a queue: a process, or `None` for the writes of all.
+/// The owner of a queue: a process, or `None` for the writes of all processes.
 type Owner = Option<u32>;
 
 /// The queues of all processes.
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_does_not_wait_for_a_process_that_pauses_or_reads_far_apart() {
+    fn elevator_does_not_wait_for_a_process_that_pauses_or_seeks_far() {
         let mut pausing = Tested::new();
         for number in 0..8 {
             pausing.read(number * 20 * MS, 1, &[number]);

@@ -87,8 +87,8 @@ impl Service {
 }
 
 impl SimulatedDevice {
-    /// Creates a device of `model`. If it is a disk, the initial angle of its platters is derived from
-    /// `seed`.
+    /// Creates a device of `model`. The initial angle of the platters of a disk, and the latencies of a parallel device,
+    /// are derived from `seed`.
     #[must_use]
     pub fn new(model: &DeviceModel, seed: u64) -> Self {
         let phase = Pcg64Mcg::seed_from_u64(seed).random();
@@ -96,7 +96,7 @@ impl SimulatedDevice {
             ServiceModel::Disk(disk) => {
                 Service::Disk(Box::new(Drive::new(disk, model.size_bytes.value, phase)))
             }
-            ServiceModel::Parallel(parallel) => Service::Parallel(Parallel::new(parallel)),
+            ServiceModel::Parallel(parallel) => Service::Parallel(Parallel::new(parallel, seed)),
         };
         Self {
             model: *model,

@@ -240,7 +240,7 @@ impl Drive {
         }
     }
 
-    /// Inserts the bytes that the idle drive has read on until `now_ns` in the read cache.
+    /// Inserts in the read cache the bytes that the idle drive has read on until `now_ns`.
     fn update_read_on(&mut self, now_ns: u64) {
         let Some(reading) = self.reading_on else {
             return;

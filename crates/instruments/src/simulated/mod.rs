@@ -29,6 +29,7 @@ mod device;
 mod drive;
 mod drive_cache;
 mod lane;
+mod latency;
 mod mechanics;
 mod model;
 mod parallel;

@@ -18,6 +18,7 @@ pub const DEVICE_MODELS: &[DeviceModel] = &[
     NVME,
     NETWORK_1MS,
     OBJECT_30MS,
+    OBJECT_TAIL,
     INSTANT,
 ];
 
@@ -85,6 +86,8 @@ const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
 const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
 const NVME_QUEUE: &str = "Linux: the NVMe driver requests 1024, of which it can use 1023";
 const PM983: &str = "Samsung PM983 data sheet, rev. 1.0, 2018";
+const S3_2025: &str = "4 KiB reads from S3 in the same region, December 2025 (cited in github.com/cdouglas/endive, \
+                       analysis/dr_put_get.md)";
 const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s per request";
 
 const SCSI_1998: DeviceModel = DeviceModel {
@@ -255,6 +258,7 @@ const NVME: DeviceModel = DeviceModel {
             Duration::from_micros(25),
             "Samsung PM983 data sheet, rev. 1.0, 2018: 85 µs, minus the flash",
         ),
+        read_latency_p99: None,
         write_latency: sourced(Duration::from_micros(50), PM983),
         units: Some(StripedUnits {
             count: sourced(
@@ -297,6 +301,7 @@ const fn remote(
 
 const NO_TIME: ParallelModel = ParallelModel {
     read_latency: sourced(Duration::ZERO, DEFINITION),
+    read_latency_p99: None,
     write_latency: sourced(Duration::ZERO, DEFINITION),
     units: None,
     stream_bytes_per_second: None,
@@ -328,6 +333,23 @@ const OBJECT_30MS: DeviceModel = remote(
             "the model's definition: a near and fast store (the S3 guide states 100 to 200 ms)",
         ),
         write_latency: sourced(Duration::from_millis(30), DEFINITION),
+        stream_bytes_per_second: Some(sourced(90_000_000, S3)),
+        link_bytes_per_second: Some(sourced(1_250_000_000, DEFINITION)),
+        ..NO_TIME
+    },
+);
+
+const OBJECT_TAIL: DeviceModel = remote(
+    "object-tail",
+    "an object store as object-30ms, with measured latencies, of which some are long",
+    (Some(sourced(64, DEFINITION)), None),
+    ParallelModel {
+        read_latency: sourced(Duration::from_micros(26_790), S3_2025),
+        read_latency_p99: Some(sourced(Duration::from_micros(113_350), S3_2025)),
+        write_latency: sourced(
+            Duration::from_micros(69_750),
+            "500 KiB uploads to S3 in the same region, March 2025 (cited in the same document)",
+        ),
         stream_bytes_per_second: Some(sourced(90_000_000, S3)),
         link_bytes_per_second: Some(sourced(1_250_000_000, DEFINITION)),
         ..NO_TIME

@@ -9,20 +9,21 @@
 //! stored on it, one stripe at a time. When all stripes have been read, the bytes of the command are
 //! transferred over a link that all commands share, in the order in which commands become ready. The transfer
 //! is also no faster than the limit of one stream. A write command waits for its latency, and is then
-//! transferred; it does not use the units. Units, stream limit and link are optional. All times are constant:
-//! there are no slow outliers and no garbage collection.
+//! transferred; it does not use the units. Units, stream limit and link are optional. The latency of reads can have a
+//! tail ([`ReadLatency`]). All other times are constant: there is no garbage collection.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::arithmetic::{earliest, nanos, transfer_ns};
 use super::command::Command;
+use super::latency::ReadLatency;
 use super::parameters::ParallelModel;
 
 /// The state of a parallel device.
 #[derive(Debug)]
 pub(super) struct Parallel {
-    read_latency_ns: u64,
+    read_latency: ReadLatency,
     write_latency_ns: u64,
     /// The time at which each unit is free. Empty if there are no units.
     unit_free_at_ns: Vec<u64>,
@@ -38,10 +39,10 @@ pub(super) struct Parallel {
 }
 
 impl Parallel {
-    pub fn new(model: &ParallelModel) -> Self {
+    pub fn new(model: &ParallelModel, seed: u64) -> Self {
         let units = model.units;
         Self {
-            read_latency_ns: nanos(model.read_latency.value),
+            read_latency: ReadLatency::new(model, seed),
             write_latency_ns: nanos(model.write_latency.value),
             unit_free_at_ns: vec![0; units.map_or(0, |units| units.count.value)],
             stripe_bytes: units.map_or(u64::MAX, |units| units.stripe_bytes.value.max(1)),
@@ -58,7 +59,8 @@ impl Parallel {
         let first_at_ns = if command.is_write {
             now_ns + self.write_latency_ns
         } else {
-            self.schedule_units(now_ns + self.read_latency_ns, command)
+            let latency_ns = self.read_latency.next_ns();
+            self.schedule_units(now_ns + latency_ns, command)
         };
         self.ready.push(Reverse((
             first_at_ns,

@@ -179,8 +179,11 @@ sourced_values! {
 /// A device that serves many commands in parallel over a shared link: a flash drive, or servers on a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelModel {
-    /// The time from a read command to its first byte, without the time that the units take.
+    /// The time from a read command to its first byte, without the time that the units take. If
+    /// [`read_latency_p99`](Self::read_latency_p99) is given, this is the median.
     pub read_latency: SourcedValue<Duration>,
+    /// The latency that 99% of the reads do not exceed. The latency is then log-normal; `None` if it is constant.
+    pub read_latency_p99: Option<SourcedValue<Duration>>,
     /// The time from a write command to its first byte.
     pub write_latency: SourcedValue<Duration>,
     /// The units that read the data; `None` if they do not limit the device.
@@ -264,6 +267,9 @@ impl QueueModel {
 impl ParallelModel {
     fn list(&self, list: &mut List) {
         list.add("read_latency", &self.read_latency);
+        if let Some(latency) = &self.read_latency_p99 {
+            list.add("read_latency_p99", latency);
+        }
         list.add("write_latency", &self.write_latency);
         if let Some(units) = &self.units {
             list.add("units.count", &units.count);

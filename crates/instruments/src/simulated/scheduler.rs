@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn elevator_writes_passed_over_twice_get_the_third_batch() {
+    fn elevator_serves_writes_after_two_batches_of_reads() {
         let reads: Vec<u64> = (0..64).map(|at| at * 10).collect();
         let mut scheduler = elevator(&reads, &[1005, 1015]);
         let out = order(&mut scheduler, 0);

@@ -18,8 +18,8 @@ const SELECTING: [&str; 7] = [
 /// The program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_larder-remote");
 
-/// Returns a command without a disk cache: each test has its own server, but ports are used again. It has no
-/// settings of this process's user.
+/// Returns a command without a disk cache and without the settings of this process's user. A disk cache could return
+/// the images of other tests, because their servers can have had the same port.
 pub fn command() -> Command {
     command_of(PROGRAM)
 }

@@ -1,4 +1,4 @@
-//! An image, and the comparison of its files as `larder-remote` shows them with the files of the local image.
+//! A local image, and the comparison of its files with those that `larder-remote` shows for the image on a server.
 
 use crate::larder::{Mounted, command};
 use larder::{OpenOptions, Volume};
@@ -70,7 +70,7 @@ impl Local {
         fs::read(self.image()).unwrap()
     }
 
-    /// Returns another version of the image: with a byte changed that no file has.
+    /// Returns another version of the image, in which one byte that belongs to no file is changed.
     pub fn other_bytes(&self) -> Vec<u8> {
         let mut bytes = self.bytes();
         bytes[0] ^= 1;

@@ -43,7 +43,7 @@ fn redirect_is_followed() {
 }
 
 #[test]
-fn image_with_a_password_is_read_with_it_only() {
+fn protected_image_requires_the_password() {
     let Some((server, _local)) = with_image() else {
         return;
     };

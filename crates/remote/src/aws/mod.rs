@@ -7,12 +7,15 @@
 //! 2. a web identity in the variables `AWS_WEB_IDENTITY_TOKEN_FILE` and `AWS_ROLE_ARN`;
 //! 3. the profile: a web identity, single sign-on, keys, or a program that prints credentials;
 //! 4. the role of a container (`AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, or
-//!    `AWS_CONTAINER_CREDENTIALS_FULL_URI` with `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`);
+//!    `AWS_CONTAINER_CREDENTIALS_FULL_URI`, with or without a token in `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`
+//!    or `AWS_CONTAINER_AUTHORIZATION_TOKEN`);
 //! 5. the role of an instance of EC2, from its metadata service.
 //!
 //! The places 1 to 4 are chosen without a request. The metadata service is queried when the first request is
-//! signed. If it does not answer within a second, the error lists all places.
+//! signed, or earlier if the disk cache needs the name of the role. If it does not answer within a second, the error
+//! lists all places.
 
+mod machine;
 mod process;
 mod profile;
 mod provider;
@@ -27,7 +30,9 @@ pub(crate) use profile::Profile;
 pub(crate) use variables::Variables;
 
 use crate::connector::Connector;
+use crate::user::User;
 use crate::{Error, Result};
+use machine::{Container, Instance};
 use object_store::ClientOptions;
 use object_store::aws::{AwsCredential, AwsCredentialProvider};
 use object_store::client::HttpConnector as _;
@@ -41,8 +46,8 @@ use temporary::Temporary;
 /// Credentials that were found.
 pub(crate) struct Found {
     pub(crate) provider: AwsCredentialProvider,
-    /// Who the credentials belong to. It stays the same when they are renewed.
-    pub(crate) user: String,
+    /// The user to whom the credentials belong.
+    pub(crate) user: User,
 }
 
 /// Finds the credentials of the user, for requests in `region`.
@@ -56,20 +61,33 @@ pub(crate) fn find(variables: &Variables<'_>, profile: &Profile, region: &str) -
         role(identity.role(variables, region)?)
     } else if let Some(found) = in_profile(variables, profile, region)? {
         found
-    } else if let Some(container) = roles::of_container(variables) {
-        role(container?)
+    } else if let Some((container, role)) = Container::of_variables(variables)? {
+        (Source::Container(container), format!("role {role}"))
     } else {
-        let disabled = variables.get("AWS_EC2_METADATA_DISABLED");
-        let is_disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let absent = nothing_found(profile, is_disabled);
-        if is_disabled {
-            return Err(absent);
-        }
-        role(roles::of_instance(variables, absent)?)
+        return of_instance(variables, profile);
     };
     Ok(Found {
         provider: Arc::new(Provider::new(source)),
-        user,
+        user: User::Known(user),
+    })
+}
+
+/// Returns the credentials of the instance of EC2 on which this process runs, unless the user has disabled this.
+fn of_instance(variables: &Variables<'_>, profile: &Profile) -> Result<Found> {
+    let disabled = variables.get("AWS_EC2_METADATA_DISABLED");
+    let is_disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let absent = nothing_found(profile, is_disabled);
+    if is_disabled {
+        return Err(absent);
+    }
+    let instance = Arc::new(Instance::new(variables, absent)?);
+    let source = Source::Instance(Arc::clone(&instance));
+    Ok(Found {
+        provider: Arc::new(Provider::new(source)),
+        user: User::OfInstance(Box::pin(async move {
+            let role = instance.role().await?;
+            Ok(format!("role {role}"))
+        })),
     })
 }
 
@@ -108,10 +126,10 @@ fn in_profile(
     region: &str,
 ) -> Result<Option<(Source, String)>> {
     let name = profile.name();
-    if profile.is_missing() {
+    if let Some(variable) = profile.missing() {
         let [credentials, config] = profile.paths();
         let mut why = format!(
-            "AWS_PROFILE names the profile {name}, which is neither in {credentials} nor in {config}"
+            "{variable} names the profile {name}, which is neither in {credentials} nor in {config}"
         );
         for problem in profile.problems() {
             why = format!("{why}; {problem}");

@@ -2,7 +2,7 @@
 //!
 //! Source: AWS Command Line Interface, user guide, "Source credentials with an external process".
 
-use super::temporary::Temporary;
+use super::temporary::{Temporary, parse_time};
 use crate::Error;
 use object_store::aws::AwsCredential;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ const TIME_LIMIT: Duration = Duration::from_mins(1);
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 /// The version of the output.
 const VERSION: u64 = 1;
-/// What the credentials are from, in errors. The command itself may contain secrets.
+/// The origin of the credentials in error texts. The command itself is not shown, because it may contain secrets.
 const SOURCE: &str = "credential_process";
 
 /// What the program prints.
@@ -84,9 +84,8 @@ pub(super) fn parse(bytes: &[u8], now: SystemTime) -> Result<Temporary, Error> {
         )));
     }
     let expires = output.expiration.map(|time| {
-        let time: Result<jiff::Timestamp, _> = time.parse();
-        let time = time.map_err(|_| wrong("has an Expiration that is not in ISO 8601"))?;
-        Ok::<_, Error>(SystemTime::from(time))
+        let time = parse_time(&time);
+        time.ok_or_else(|| wrong("has an Expiration that is not in ISO 8601"))
     });
     let credential = AwsCredential {
         key_id: output.access_key_id,

@@ -18,8 +18,8 @@ pub(crate) struct Profile {
     credentials: Ini,
     config: Ini,
     name: String,
-    /// Whether the user has named the profile.
-    is_named: bool,
+    /// The variable with which the user has named the profile.
+    variable: Option<&'static str>,
     /// The folder `~/.aws`, or `None` if the user's home is not known.
     folder: Option<PathBuf>,
     /// The paths of the files, as errors show them.
@@ -29,11 +29,13 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Reads the profile that `AWS_PROFILE` names, or `default`. A file that does not exist counts as empty.
+    /// Reads the profile that a variable names, or `default`. A file that does not exist counts as empty.
     pub(crate) fn of_user(variables: &Variables<'_>) -> Self {
-        let name = variables.get("AWS_PROFILE");
+        let mut both = ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"].into_iter();
+        let named = both.find_map(|variable| Some((variable, variables.get(variable)?)));
+        let (variable, name) = named.unzip();
         let mut profile = Self {
-            is_named: name.is_some(),
+            variable,
             name: name.unwrap_or_else(|| DEFAULT.to_owned()),
             folder: variables
                 .get("HOME")
@@ -65,11 +67,11 @@ impl Profile {
         &self.name
     }
 
-    /// Returns whether the user has named a profile that is in neither file.
-    pub(super) fn is_missing(&self) -> bool {
-        self.is_named
-            && self.credentials.section(Some(self.name())).is_none()
-            && self.config_section().is_none()
+    /// If the profile is in neither file, returns the variable with which the user has named it.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        let is_missing = self.credentials.section(Some(self.name())).is_none()
+            && self.config_section().is_none();
+        self.variable.filter(|_| is_missing)
     }
 
     /// Returns the paths of the files of credentials and of configuration.
@@ -104,6 +106,16 @@ impl Profile {
         value.filter(|value| !value.is_empty())
     }
 
+    /// Returns the URL of the server for S3: of the section `[services NAME]` that the profile names, or of the profile.
+    pub(crate) fn endpoint(&self) -> Option<&str> {
+        let services = self.get("services").and_then(|name| {
+            let section = Some(format!("services {name}"));
+            self.config.get_from(section, "s3.endpoint_url")
+        });
+        let endpoint = services.filter(|endpoint| !endpoint.is_empty());
+        endpoint.or_else(|| self.get("endpoint_url"))
+    }
+
     /// Returns a setting of the section `[sso-session NAME]`.
     pub(super) fn in_session(&self, session: &str, key: &str) -> Option<&str> {
         let section = Some(format!("sso-session {session}"));
@@ -132,15 +144,42 @@ fn load(path: &Path) -> Result<Ini, String> {
     }
 }
 
-/// Parses a file. Quotes and backslashes are parts of values.
+/// Parses a file. Quotes and backslashes are parts of values. Of the settings in indented lines after `s3 =`, the name
+/// begins with `s3.`, and correspondingly for other names.
 fn parse(text: &str) -> Result<Ini, String> {
     let options = ParseOption {
         enabled_quote: false,
         enabled_escape: false,
         ..ParseOption::default()
     };
-    Ini::load_from_str_opt(text, options)
+    Ini::load_from_str_opt(&flat(text), options)
         .map_err(|error| format!("line {} is not valid", error.line + 1))
+}
+
+/// Returns `text` with the same number of lines, without comments and nested settings. The parser supports neither
+/// nested settings nor comments that are indented.
+fn flat(text: &str) -> String {
+    let mut flat = String::with_capacity(text.len());
+    // The name of the setting to which indented lines belong.
+    let mut outer = None;
+    for line in text.lines() {
+        let content = line.trim();
+        let is_comment = content.starts_with(['#', ';']);
+        let is_indented = line.starts_with([' ', '\t']);
+        if !is_comment && !content.is_empty() {
+            if !is_indented {
+                // A value can also end in an equals sign.
+                let name = content.strip_suffix('=').map(str::trim_end);
+                outer = name.filter(|name| !name.contains('='));
+            } else if let Some(outer) = outer {
+                flat.push_str(outer);
+                flat.push('.');
+            }
+            flat.push_str(content);
+        }
+        flat.push('\n');
+    }
+    flat
 }
 
 #[cfg(any(test, fuzzing))]
@@ -154,7 +193,7 @@ impl Profile {
             credentials: parse(credentials)?,
             config: parse(config)?,
             name: name.to_owned(),
-            is_named: name != DEFAULT,
+            variable: (name != DEFAULT).then_some("AWS_PROFILE"),
             ..Self::default()
         })
     }
@@ -180,8 +219,56 @@ mod tests {
         assert_eq!(profile("other").get("region"), Some("r2"));
         assert_eq!(profile("other").get("endpoint_url"), Some("http://e"));
         assert_eq!(profile("absent").get("region"), None);
-        assert!(profile("absent").is_missing());
-        assert!(!profile("other").is_missing() && !profile("default").is_missing());
+        assert_eq!(profile("absent").missing(), Some("AWS_PROFILE"));
+        assert_eq!(profile("other").missing(), None);
+        assert_eq!(profile("default").missing(), None);
+    }
+
+    #[test]
+    fn profile_is_named_by_either_variable() {
+        let profile = |variables: &'static [(&str, &str)]| {
+            let get = |name: &str| {
+                let found = variables.iter().find(|(own, _)| *own == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let profile = Profile::of_user(&Variables(&get));
+            (profile.name().to_owned(), profile.missing())
+        };
+        assert_eq!(profile(&[]), ("default".to_owned(), None));
+        let named = ("a".to_owned(), Some("AWS_DEFAULT_PROFILE"));
+        assert_eq!(profile(&[("AWS_DEFAULT_PROFILE", "a")]), named);
+        let named = ("b".to_owned(), Some("AWS_PROFILE"));
+        assert_eq!(
+            profile(&[("AWS_DEFAULT_PROFILE", "a"), ("AWS_PROFILE", "b")]),
+            named
+        );
+    }
+
+    #[test]
+    fn indented_comment_is_not_part_of_the_next_setting() {
+        let config = "# a\n[profile own]\n  # b = c\nregion = r # not a comment\n\t; d\nendpoint_url = http://e\n";
+        let profile = Profile::of_text("own", "", config).unwrap();
+        assert_eq!(profile.get("region"), Some("r # not a comment"));
+        assert_eq!(profile.endpoint(), Some("http://e"));
+        // A token can end in equals signs, and the next line can be indented.
+        let padded = "[profile own]\naws_session_token = a==\n  region = r\n";
+        let profile = Profile::of_text("own", "", padded).unwrap();
+        assert_eq!(profile.get("aws_session_token"), Some("a=="));
+        assert_eq!(profile.get("region"), Some("r"));
+    }
+
+    #[test]
+    fn endpoint_of_the_services_has_precedence() {
+        let config = "[profile own]\nservices = local\nendpoint_url = http://all\ns3 =\n  endpoint_url = http://wrong\n\
+            [profile other]\nservices = none\nendpoint_url = http://all\n\
+            [services local]\ndynamodb =\n  endpoint_url = http://dynamodb\n# a comment\ns3 = \n\n\tregion = x\n  \
+            endpoint_url = http://s3\n";
+        let endpoint = |name: &str| {
+            let profile = Profile::of_text(name, "", config).unwrap();
+            profile.endpoint().map(str::to_owned)
+        };
+        assert_eq!(endpoint("own").as_deref(), Some("http://s3"));
+        assert_eq!(endpoint("other").as_deref(), Some("http://all"));
     }
 
     #[test]

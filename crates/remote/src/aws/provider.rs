@@ -1,5 +1,6 @@
 //! Provides the credentials with which requests are signed, and renews them before they expire.
 
+use super::machine::{Container, Instance};
 use super::process;
 use super::roles::Role;
 use super::sso::Login;
@@ -24,6 +25,8 @@ pub(super) enum Source {
     Process(String),
     SingleSignOn(Login),
     Role(Role),
+    Container(Container),
+    Instance(Arc<Instance>),
 }
 
 /// Provides credentials from one source.
@@ -60,6 +63,10 @@ impl Provider {
                 self.kept.lock().await.get(run).await
             }
             Source::SingleSignOn(login) => self.kept.lock().await.get(login.credentials()).await,
+            Source::Container(container) => {
+                self.kept.lock().await.get(container.credentials()).await
+            }
+            Source::Instance(instance) => self.kept.lock().await.get(instance.credentials()).await,
         }
     }
 }
@@ -132,7 +139,7 @@ mod tests {
         runtime.enable_all().build().unwrap().block_on(future)
     }
 
-    /// Returns credentials with the ID `id` that expire in an hour, as received `age` ago.
+    /// Returns credentials with the ID `id` that were received `age` ago, and were then valid for an hour.
     fn received(id: &str, age: Duration) -> Temporary {
         let credential = AwsCredential {
             key_id: id.to_owned(),

@@ -1,4 +1,4 @@
-//! Credentials of a role, for a token of IAM Identity Center (*single sign-on*).
+//! Credentials of a role, obtained with a token of IAM Identity Center (*single sign-on*).
 //!
 //! # Model
 //! ```text
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use url::Url;
 
-/// What the credentials are from, in errors.
+/// The origin of the credentials in error texts.
 const SOURCE: &str = "the portal of IAM Identity Center";
 /// The maximum length of a token's file, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
@@ -123,7 +123,11 @@ impl Login {
             Error::Credentials(why.to_owned())
         })?;
         let token = profile.file(&token_path(session.unwrap_or(start_url)));
-        let unknown = || Error::Credentials("HOME is not set: it has the token".to_owned());
+        let unknown = || {
+            Error::Credentials(
+                "HOME is not set, so the file with the token cannot be found".to_owned(),
+            )
+        };
         Ok(Self {
             client,
             url,
@@ -135,8 +139,8 @@ impl Login {
     /// Returns the credentials of the role.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if the user must log in again, or the role cannot be assumed. Other failures may
-    /// pass.
+    /// [`Error::Credentials`] if the user must log in again, or the role cannot be assumed. Other failures may be
+    /// temporary.
     pub(super) async fn credentials(&self) -> Result<Temporary, Failure> {
         let now = SystemTime::now();
         let last = |error| Failure::Final(Box::new(error));

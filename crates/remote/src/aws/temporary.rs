@@ -67,6 +67,12 @@ impl Temporary {
     }
 }
 
+/// Parses a time in ISO 8601.
+pub(super) fn parse_time(text: &str) -> Option<SystemTime> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.into())
+}
+
 /// Checks that requests can be signed with a credential: its ID and its token become parts of headers.
 pub(super) fn check(source: &str, credential: &AwsCredential) -> Result<(), Error> {
     let is_plain =

@@ -1,14 +1,18 @@
 use super::*;
 
-/// Finds the credentials in a home without files, with `variables` and the content of the files of the profile
-/// `name`. Returns the user to whom they belong.
+/// Finds the credentials with `variables` and the profile `name`, whose files have the content `credentials` and
+/// `config`. Returns the user to whom the credentials belong.
 fn user(variables: &[(&str, &str)], name: &str, credentials: &str, config: &str) -> Result<String> {
     let get = |name: &str| {
         let found = variables.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| (*value).to_owned())
     };
     let profile = Profile::of_text(name, credentials, config).unwrap();
-    find(&Variables(&get), &profile, "us-east-1").map(|found| found.user)
+    let found = find(&Variables(&get), &profile, "us-east-1")?;
+    Ok(match found.user {
+        User::Known(name) => name,
+        User::OfInstance(_) => "the instance".to_owned(),
+    })
 }
 
 const KEYS: &str = "[default]\naws_access_key_id = A\naws_secret_access_key = s\n";
@@ -27,7 +31,7 @@ fn first_place_with_credentials_is_used() {
         (&all[2..], KEYS, "role arn:web"),
         (&all[3..], KEYS, "A"),
         (&all[3..], "", "role /container"),
-        (&[], "", "role instance"),
+        (&[], "", "the instance"),
     ] {
         assert_eq!(
             user(variables, "default", credentials, ""),
@@ -52,7 +56,7 @@ fn profile_can_have_each_kind_of_credentials() {
     let home = [("HOME", "/home/own")];
     let config = "[profile own]\nsso_session = s\nsso_account_id = 12\nsso_role_name = reader\n\
         [sso-session s]\nsso_region = eu-west-1\nsso_start_url = https://host/start\n";
-    // The folder of a profile that is made of text is not known.
+    // `Profile::of_text` sets no folder, so the file with the token cannot be found.
     let error = user(&home, "own", "", config).unwrap_err().to_string();
     assert!(error.contains("HOME"), "{error}");
 }

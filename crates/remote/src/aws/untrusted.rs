@@ -6,7 +6,7 @@ use super::roles::WebIdentity;
 use super::sso::{self, Login};
 use super::temporary::Temporary;
 use super::variables::Variables;
-use super::{keys, process};
+use super::{keys, machine, process};
 use crate::untrusted::FixedReply;
 use object_store::client::HttpClient;
 use std::time::{Duration, SystemTime};
@@ -24,7 +24,8 @@ pub fn keys_in_files(credentials: &str, config: &str) -> Result<Vec<Key>, String
     let mut found = Vec::new();
     for name in ["default", "own"] {
         let profile = Profile::of_text(name, credentials, config)?;
-        let _ = profile.is_missing();
+        let _ = profile.missing();
+        let _ = profile.endpoint();
         let _ = WebIdentity::of_profile(&profile);
         if sso::is_configured(&profile) {
             let client = HttpClient::new(FixedReply::default());
@@ -43,13 +44,17 @@ pub fn keys_in_files(credentials: &str, config: &str) -> Result<Vec<Key>, String
     Ok(found)
 }
 
-/// Parses the output of a program, a file with a token and a reply of the portal of IAM Identity Center, all with this
-/// content. Returns the keys with which requests can be signed.
+/// Parses `bytes` four times: as the output of a program, as a file with a token, as a reply of the portal of IAM
+/// Identity Center, and as a reply of a service of the machine. Returns the keys with which requests can be signed.
 #[must_use]
 pub fn keys_in_output(bytes: &[u8]) -> Vec<Key> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
     let _ = sso::parse_token(bytes, now);
-    let parsed = [process::parse(bytes, now), sso::parse_reply(bytes, now)];
+    let parsed = [
+        process::parse(bytes, now),
+        sso::parse_reply(bytes, now),
+        machine::parse(bytes, now),
+    ];
     let parsed = parsed.iter().flatten();
     parsed.map(key_of).collect()
 }
@@ -76,7 +81,8 @@ mod tests {
         );
         assert!(keys_in_files("[default", "").is_err());
         let output = br#"{"Version": 1, "AccessKeyId": "C", "SecretAccessKey": "s"}"#;
-        assert_eq!(keys_in_output(output), [key("C", None)]);
+        // It is also valid as a reply of a service.
+        assert_eq!(keys_in_output(output), [key("C", None), key("C", None)]);
         let reply = br#"{"roleCredentials": {"accessKeyId": "D", "secretAccessKey": "s",
             "sessionToken": "T", "expiration": 4000000000000}}"#;
         assert_eq!(keys_in_output(reply), [key("D", Some("T"))]);

@@ -10,6 +10,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The time that [`CacheDir::open`] sets as the limit for the lock of a directory.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A directory of cached objects, which several processes can use at once.
 #[derive(Clone, Debug)]
@@ -24,7 +28,18 @@ impl CacheDir {
     /// - [`Error::WritableByOthers`](super::Error::WritableByOthers)
     /// - [`Error::Directory`](super::Error::Directory), for example if `path` is a symbolic link.
     pub fn open(path: &Path, max_bytes: u64) -> Result<Self> {
-        Directory::open(path, max_bytes).map(|directory| Self(Arc::new(directory)))
+        Self::open_with_timeout(path, max_bytes, LOCK_TIMEOUT)
+    }
+
+    /// Opens the directory as [`CacheDir::open`] does. If another process holds the lock of the directory for
+    /// `lock_timeout`, operations that need this lock fail with [`Error::Locked`](super::Error::Locked). With
+    /// [`CacheDir::open`], this time is a minute.
+    ///
+    /// # Errors
+    /// As [`CacheDir::open`].
+    pub fn open_with_timeout(path: &Path, max_bytes: u64, lock_timeout: Duration) -> Result<Self> {
+        let directory = Directory::open(path, max_bytes, lock_timeout)?;
+        Ok(Self(Arc::new(directory)))
     }
 
     /// Opens the cached part of an object of `size_bytes`, which is empty if the object was never cached.
@@ -48,8 +63,9 @@ impl CacheDir {
         Ok(CachedObject::new(units, Arc::clone(&self.0), identity))
     }
 
-    /// Returns the version of an object that a server has [confirmed](CachedObject::confirm) last, if it is cached.
-    /// `location` and `credentials` are those of its [`Identity`].
+    /// Returns the version that a server has [confirmed](CachedObject::confirm) last, among the cached versions of an
+    /// object. `location` and `credentials` are those of the object's [`Identity`]. Returns `None` if there is no such
+    /// version.
     ///
     /// # Errors
     /// [`Error::Directory`](super::Error::Directory).

@@ -15,11 +15,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The name of the file that is locked while files are opened, created, listed or removed, and while records are
 /// written.
 const LOCK_NAME: &str = "lock";
+
+/// The pause between two attempts to lock a directory that another process has locked.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The largest size that a stored unit adds to a file: the unit and a page of the map.
 pub(super) const UNIT_COST_BYTES: u64 = (UNIT_BYTES + ALIGN_BYTES) as u64;
@@ -86,6 +90,7 @@ pub struct Removed {
 /// How to wait for a lock that another process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
+    /// Wait until the lock is free, up to the limit of the directory.
     Block,
     /// Do not wait: skip the work that needs the lock.
     Skip,
@@ -97,6 +102,8 @@ pub(super) struct Directory {
     fd: OwnedFd,
     path: PathBuf,
     max_bytes: u64,
+    /// The maximum time to wait for the lock.
+    lock_timeout: Duration,
 }
 
 /// A cache file that was found in the directory.
@@ -109,7 +116,7 @@ struct Found {
 impl Directory {
     /// Opens the directory at `path`, and creates it if it does not exist. The last component of the path
     /// must not be a symbolic link.
-    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self> {
+    pub(super) fn open(path: &Path, max_bytes: u64, lock_timeout: Duration) -> Result<Self> {
         let failed = |source| Error::Directory {
             path: path.to_owned(),
             source,
@@ -137,6 +144,7 @@ impl Directory {
             fd,
             path,
             max_bytes,
+            lock_timeout,
         })
     }
 
@@ -208,7 +216,7 @@ impl Directory {
         Ok(last.map(|(_, version)| version))
     }
 
-    /// Changes the record of an open file, which is that of `identity`.
+    /// Changes the record of `file`, the open cache file of `identity`.
     pub(super) fn change_record(
         &self,
         file: &File,
@@ -228,6 +236,19 @@ impl Directory {
         })
     }
 
+    /// Returns the part of the limit that can be allowed and that the files in use do not take.
+    pub(super) fn room_bytes(&self) -> Result<u64> {
+        let files = self.list()?.into_iter();
+        let in_use = files.filter(|file| file.is_in_use);
+        let in_use_bytes: u64 = in_use.map(|file| file.stored_bytes).sum();
+        Ok(self.limit_bytes().saturating_sub(in_use_bytes))
+    }
+
+    /// Returns the part of the limit that can be allowed.
+    fn limit_bytes(&self) -> u64 {
+        self.max_bytes - self.max_bytes / SPARE_DIVISOR
+    }
+
     /// Returns how many bytes may be written to `file` before this is called again. Evicts files if
     /// necessary, unless another process holds the lock of the directory.
     pub(super) fn allowance_bytes(&self, file: &File) -> Result<u64> {
@@ -236,7 +257,7 @@ impl Directory {
             let path = self.path.clone();
             return Err(Error::Unlinked { path });
         }
-        let limit_bytes = self.max_bytes - self.max_bytes / SPARE_DIVISOR;
+        let limit_bytes = self.limit_bytes();
         let step_bytes =
             (self.max_bytes / ALLOWANCE_DIVISOR).clamp(UNIT_COST_BYTES, MAX_ALLOWANCE_BYTES);
         let removed = self.shrink(limit_bytes.saturating_sub(step_bytes), Wait::Skip)?;
@@ -337,18 +358,24 @@ impl Directory {
 
     /// Locks the directory until the result is dropped. Returns `None` if another process holds the lock
     /// and `wait` is [`Wait::Skip`].
-    fn lock(&self, wait: Wait) -> Result<Option<Lock>> {
+    pub(super) fn lock(&self, wait: Wait) -> Result<Option<Lock>> {
         let flags = OPEN_FLAGS | OFlags::RDWR | OFlags::CREATE;
         let mode = Mode::RUSR | Mode::WUSR;
         let fd = rustix::fs::openat(&self.fd, LOCK_NAME, flags, mode).map_err(|e| self.error(e))?;
-        let operation = match wait {
-            Wait::Block => FlockOperation::LockExclusive,
-            Wait::Skip => FlockOperation::NonBlockingLockExclusive,
-        };
-        match lock_file(&fd, operation) {
-            Ok(()) => Ok(Some(Lock(fd))),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(self.error(errno)),
+        let start = Instant::now();
+        loop {
+            match lock_file(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Lock(fd))),
+                Err(Errno::WOULDBLOCK) if wait == Wait::Skip => return Ok(None),
+                Err(Errno::WOULDBLOCK) if start.elapsed() < self.lock_timeout => {
+                    thread::sleep(LOCK_INTERVAL);
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    let path = self.path.join(LOCK_NAME);
+                    return Err(Error::Locked { path });
+                }
+                Err(errno) => return Err(self.error(errno)),
+            }
         }
     }
 
@@ -377,7 +404,7 @@ impl Directory {
 /// Closing the file would not be enough: a child process that was just started shares the open file, and the
 /// lock, until it executes its program.
 #[derive(Debug)]
-struct Lock(OwnedFd);
+pub(super) struct Lock(OwnedFd);
 
 impl Drop for Lock {
     fn drop(&mut self) {

@@ -18,6 +18,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// Another process has locked the directory for too long. Errno: `EAGAIN`.
+    #[error("another process has locked the disk cache for too long: {path}")]
+    Locked {
+        /// The path of the lock.
+        path: PathBuf,
+    },
     /// The directory belongs to another user, who could read and change what is cached. Errno: `EACCES`.
     #[error("the cache directory {path} belongs to another user (UID {uid})")]
     OtherOwner {

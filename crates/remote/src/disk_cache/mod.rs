@@ -16,12 +16,12 @@
 //!   URL and no secret.
 //! - The header repeats this digest and the size. It also contains a label for users, and a checksum of itself.
 //! - The record has the version of the object, and a digest of what all versions have in common. It also has the
-//!   time at which a server last said that this version is current, the SHA-256 of the content if it is known, and
-//!   a checksum. So the version that an object had last is found without a request. A record is written under
-//!   lock 1 (see below). If it is damaged, only what it says is lost.
+//!   time at which a server last said that this version is current, the SHA-256 of the content if it is known or a
+//!   mark if it is being checked, and a checksum. Therefore the last version of an object is found without a request. A record is written under
+//!   lock 1 (see below). If it is damaged, only its own content is lost.
 //! - The map starts at byte 4096. An entry is 0 if the unit is absent, and otherwise the checksum of the
-//!   unit: XXH3 with 128 bits. Its seed is made of the digest and the number of the unit, so that a unit is
-//!   valid only in its own place.
+//!   unit: XXH3 with 128 bits. The seed of the checksum is made of the digest and the number of the unit, so
+//!   that a unit is valid only in its own place.
 //! - The data start at the next multiple of 4096. Numbers are little-endian.
 //!
 //! # Invariants
@@ -31,9 +31,10 @@
 //! 2. A unit is written before its map entry. No write is flushed. A crash can lose any write or a part of
 //!    it; the unit and its entry then do not match.
 //! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
-//!    need no lock.
-//! 4. Files are removed whole, and only files whose names are those of cache files, also with `.version` at the end.
-//!    Earlier versions of Larder stored the last version of an object in the latter.
+//!    need no lock. Only the bytes of a pack can be different, if the pack is forged. A check of the content
+//!    therefore first marks the record, and the units of a pack are written under lock 1, if there is no mark.
+//! 4. Only whole files are removed, and only files with the name of a cache file, or with such a name followed by
+//!    `.version`. In the files with `.version`, earlier versions of Larder stored the last version of an object.
 //! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
 //!
 //! The checksum protects against accidents. It does not protect against a program that writes a unit with a
@@ -44,12 +45,14 @@
 //! Locks are flock(2) locks. They only prevent the loss of cached data; invariant 1 does not depend on them.
 //!
 //! 1. The file `lock` in the directory: locked exclusively while a cache file is opened, created, listed or
-//!    removed, and while a record is written. It is not locked while units are read or written.
+//!    removed, and while a record or a unit of a pack is written. It is not locked while other units are read or
+//!    written.
 //! 2. A cache file: the lock is shared while a [`CachedObject`] is open. A file is removed under an exclusive
 //!    lock, which is requested without waiting, while lock 1 is held. A damaged file is replaced under lock 1
 //!    alone.
 //!
-//! A write never waits for lock 1. If this lock is held elsewhere when a file must be evicted, the file is
+//! Waiting for lock 1 has a limit, after which the operation fails. A write of a unit never waits for lock 1: a unit of a
+//! pack is not stored if this lock is held elsewhere. If it is held elsewhere when a file must be evicted, the file is
 //! kept. The unit is still stored if there is room below 15/16 of the limit (see below). Otherwise, neither
 //! this unit nor the next 255 units of the object are stored.
 //!

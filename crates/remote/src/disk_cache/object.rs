@@ -1,12 +1,13 @@
 //! An open object of the cache.
 
-use super::directory::{Directory, UNIT_COST_BYTES, end_use, read_record};
+use super::directory::{Directory, UNIT_COST_BYTES, Wait, end_use, read_record};
 use super::error::{Error, Result};
 use super::identity::{Digest, Identity};
-use super::record::Record;
+use super::record::{Content, Record};
 use super::units::{Outcome, UNIT_BYTES, Units};
 use parking_lot::Mutex;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -88,10 +89,36 @@ impl CachedObject {
     /// Returns the SHA-256 of the content, if it was [recorded](Self::set_content).
     #[must_use]
     pub fn content(&self) -> Option<[u8; 32]> {
+        match self.recorded_content() {
+            Some(Content::Checked(digest)) => Some(digest),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a check of the content [has begun](Self::begin_check), or has ended.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        let content = self.recorded_content();
+        content.is_some_and(|content| content != Content::Unknown)
+    }
+
+    fn recorded_content(&self) -> Option<Content> {
         let record = read_record(self.units.storage())?;
-        record
-            .content
-            .filter(|_| record.is_for(&self.identity.identity()))
+        let is_own = record.is_for(&self.identity.identity());
+        is_own.then_some(record.content)
+    }
+
+    /// Records that a check of the content begins. From now on, [units of packs](Self::write_pack_unit) are not stored,
+    /// also by other processes.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn begin_check(&self) -> Result<()> {
+        self.change_record(|record| {
+            if record.content == Content::Unknown {
+                record.content = Content::BeingChecked;
+            }
+        })
     }
 
     /// Records the SHA-256 of the content.
@@ -99,7 +126,7 @@ impl CachedObject {
     /// # Errors
     /// If the record cannot be written.
     pub fn set_content(&self, digest: Digest) -> Result<()> {
-        self.change_record(|record| record.content = Some(digest))
+        self.change_record(|record| record.content = Content::Checked(digest))
     }
 
     fn change_record(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
@@ -131,20 +158,50 @@ impl CachedObject {
     /// # Panics
     /// As [`CachedObject::read_unit`].
     pub fn write_unit(&self, unit: u64, bytes: &[u8]) -> Result<()> {
-        let result = self.try_write(unit, bytes);
+        self.first_error(self.try_write(unit, || self.units.write(unit, bytes)))
+    }
+
+    /// Stores `bytes`, which are from a pack, as [`CachedObject::write_unit`] does. Stores nothing if a
+    /// [check](Self::begin_check) of the content has begun, or if the directory is locked elsewhere.
+    ///
+    /// # Errors
+    /// As [`CachedObject::write_unit`].
+    ///
+    /// # Panics
+    /// As [`CachedObject::read_unit`].
+    pub fn write_pack_unit(&self, unit: u64, bytes: &[u8]) -> Result<()> {
+        self.first_error(self.try_write(unit, || {
+            let Ok(Some(_lock)) = self.directory.lock(Wait::Skip) else {
+                return Ok(());
+            };
+            match self.recorded_content() {
+                Some(Content::Unknown) => self.units.write(unit, bytes),
+                _ => Ok(()),
+            }
+        }))
+    }
+
+    /// Returns `result`, unless an earlier write has failed.
+    fn first_error(&self, result: Result<()>) -> Result<()> {
         if result.is_err() && self.has_failed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         result
     }
 
-    fn try_write(&self, unit: u64, bytes: &[u8]) -> Result<()> {
+    fn try_write(&self, unit: u64, write: impl FnOnce() -> io::Result<()>) -> Result<()> {
         if self.has_failed.load(Ordering::Relaxed) || !self.take_room()? {
             return Ok(());
         }
-        self.units
-            .write(unit, bytes)
-            .map_err(|source| Error::Write { unit, source })
+        write().map_err(|source| Error::Write { unit, source })
+    }
+
+    /// Returns the number of further units for which the cache has room, if it evicts objects that are not in use.
+    #[must_use]
+    pub fn room_units(&self) -> usize {
+        // If the directory cannot be listed, the cache probably stores nothing.
+        let room_bytes = self.directory.room_bytes().unwrap_or(0);
+        usize::try_from(room_bytes / UNIT_COST_BYTES).unwrap_or(usize::MAX)
     }
 
     /// Returns false if the cache has no room for a unit.

@@ -22,7 +22,7 @@ const VERSION_BYTES: usize = RECORD_BYTES - 90;
 struct RawRecord {
     place: Digest,
     confirmed_ns: U64,
-    /// The SHA-256 of the content, or zeros if it is not known.
+    /// The SHA-256 of the content, zeros if it is not known, or [`BEING_CHECKED`].
     content: Digest,
     version_bytes: U16,
     version: [u8; VERSION_BYTES],
@@ -30,6 +30,20 @@ struct RawRecord {
 }
 
 const _: () = assert!(size_of::<RawRecord>() == RECORD_BYTES);
+
+/// The digest that a record has while the content is being checked. No content has this SHA-256.
+const BEING_CHECKED: Digest = [0xff; size_of::<Digest>()];
+
+/// What is known about the content of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Nothing.
+    Unknown,
+    /// A check has begun.
+    BeingChecked,
+    /// The SHA-256.
+    Checked(Digest),
+}
 
 /// What is known about the object of a cache file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +53,7 @@ pub(super) struct Record {
     version: String,
     /// When a server last said that this is the current version, in nanoseconds since 1970.
     pub(super) confirmed_ns: u64,
-    /// The SHA-256 of the content, if all of it was read once.
-    pub(super) content: Option<Digest>,
+    pub(super) content: Content,
 }
 
 impl Record {
@@ -51,7 +64,7 @@ impl Record {
             place: place(identity),
             version: identity.version.to_owned(),
             confirmed_ns: 0,
-            content: None,
+            content: Content::Unknown,
         })
     }
 
@@ -66,7 +79,7 @@ impl Record {
             place: raw.place,
             version: std::str::from_utf8(version).ok()?.to_owned(),
             confirmed_ns: raw.confirmed_ns.get(),
-            content: (raw.content != Digest::default()).then_some(raw.content),
+            content: Content::of(raw.content),
         })
     }
 
@@ -74,7 +87,7 @@ impl Record {
         let mut raw = RawRecord {
             place: self.place,
             confirmed_ns: self.confirmed_ns.into(),
-            content: self.content.unwrap_or_default(),
+            content: self.content.to_digest(),
             version_bytes: 0.into(),
             version: [0; VERSION_BYTES],
             checksum: 0.into(),
@@ -87,8 +100,8 @@ impl Record {
         zerocopy::transmute!(raw)
     }
 
-    /// Returns the version, if this is the record of `identity` with any version, in the file of an object of
-    /// `size_bytes` with `digest`.
+    /// Returns the recorded version, if the record belongs to the object of `identity` and to the file of an object
+    /// of `size_bytes` with `digest`. Ignores the version in `identity`.
     pub(super) fn version_at(
         &self,
         identity: &Identity<'_>,
@@ -106,6 +119,24 @@ impl Record {
     /// Returns whether this is the record of `identity`.
     pub(super) fn is_for(&self, identity: &Identity<'_>) -> bool {
         self.place == place(identity) && self.version == identity.version
+    }
+}
+
+impl Content {
+    fn of(digest: Digest) -> Self {
+        match digest {
+            BEING_CHECKED => Self::BeingChecked,
+            digest if digest == Digest::default() => Self::Unknown,
+            digest => Self::Checked(digest),
+        }
+    }
+
+    fn to_digest(self) -> Digest {
+        match self {
+            Self::Unknown => Digest::default(),
+            Self::BeingChecked => BEING_CHECKED,
+            Self::Checked(digest) => digest,
+        }
     }
 }
 
@@ -141,7 +172,11 @@ mod tests {
     fn record_is_read_back_unless_it_is_damaged() {
         let mut record = Record::new(&IDENTITY).unwrap();
         record.confirmed_ns = u64::MAX;
-        for content in [None, Some([7; 32])] {
+        for content in [
+            Content::Unknown,
+            Content::BeingChecked,
+            Content::Checked([7; 32]),
+        ] {
             record.content = content;
             let bytes = record.to_bytes();
             assert_eq!(Record::parse(&bytes).as_ref(), Some(&record));

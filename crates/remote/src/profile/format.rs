@@ -30,6 +30,10 @@ pub(super) const MAGIC: &str = "larder profile 1\n";
 /// The maximum length of a profile in bytes. This is enough for [`MAX_UNITS`] `read` lines.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
+/// The maximum number of units in all `read` lines together, counting each repetition. This is more than the number of
+/// lines, so ranges inside single units are always accepted.
+const MAX_VISITS: usize = 8 * MAX_UNITS;
+
 /// The units of an object that were read, in the order of their first use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -210,15 +214,18 @@ fn version(line: &str, size_bytes: u64) -> Option<Version> {
 /// Returns the units of the lines `read OFFSET LENGTH`.
 fn units<'l>(lines: impl Iterator<Item = &'l str>, size_bytes: u64) -> Result<Vec<u64>> {
     let (mut units, mut seen) = (Vec::new(), HashSet::new());
+    let mut visits = 0;
     for line in lines {
         let range = line.strip_prefix("read ").and_then(range);
         let range = range.filter(|range| range.end <= size_bytes);
         let range = range.ok_or(Error::Damaged("a range is invalid"))?;
         for unit in range.start / UNIT_BYTES..range.end.div_ceil(UNIT_BYTES) {
-            if seen.insert(unit) {
-                if units.len() == MAX_UNITS {
-                    return Err(Error::TooLarge);
-                }
+            visits += 1;
+            let is_new = seen.insert(unit);
+            if visits > MAX_VISITS || is_new && units.len() == MAX_UNITS {
+                return Err(Error::TooLarge);
+            }
+            if is_new {
                 units.push(unit);
             }
         }

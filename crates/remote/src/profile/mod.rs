@@ -9,7 +9,8 @@
 //!   the next mount: Source --> claims of the units --> few large requests (plan, prefetch), or the pack
 //! ```
 //! A recorder records the reads of the device. During a recording, the caches above the device do not read ahead.
-//! Therefore few units of a profile are unused, such as units that only the kernel's own readahead has read.
+//! Therefore a profile contains few units that the program did not use, for example units that only the kernel's own
+//! readahead has read.
 //!
 //! A profile is bound to one [version](crate::Version) of an object. A profile of another version is refused,
 //! because the files may be in other places of the image.

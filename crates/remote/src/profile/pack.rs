@@ -8,7 +8,7 @@
 //!
 //! - The head has the magic number `larderpk`, the version of the format (4 bytes), the size of a unit (4), the size
 //!   of the object (8), the number of units (4), the length of the `ETag` (4), and a checksum (16).
-//! - The checksum is XXH3 with 128 bits of the head with 0 in place of the checksum, the `ETag` and the map.
+//! - The checksum is XXH3 with 128 bits. It covers the head (with 0 in place of the checksum), the `ETag` and the map.
 //! - An entry of the map has the number of a unit (8), and the checksum of its content (16): XXH3 with 128 bits,
 //!   with the number as the seed, so that a unit is valid only in its own place.
 //! - Numbers are little-endian.

@@ -39,6 +39,17 @@ pub(super) fn plan(units: &[u64]) -> Vec<Range<u64>> {
     in_order(runs, units)
 }
 
+/// Divides `runs` into runs of at most `max_units`, and at least 1.
+pub(super) fn divided(runs: Vec<Range<u64>>, max_units: usize) -> Vec<Range<u64>> {
+    let max_units = max_units.max(1);
+    let parts = |run: Range<u64>| {
+        let end = run.end;
+        let starts = run.step_by(max_units);
+        starts.map(move |start| start..end.min(start + max_units as u64))
+    };
+    runs.into_iter().flat_map(parts).collect()
+}
+
 /// Returns the gaps that are joined: the unit after each gap, and the length of the gap.
 fn joined_gaps(sorted: &[u64]) -> HashMap<u64, u64> {
     let pairs = sorted.iter().zip(sorted.iter().skip(1));
@@ -87,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn small_gaps_are_joined_up_to_a_fifth_of_all() {
+    fn small_gaps_are_joined_up_to_a_fifth_of_the_fetched_units() {
         let mut units: Vec<u64> = (0..20).collect();
         units.extend(22..30);
         units.extend(35..40);
         assert_eq!(plan(&units), [0..30, 35..40]);
-        // Without the gap of 5, the one of 2 is 1 of 10.
+        // Nine units allow two units in gaps: the gap of 1 is joined, and the gap of 21 is not.
         assert_eq!(plan(&[0, 1, 2, 3, 5, 6, 7, 8, 30]), [0..9, 30..31]);
         assert_eq!(plan(&[0, 2]), [0..1, 2..3]);
     }
@@ -106,6 +117,12 @@ mod tests {
         };
         assert_eq!(plan(&spread(16)).len(), 16);
         assert_eq!(plan(&spread(40)).len(), 16);
+    }
+
+    #[test]
+    fn long_runs_are_divided() {
+        assert_eq!(divided(vec![7..8, 0..7], 3), [7..8, 0..3, 3..6, 6..7]);
+        assert_eq!(divided(vec![5..7, 9..10], 0), [5..6, 6..7, 9..10]);
     }
 
     proptest! {

@@ -3,12 +3,14 @@
 //! All units are [claimed](crate::claims::Claims) before the device can be read. If a request or the pack fails, the
 //! rest of the claims is dropped; the units are then fetched when they are read.
 //!
-//! The units are stored in the disk cache, with one exception: if the cache has a record that the content of the image
-//! was checked, units of a pack are not stored, because the record does not apply to them.
+//! The units are stored in the disk cache, with one exception: if the cache has a record that a check of the content of
+//! the image has begun, units of a pack are not stored, because the check does not apply to them.
+//!
+//! If memory cannot keep all units until they are read, they are fetched only as fast as the disk cache stores them.
 
 use super::error::{Error, Result};
 use super::pack;
-use super::plan::{REQUESTS, plan};
+use super::plan::{REQUESTS, divided, plan};
 use super::source::Source;
 use super::working_set::{Content, WorkingSet};
 use crate::UNIT_BYTES;
@@ -29,19 +31,22 @@ pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
     units.uses().follow(working_set.units());
     let is_stored = !(working_set.has_content() && units.is_checked());
     let numbers = wanted(units, working_set.units(), is_stored);
+    let max_unstored = units.max_unstored(numbers.len());
     match working_set.content {
         Content::Profile(_) => {
-            let runs = plan(&numbers).into_iter();
+            let mut runs = plan(&numbers);
+            if let Some(max_unstored) = max_unstored {
+                runs = divided(runs, max_unstored / REQUESTS);
+            }
+            let runs = runs.into_iter();
             let runs = runs.filter_map(|run| Some((run.clone(), claim(units, run)?)));
-            tokio::spawn(fetch_all(Arc::clone(units), runs.collect()));
+            tokio::spawn(fetch_all(Arc::clone(units), runs.collect(), max_unstored));
         }
         Content::Pack(map, source) => {
             // If no unit is absent, the source is dropped, which ends the request.
-            if let Some(mut claims) = claim(units, numbers) {
-                if !is_stored {
-                    claims = claims.stored_in(None);
-                }
-                tokio::spawn(unpack(Arc::clone(units), map, source, claims));
+            if let Some(claims) = claim(units, numbers) {
+                let claims = claims.of_pack();
+                tokio::spawn(unpack(Arc::clone(units), map, source, claims, max_unstored));
             }
         }
     }
@@ -50,7 +55,8 @@ pub(crate) fn start(units: &Arc<Units>, working_set: WorkingSet) {
 /// Returns those of `numbers` that are to be fetched, in the same order. `is_stored` is whether the disk cache stores
 /// them, if there is one.
 fn wanted(units: &Units, mut numbers: Vec<u64>, is_stored: bool) -> Vec<u64> {
-    // The claims are dropped: the plan decides which units are claimed together.
+    // These claims only show which units are absent. They are dropped, because the plan decides which units are claimed
+    // together.
     let claims = units.claim(numbers.iter().copied(), Priority::Background);
     let absent: HashSet<u64> = claims.iter().flat_map(Claims::numbers).collect();
     numbers.retain(|number| absent.contains(number));
@@ -64,14 +70,22 @@ fn claim(units: &Units, numbers: impl IntoIterator<Item = u64>) -> Option<Claims
     Some(claims)
 }
 
-/// Fetches runs of units, in order, at most [`REQUESTS`] at once. A run that a thread waits for is fetched without
-/// waiting for its turn.
-async fn fetch_all(units: Arc<Units>, runs: Vec<(Range<u64>, Claims)>) {
+/// Fetches runs of units, in order, at most [`REQUESTS`] at once, and while at most `max_unstored` units wait to be
+/// stored, if it is given. A run that a thread waits for is fetched without waiting for its turn.
+async fn fetch_all(
+    units: Arc<Units>,
+    runs: Vec<(Range<u64>, Claims)>,
+    max_unstored: Option<usize>,
+) {
     let permits = Semaphore::new(REQUESTS);
     let fetches = stream::iter(runs).for_each_concurrent(None, async |(run, claims)| {
         let urgency = Arc::clone(claims.urgency());
         let _permit = urgency.permit_unless_raised(&permits).await;
-        // A task of its own, so that several threads copy the bytes.
+        if let Some(max_unstored) = max_unstored {
+            let stored = units.stored_except(max_unstored);
+            urgency.unless_raised(stored).await;
+        }
+        // Each fetch is a task of its own, so that several threads copy the bytes.
         drop(tokio::spawn(fetch(Arc::clone(&units), run, claims)).await);
     });
     fetches.await;
@@ -95,9 +109,15 @@ async fn fetch(units: Arc<Units>, run: Range<u64>, mut claims: Claims) {
     abandon(&units, claims);
 }
 
-/// Delivers the units in a pack.
-async fn unpack(units: Arc<Units>, map: pack::Map, mut source: Source, mut claims: Claims) {
-    let unpacked = deliver_pack(&units, &map, &mut source, &mut claims).await;
+/// Delivers the units in a pack, while at most `max_unstored` units wait to be stored, if it is given.
+async fn unpack(
+    units: Arc<Units>,
+    map: pack::Map,
+    mut source: Source,
+    mut claims: Claims,
+    max_unstored: Option<usize>,
+) {
+    let unpacked = deliver_pack(&units, &map, &mut source, &mut claims, max_unstored).await;
     if let Err(error) = unpacked {
         tracing::warn!("cannot use the rest of the pack: {error}");
     }
@@ -109,10 +129,14 @@ async fn deliver_pack(
     map: &pack::Map,
     source: &mut Source,
     claims: &mut Claims,
+    max_unstored: Option<usize>,
 ) -> Result<()> {
     for entry in map.entries() {
         if claims.is_empty() {
             break;
+        }
+        if let Some(max_unstored) = max_unstored {
+            units.stored_except(max_unstored).await;
         }
         let unit = source.next(entry.len).await?;
         if !entry.matches(&unit) {
@@ -128,7 +152,7 @@ fn arrived(units: &Units, claims: &mut Claims, number: u64, unit: Bytes) {
     claims.deliver(number, unit);
 }
 
-/// Drops the claims of units that did not arrive. Readers that wait for them fetch them.
+/// Drops the claims of units that did not arrive. Readers that wait for these units then fetch them.
 fn abandon(units: &Units, claims: Claims) {
     units.uses().abandon(claims.numbers());
     drop(claims);

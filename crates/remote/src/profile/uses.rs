@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The maximum number of requests for other units, for which a program that follows the profile waits.
+/// A program follows the profile as long as it has waited for at most this number of requests for unlisted units.
 const MAX_STRAYS: u32 = 8;
 
 /// The units of a profile. Counts the bytes that were fetched for the profile, and those of them that were read.
@@ -27,7 +27,7 @@ struct State {
     units: HashMap<u64, Unit>,
     /// The units of the profile, as long as it is followed.
     listed: HashSet<u64>,
-    /// The number of requests of other units for which the program waited.
+    /// The number of requests for unlisted units that the program waited for.
     strays: u32,
 }
 
@@ -98,7 +98,7 @@ impl Uses {
         }
     }
 
-    /// Records that units were absent that a program needs, and that they are requested now.
+    /// Records that a program needs the units `numbers`, which were absent and are requested now.
     pub(crate) fn requested(&self, numbers: impl IntoIterator<Item = u64>) {
         if !self.is_followed() {
             return;
@@ -111,6 +111,20 @@ impl Uses {
         if state.strays > MAX_STRAYS {
             state.listed = HashSet::new();
             self.is_followed.store(false, Relaxed);
+        }
+    }
+
+    /// Records that the units `numbers` are neither in memory nor in the disk cache, and are fetched from the image now. If
+    /// they were fetched for the profile, they were dropped before they were read.
+    pub(crate) fn fetched_again(&self, numbers: Range<u64>) {
+        let mut state = self.state.lock();
+        if state.units.is_empty() {
+            return;
+        }
+        for number in numbers {
+            if let Some(Unit::Unused(_)) = state.units.get(&number) {
+                state.units.remove(&number);
+            }
         }
     }
 
@@ -140,5 +154,24 @@ impl Uses {
 impl State {
     fn is_expected(&self, number: u64) -> bool {
         matches!(self.units.get(&number), Some(Unit::Expected | Unit::Wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unit_that_was_dropped_before_it_was_read_is_not_counted_as_used() {
+        let counters = Arc::new(Counters::default());
+        let uses = Uses::new(&counters);
+        uses.expect(1..4);
+        for number in 1..4 {
+            uses.arrived(number, 10);
+        }
+        uses.fetched_again(2..3);
+        uses.read(1..3);
+        let counts = counters.to_counts();
+        assert_eq!((counts.profile_bytes, counts.profile_used_bytes), (30, 10));
     }
 }

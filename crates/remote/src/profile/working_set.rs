@@ -43,8 +43,18 @@ impl WorkingSet {
         let source = match location {
             Location::File(path) => Source::file(path),
             Location::Url(url) => {
-                let store::Opened { store, path, .. } = store::open(url, options)?;
-                Ok(Source::object(Object { store, path }, meter, deadline))
+                let store::Opened {
+                    store,
+                    path,
+                    version_id,
+                    ..
+                } = store::open(url, options)?;
+                let object = Object {
+                    store,
+                    path,
+                    version_id,
+                };
+                Ok(Source::object(object, meter, deadline))
             }
         };
         let name = location.to_string();

@@ -31,7 +31,11 @@ impl Fixture {
         let put = store.put(&path, content.clone().into());
         runtime.block_on(put).unwrap();
         let opened = Fetcher::open(
-            Object { store, path },
+            Object {
+                store,
+                path,
+                version_id: None,
+            },
             1,
             Duration::from_mins(1),
             false,

@@ -59,7 +59,7 @@ fn flipped_bit_makes_its_unit_absent_until_it_is_stored_again() {
     }
 }
 
-/// Opens the object in place of a file of other content, and checks that it is empty and usable.
+/// Opens the object, whose file has other content, and checks that the object is empty and usable.
 fn check_replaced(fixture: &Fixture) {
     let cache = fixture.cache(UNLIMITED_BYTES);
     let cached = OBJECT.open(&cache);

@@ -6,6 +6,7 @@ use larder_testkit::{Requirement, report_skipped, skip};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
@@ -64,6 +65,56 @@ fn directory_that_is_a_symbolic_link_is_refused() {
         assert!(matches!(error, Error::Directory { .. }), "{error}");
     }
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn wait_for_the_lock_is_limited() {
+    let fixture = Fixture::new();
+    fixture.cache(MIB).list().unwrap();
+    let lock = File::open(fixture.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let cache = CacheDir::open_with_timeout(&fixture.path(), MIB, Duration::ZERO).unwrap();
+    let error = cache.list().unwrap_err();
+    assert!(error.to_string().ends_with("cache/lock"), "{error}");
+    drop(lock);
+    cache.list().unwrap();
+}
+
+#[test]
+fn units_of_packs_are_not_stored_after_a_check_has_begun() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let object = object("1", 4);
+    let (packed, checked) = (object.open(&cache), object.open(&cache));
+    packed.confirm().unwrap();
+    packed.write_pack_unit(0, &object.content(0)).unwrap();
+    assert!(object.read(&packed, 0) && !packed.is_checked());
+    checked.begin_check().unwrap();
+    assert!(packed.is_checked() && packed.content().is_none());
+    packed.write_pack_unit(1, &object.content(1)).unwrap();
+    assert!(!packed.contains_unit(1));
+    object.write(&checked, 1);
+    checked.set_content([7; 32]).unwrap();
+    // The bytes of another unit: a forged pack.
+    packed.write_pack_unit(1, &object.content(2)).unwrap();
+    assert!(object.read(&checked, 1));
+}
+
+#[test]
+fn room_is_what_objects_in_use_leave() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(10 * MIB);
+    let (first, second) = (object("1", 100), object("2", 100));
+    let cached = first.open(&cache);
+    for unit in 0..50 {
+        first.write(&cached, unit);
+    }
+    let other = second.open(&cache);
+    // The last sixteenth of the limit is not used. A unit can take 68 KiB.
+    let room = other.room_units();
+    assert!((85..95).contains(&room), "{room}");
+    drop(cached);
+    assert!(other.room_units() > 135, "{}", other.room_units());
 }
 
 #[test]
@@ -149,7 +200,8 @@ fn bytes_read() -> Option<u64> {
     count.parse().ok()
 }
 
-/// The time is proportional to what is read: 100 GiB must open within 100 ms.
+/// An object of 100 GiB must open within 100 ms. The time is proportional to the bytes that are read, so the test
+/// counts these.
 #[test]
 fn opening_100_gib_reads_only_the_header() {
     let fixture = Fixture::new();

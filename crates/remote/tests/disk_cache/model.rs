@@ -43,7 +43,7 @@ fn operations() -> impl Strategy<Value = Operation> {
 /// The expected state of a cache file.
 #[derive(Default)]
 struct Model {
-    /// The units with a map entry, and the bits of the unit and its entry that were flipped since.
+    /// For each unit that has a map entry, the bits of the unit and of its entry that are flipped.
     units: [Option<HashSet<u64>>; UNITS],
     header_flips: HashSet<u64>,
     is_truncated: bool,
@@ -142,7 +142,7 @@ impl Test {
                 file.set_len(len_bytes).unwrap();
                 self.model.units = Default::default();
                 self.model.is_truncated = true;
-                // A write makes the file long enough again, but not its header and map.
+                // A write makes the file long enough again, but does not restore its header and map.
                 self.reopen();
             }
             Operation::Reopen => self.reopen(),

@@ -97,7 +97,7 @@ fn units_of_a_killed_process_are_right_or_absent() {
     let rounds = if is_full { 1000 } else { 50 };
     let mut fixture = Fixture::new();
     for (round, seed) in Seed::parts_from_environment(21).take(rounds).enumerate() {
-        // Some processes find what others left.
+        // The processes of five rounds share a cache, so most of them find units of earlier ones.
         if round % 5 == 0 {
             fixture = Fixture::new();
         }

@@ -53,7 +53,8 @@ fn read(units: &Units<impl Storage>, unit: u64) -> Outcome {
     outcome
 }
 
-/// Writes random units, sometimes the same one again, as two mounts do. The kernel flushes some.
+/// Writes random units, sometimes the same one again, as two mounts do. Flushes the device at random times, as the
+/// kernel does.
 fn write_units(device: &RecordingDevice, random: &mut Random) {
     let units = on(device);
     for _ in 0..UNITS + 5 {

@@ -149,6 +149,20 @@ fn too_many_units_are_refused() {
     );
 }
 
+/// A line can be short, and list all units again.
+#[test]
+fn repetitions_are_limited() {
+    let size_bytes = MAX_UNITS as u64 * UNIT_BYTES;
+    let parse = |repetitions: usize| {
+        let lines = format!("read 0 {size_bytes}\n").repeat(repetitions);
+        let text = format!("{MAGIC}image x\nsize {size_bytes}\netag \"a\"\n{lines}");
+        let text = format!("{text}end {}\n", checksum(&text));
+        Profile::parse(text.as_bytes())
+    };
+    assert_eq!(parse(2).unwrap().units().len(), MAX_UNITS);
+    assert_eq!(parse(9), Err(Error::TooLarge));
+}
+
 #[test]
 fn longest_text_fits_into_the_limit() {
     let size_bytes = MAX_OBJECT_BYTES;
