@@ -78,6 +78,10 @@ pub(crate) fn not_ext(image: &Path, disk: Option<DiskInfo>, contents: &Contents)
             format!("{path} is not an ext2, ext3 or ext4 image: it begins with zeros"),
             "if the file system begins at another place, give --offset BYTES",
         ),
+        Contents::Unreadable(why) => Failure::with_hint(
+            format!("cannot find the file system in {path}: {why}"),
+            "if you know where the file system begins, give --offset BYTES",
+        ),
         Contents::Ext | Contents::Unknown => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image"),
             "if the file system is inside of it, give --offset BYTES; file(1) may know the format",
@@ -235,11 +239,12 @@ pub(crate) fn described(partition: &Partition) -> String {
     )
 }
 
-/// Returns what `partition` contains, or else its type in the table.
+/// Returns what `partition` contains, or why this cannot be read, or else its type in the table.
 pub(crate) fn content(partition: &Partition) -> String {
-    match partition.format {
-        Some(format) => format.description().to_owned(),
-        None if partition.is_ext => "ext".to_owned(),
-        None => name::escaped(partition.type_name.as_bytes()),
+    match (partition.format, &partition.error) {
+        (Some(format), _) => format.description().to_owned(),
+        (None, Some(error)) => format!("unreadable: {error}"),
+        (None, None) if partition.is_ext => "ext".to_owned(),
+        (None, None) => name::escaped(partition.type_name.as_bytes()),
     }
 }

@@ -34,8 +34,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// With a profile, the parts of an image at a URL are kept in the memory for all caches divided by this number, but in at
-/// most [`MAX_PROFILE_BYTES`]. They may have to stay in memory until they are needed.
+/// With a profile, the memory for parts of an image at a URL is the memory for all caches divided by this number, but
+/// at most [`MAX_PROFILE_BYTES`]. The parts may have to stay in memory until they are needed.
 const PROFILE_DIVISOR: u64 = 4;
 const MAX_PROFILE_BYTES: u64 = 128 << 20;
 
@@ -50,6 +50,8 @@ pub(crate) struct Source<'a> {
     pub format: Option<ImageFormat>,
     /// The file with the changes of the image, if they are not in the image.
     pub overlay: Option<&'a Path>,
+    /// Whether the overlay is only read, although another process may have locked it for writing.
+    pub ignores_lock: bool,
     /// How an image at a URL is accessed.
     pub remote: &'a RemoteArgs,
 }
@@ -61,6 +63,7 @@ impl<'a> From<&'a ImageArgs> for Source<'a> {
             partition: args.volume.partition,
             format: args.volume.format,
             overlay: args.volume.overlay.as_deref(),
+            ignores_lock: false,
             remote: &args.volume.remote,
         }
     }
@@ -154,27 +157,57 @@ pub(crate) fn open_image(args: &ImageArgs) -> Result<Volume> {
     open(args.into(), &read_options(args))
 }
 
-/// Opens an image read-only like [`open_image`], but succeeds if the image has no ext file system, or if another process
-/// has locked it for writing.
-pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
+/// Opens an image read-only like [`open_image`]. Also returns whether offsets in the disk with the file system are
+/// offsets in the local file. This is so without an overlay, unless the image is at a URL or is a disk image of another
+/// format.
+pub(crate) fn open_raw(args: &ImageArgs) -> Result<(Volume, bool)> {
     let source = Source::from(args);
     let options = read_options(args);
-    let opened = open_source(source, &options).or_else(|error| match error {
-        Error::Volume { error, .. } if is_locked(&error) && source.overlay.is_none() => {
-            open_in_use(source, &options)
-        }
-        error => Err(error),
+    let opened = open_source(source, &options).and_then(|opened| {
+        let is_raw =
+            opened.disk.is_none() && source.overlay.is_none() && !remote::is_remote(source.image);
+        Ok((volume_in(opened, source)?, is_raw))
     });
     opened.map_err(|error| error.describe(&args.image, &options))
 }
 
-/// Opens the image of `source`, which another process has locked for writing. The journal is not replayed, because the
-/// other process writes to it.
+/// Opens an image read-only like [`open_image`], but succeeds if the image has no ext file system, or if another process
+/// has locked it, or its overlay, for writing.
+pub(crate) fn open_any(args: &ImageArgs) -> Result<Opened> {
+    let source = Source::from(args);
+    let options = read_options(args);
+    let opened = open_source(source, &options).or_else(|error| {
+        let is_in_use = match (source.overlay, &error) {
+            (Some(path), _) => {
+                overlay::open_file(path, 0, false).is_err_and(|error| is_locked(&error))
+            }
+            (None, Error::Volume { error, .. }) => is_locked(error),
+            (None, _) => false,
+        };
+        if is_in_use {
+            open_in_use(source, &options)
+        } else {
+            Err(error)
+        }
+    });
+    opened.map_err(|error| error.describe(&args.image, &options))
+}
+
+/// Opens the image of `source`, which another process has locked for writing or, if it has an overlay, whose overlay is
+/// locked. The journal is not replayed, because the other process writes to it.
 fn open_in_use(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Error> {
-    let mut options = options.clone();
+    let source = Source {
+        ignores_lock: true,
+        ..source
+    };
+    let (device, mut options) = if source.overlay.is_some() {
+        open_device(source, options)?
+    } else {
+        let file = FileDevice::open_unlocked(source.image, FileRange::default())?;
+        let file: Arc<dyn BlockDevice> = Arc::new(file);
+        (file, options.clone())
+    };
     options.noload = true;
-    let file = FileDevice::open_unlocked(source.image, FileRange::default())?;
-    let device: Arc<dyn BlockDevice> = Arc::new(file);
     let opened = Disk::new(source, &device, &options)?.open(source)?;
     Ok(Opened {
         is_in_use: true,
@@ -199,11 +232,29 @@ pub(crate) fn format_of(source: Source<'_>) -> Result<Option<ImageFormat>> {
     let Some(path) = source.overlay.filter(|path| path.exists()) else {
         return Ok(source.format);
     };
-    let file = when_free(path, source.image, || overlay::open_file(path, 0, false))
-        .map_err(|error| overlay::not_opened(path, &error))?;
-    let base = Overlay::base_record(&*file)
-        .map_err(|error| overlay::not_usable(path, source.image, &error))?;
-    overlay::format_of_base(path, &base, source.format).map(Some)
+    let file = open_overlay(source, path, 0, false)?;
+    let info =
+        Overlay::info(&*file).map_err(|error| overlay::not_usable(path, source.image, &error))?;
+    overlay::format_of_base(path, &info.base, source.format).map(Some)
+}
+
+/// Opens the file at `path`, which is the overlay of `source`, for a disk of `size_bytes`.
+fn open_overlay(
+    source: Source<'_>,
+    path: &Path,
+    size_bytes: u64,
+    is_writing: bool,
+) -> Result<Arc<dyn BlockDevice>> {
+    let opened: larder::Result<Arc<dyn BlockDevice>> = if source.ignores_lock {
+        FileDevice::open_unlocked(path, FileRange::default())
+            .map(|file| Arc::new(file) as _)
+            .map_err(larder::Error::from)
+    } else {
+        when_free(path, source.image, || {
+            overlay::open_file(path, size_bytes, is_writing)
+        })
+    };
+    opened.map_err(|error| overlay::not_opened(path, &error))
 }
 
 /// Returns the options for reading the image of `args`.
@@ -261,7 +312,10 @@ pub(crate) fn open_or_fall_back(source: Source<'_>, options: &mut OpenOptions) -
 
 /// Opens the image of `source`, which must have an ext file system.
 fn volume_of(source: Source<'_>, options: &OpenOptions) -> Result<Volume, Error> {
-    let opened = open_source(source, options)?;
+    volume_in(open_source(source, options)?, source)
+}
+
+fn volume_in(opened: Opened, source: Source<'_>) -> Result<Volume, Error> {
     match opened.content {
         Content::Volume(volume) | Content::OnlyPartition { volume, .. } => Ok(*volume),
         Content::Other(contents) => {
@@ -283,7 +337,7 @@ fn open_source(source: Source<'_>, options: &OpenOptions) -> Result<Opened, Erro
     let Medium {
         contents, device, ..
     } = disk.medium;
-    // The device has a lock.
+    // The device has a lock, which would prevent opening the image for writing.
     drop(device);
     let content = open_found(source, options, None, contents, |options| {
         Ok(when_free(image, image, || Volume::open(image, options))?)
@@ -343,7 +397,7 @@ fn open_device(
 /// one.
 struct Disk {
     medium: Medium,
-    /// The options for the volume. The memory that the device uses is subtracted.
+    /// The options for the volume, in which the cache size is reduced by the memory that the device uses.
     options: OpenOptions,
 }
 
@@ -377,12 +431,12 @@ impl Disk {
                 device: Arc::clone(&medium.device),
                 format: medium.disk.map(|disk| disk.format),
             };
-            if options.read_write {
-                overlay::create_if_absent(path, &base)?;
+            if options.read_write && !path.exists() {
+                check_base(source, &medium, &options)?;
+                overlay::create(path, &base)?;
             }
-            let open = || overlay::open_file(path, base.device.size_bytes(), options.read_write);
-            let file = when_free(path, source.image, open)
-                .map_err(|error| overlay::not_opened(path, &error))?;
+            let size_bytes = base.device.size_bytes();
+            let file = open_overlay(source, path, size_bytes, options.read_write)?;
             let changed = Arc::new(overlay::open(path, file, base)?);
             medium = if format == Some(ImageFormat::Raw) {
                 Medium::raw(changed, source.partition)
@@ -393,7 +447,7 @@ impl Disk {
         Ok(Self { medium, options })
     }
 
-    /// Opens the file system of `source` on the device. Only with an overlay, the device can be written to.
+    /// Opens the file system of `source` on the device. The device can be written to only if there is an overlay.
     fn open(self, source: Source<'_>) -> Result<Opened, Error> {
         let Self { medium, options } = self;
         let Medium {
@@ -432,6 +486,27 @@ impl Disk {
             is_in_use: false,
         })
     }
+}
+
+/// Checks that the image of `source`, which is `medium`, has the file system that is to be opened. Otherwise, a new overlay
+/// would belong to the wrong image.
+fn check_base(source: Source<'_>, medium: &Medium, options: &OpenOptions) -> Result<(), Error> {
+    // If the partition is given, no note about it is printed.
+    let only = || Some(medium.contents.place(None).ok()??.number);
+    let source = Source {
+        partition: source.partition.or_else(only),
+        overlay: None,
+        ..source
+    };
+    let mut options = options.clone();
+    options.read_write = false;
+    options.noload = true;
+    options.tape = None;
+    let disk = Disk {
+        medium: medium.clone(),
+        options,
+    };
+    volume_in(disk.open(source)?, source).map(drop)
 }
 
 /// Returns the name of the disk of `source` in messages.

@@ -27,11 +27,8 @@ pub(crate) struct BaseImage<'a> {
     pub format: Option<Format>,
 }
 
-/// Creates an overlay on `base` at `path`, unless there is a file.
-pub(crate) fn create_if_absent(path: &Path, base: &BaseImage<'_>) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
+/// Creates an overlay on `base` at `path`. Does nothing if another process creates a file there at the same time.
+pub(crate) fn create(path: &Path, base: &BaseImage<'_>) -> Result<()> {
     let name = if remote::is_remote(base.image) {
         base.image.to_owned()
     } else {
@@ -211,26 +208,23 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
             ),
             "restore the image, or create another overlay",
         ),
-        OverlayError::Committing => Failure::with_hint(
+        OverlayError::Committing { recorded } => {
+            let (message, hint) = committing(path, recorded);
+            Failure::with_hint(message, hint)
+        }
+        OverlayError::ChangedInCommit {
+            recorded,
+            offset_bytes,
+        } => Failure::with_hint(
             format!(
-                "overlay {overlay}: {error}, and {} has a part of the changes",
-                image.display()
+                "overlay {overlay}: {} was changed at byte {offset_bytes} after the commit to {} was interrupted, or is \
+                 another image, so the commit was not continued",
+                image.display(),
+                name::escaped(recorded),
             ),
             format!(
-                "complete it with larder overlay commit {} {}",
-                quoted(&overlay.to_string()),
-                quoted(&image.display().to_string())
-            ),
-        ),
-        OverlayError::ChangedInCommit { offset_bytes } => Failure::with_hint(
-            format!(
-                "overlay {overlay}: {} was changed at byte {offset_bytes} after the commit was interrupted, so the commit \
-                 was not continued",
-                image.display()
-            ),
-            format!(
-                "restore the image, and commit again; to give up the changes, remove the overlay with larder overlay \
-                 discard {}",
+                "restore the image, and commit again; larder overlay discard --force {} gives up the changes, of which \
+                 the image keeps a part",
                 quoted(&overlay.to_string())
             ),
         ),
@@ -242,7 +236,7 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
         OverlayError::Truncated | OverlayError::Damaged(_) => Failure::with_hint(
             format!("overlay {overlay}: {error}"),
             format!(
-                "restore the overlay from a copy; to give up the changes, remove it with larder overlay discard {}",
+                "restore the overlay from a copy; to give up the changes, remove it with larder overlay discard --force {}",
                 quoted(&overlay.to_string())
             ),
         ),
@@ -261,6 +255,20 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
     }
 }
 
+/// Returns the message and the hint for the overlay at `path`, whose commit to the image `recorded` was interrupted.
+pub(crate) fn committing(path: &Path, recorded: &[u8]) -> (String, String) {
+    let overlay = path.display().to_string();
+    let message = format!(
+        "overlay {overlay}: its commit was interrupted, so {} has only a part of the changes",
+        name::escaped(recorded)
+    );
+    let hint = format!(
+        "complete it with larder overlay commit {} IMAGE, where IMAGE is this image",
+        quoted(&overlay)
+    );
+    (message, hint)
+}
+
 /// Returns the failure for `image`, a disk image of `format` in `file` that cannot be opened. If it is an overlay, explains
 /// how it is used.
 pub(crate) fn explained(
@@ -269,13 +277,13 @@ pub(crate) fn explained(
     file: &Arc<dyn BlockDevice>,
     error: &DiskError,
 ) -> Failure {
-    match Overlay::base_record(&**file) {
-        Ok(Base { name, .. }) if matches!(error, DiskError::OtherFile { .. }) => {
+    match Overlay::info(&**file) {
+        Ok(info) if matches!(error, DiskError::OtherFile { .. }) => {
             let path = image.display();
             Failure::with_hint(
                 format!(
                     "{path} is an overlay, which has only the changes of {}",
-                    name::escaped(&name)
+                    name::escaped(&info.base.name)
                 ),
                 format!(
                     "if you trust it, give the image, too: larder mount --overlay {} IMAGE MOUNTPOINT",

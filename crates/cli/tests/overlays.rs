@@ -2,9 +2,10 @@
 
 mod support;
 
+use larder::{Fs, JournalState, OpenOptions, RunPlace, Volume};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_image::Overlay;
-use larder_testkit::e2fsprogs::debugfs;
+use larder_testkit::e2fsprogs::{debugfs, debugfs_write};
 use larder_testkit::qemu::convert;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::tool::Tool;
@@ -91,16 +92,21 @@ impl Overlaid {
         text(&output.stdout)
     }
 
+    /// Opens the overlay and the image for writing.
+    fn devices(&self) -> (Arc<dyn BlockDevice>, Arc<dyn BlockDevice>) {
+        let image = self.fixture.image();
+        let base = FileDevice::open_writable(&image, FileRange::default()).unwrap();
+        let max_bytes = Overlay::max_file_bytes(base.size_bytes()).unwrap();
+        let file = FileDevice::open_growing(&self.overlay, max_bytes).unwrap();
+        (Arc::new(file), Arc::new(base))
+    }
+
     /// Begins a commit to the image, and interrupts it after 4 MiB. Returns the offset of the last byte that it would write.
     #[track_caller]
     fn interrupt_commit(&self) -> u64 {
         let image = fs::canonicalize(self.fixture.image()).unwrap();
         let before = fs::read(&image).unwrap();
-        let base = FileDevice::open_writable(&image, FileRange::default()).unwrap();
-        let max_bytes = Overlay::max_file_bytes(base.size_bytes()).unwrap();
-        let file = FileDevice::open_growing(&self.overlay, max_bytes).unwrap();
-        let (file, base): (Arc<dyn BlockDevice>, Arc<dyn BlockDevice>) =
-            (Arc::new(file), Arc::new(base));
+        let (file, base) = self.devices();
         let disk = Overlay::open(Arc::clone(&file), Arc::clone(&base)).unwrap();
         let last = disk.changes().last().unwrap().end - 1;
         drop(disk);
@@ -170,7 +176,7 @@ fn changes_are_in_the_overlay_and_the_image_stays_as_it_is() {
     overlaid.assert_clean();
 }
 
-/// A process that is killed can then leave no file with a temporary name.
+/// The overlay has no temporary name, so a process that is killed cannot leave a file with such a name.
 #[test]
 fn new_overlay_has_only_its_final_name() {
     if !can_make_images() {
@@ -241,6 +247,25 @@ fn read_only_command_does_not_create_an_overlay() {
         &["changes.qcow2", "No such file", "creates it"],
     );
     assert!(!overlaid.overlay.exists());
+}
+
+#[test]
+fn refused_command_does_not_create_an_overlay() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    let no_table = overlaid.run("mkdir", &["/x", "--partition", "1"]);
+    assert_fails(&no_table, 1, &["has no partition table"]);
+    assert!(!overlaid.overlay.exists());
+    for (start, message) in [(&b"\x1f\x8b\x08"[..], "gzip"), (b"", "begins with zeros")] {
+        let mut content = start.to_vec();
+        content.resize(1 << 20, 0);
+        fs::write(&image, content).unwrap();
+        assert_fails(&overlaid.run("mkdir", &["/x"]), 1, &[message]);
+        assert!(!overlaid.overlay.exists());
+    }
 }
 
 #[test]
@@ -467,6 +492,74 @@ fn diff_lists_what_has_changed_by_path() {
     assert_eq!(changes[2]["name"], "/hello");
 }
 
+#[test]
+fn diff_continues_after_a_file_that_cannot_be_compared() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    let image = overlaid.fixture.image();
+    debugfs_write(&image, &["set_inode_field /dir/large block[0] 0"]).unwrap();
+    overlaid.ok("mkdir", &["/new"]);
+    overlaid.ok("rm", &["/sparse"]);
+    let output = overlaid.overlay("diff", &[&image]);
+    assert_fails(&output, 2, &["/dir/large: "]);
+    assert_eq!(text(&output.stdout), "A /new/\nD /sparse\n");
+    let output = overlaid.overlay("diff", &["--json".as_ref(), &image]);
+    assert_fails(&output, 2, &["/dir/large: "]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["changes"].as_array().unwrap().len(), 2);
+}
+
+/// After a crash, the journal in the overlay is replayed in memory. Other blocks equal those of the image.
+#[test]
+fn content_is_known_to_be_unchanged_although_the_journal_needs_recovery() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    overlaid.ok("mkdir", &["/new"]);
+    let image = overlaid.fixture.image();
+    let base: Arc<dyn BlockDevice> =
+        Arc::new(FileDevice::open(&image, FileRange::default()).unwrap());
+    let open = |path: &Path, options: &OpenOptions| {
+        let max_bytes = Overlay::max_file_bytes(base.size_bytes()).unwrap();
+        let file = FileDevice::open_growing(path, max_bytes).unwrap();
+        let disk = Overlay::open(Arc::new(file), Arc::clone(&base)).unwrap();
+        Volume::open_device(Arc::new(disk), options).unwrap()
+    };
+    let writing = Fs::new(open(
+        &overlaid.overlay,
+        &OpenOptions::new().read_write(true),
+    ));
+    writing.create_dir("/other").unwrap();
+    writing.sync_all().unwrap();
+    let crashed = overlaid.fixture.path("crashed.qcow2");
+    fs::copy(&overlaid.overlay, &crashed).unwrap();
+    drop(writing);
+
+    let volume = open(&crashed, &OpenOptions::new());
+    let journal = volume.info().journal;
+    assert!(
+        matches!(journal, JournalState::Recovered { .. }),
+        "{journal:?}"
+    );
+    assert!(volume.resolve(b"/other").is_ok());
+    let large = volume.resolve(b"/dir/large").unwrap();
+    let (mut at_bytes, mut unchanged_bytes) = (0, 0);
+    while at_bytes < 3 * MIB {
+        let run = volume.file_run(large, at_bytes).unwrap();
+        if let RunPlace::Disk {
+            is_unchanged: true, ..
+        } = run.place
+        {
+            unchanged_bytes += run.end_bytes - at_bytes;
+        }
+        at_bytes = run.end_bytes;
+    }
+    assert!(unchanged_bytes > 2 * MIB, "{unchanged_bytes} bytes");
+}
+
 /// A program can set the times of a file, and a write in place changes neither its size nor its blocks.
 #[test]
 fn diff_finds_content_that_was_changed_without_a_change_of_metadata() {
@@ -532,6 +625,79 @@ fn interrupted_commit_is_completed_by_a_second_one() {
 }
 
 #[test]
+fn interrupted_commit_is_completed_after_the_image_was_renamed() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    let image = overlaid.fixture.image();
+    overlaid.interrupt_commit();
+    let renamed = overlaid.fixture.path("renamed");
+    fs::rename(&image, &renamed).unwrap();
+    // Another image of the same size has the name.
+    overlaid.fixture.make_image("ext4", "");
+    let other = fs::read(&image).unwrap();
+    let output = overlaid.overlay("commit", &[&image]);
+    assert_fails(&output, 1, &["is another image", "restore the image"]);
+    assert!(fs::read(&image).unwrap() == other);
+    // While an image has the recorded name, another one may be a copy of it.
+    let output = overlaid.overlay("commit", &[&renamed]);
+    assert_fails(&output, 1, &["its commit was interrupted"]);
+    fs::remove_file(&image).unwrap();
+    overlaid.overlay_ok("commit", &[&renamed]);
+    assert_clean(&renamed);
+    let read = larder(["cat".as_ref(), renamed.as_os_str(), "/file".as_ref()]);
+    assert!(read.stdout == content(8 << 20));
+}
+
+#[test]
+fn overlay_is_removed_by_a_second_commit_if_the_first_one_did_not_remove_it() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    let image = fs::canonicalize(overlaid.fixture.image()).unwrap();
+    let other = overlaid.fixture.path("other");
+    fs::copy(&image, &other).unwrap();
+    let (file, base) = overlaid.devices();
+    Overlay::commit(&file, &base, image.as_os_str().as_bytes(), |_, _| ()).unwrap();
+    drop((file, base));
+    let committed = fs::read(&image).unwrap();
+    // This image does not have the changes.
+    let output = overlaid.overlay("commit", &[&other]);
+    assert_fails(&output, 1, &["committed already"]);
+    // An image that was restored from a copy does not have the changes either.
+    fs::copy(&other, &image).unwrap();
+    let output = overlaid.overlay("commit", &[&image]);
+    assert_fails(&output, 1, &["committed already"]);
+    assert!(overlaid.overlay.exists());
+    fs::write(&image, &committed).unwrap();
+    let output = overlaid.overlay_ok("commit", &[&image]);
+    assert!(output.contains("has its changes already"), "{output}");
+    assert!(!overlaid.overlay.exists());
+    assert!(fs::read(&image).unwrap() == committed);
+}
+
+#[test]
+fn overlay_with_an_interrupted_commit_is_discarded_only_by_force() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    overlaid.interrupt_commit();
+    let parts = [
+        "its commit was interrupted",
+        "the others would be lost",
+        "larder overlay commit",
+        "--force",
+    ];
+    assert_fails(&overlaid.overlay("discard", &[]), 1, &parts);
+    assert!(overlaid.overlay.exists());
+    overlaid.overlay_ok("discard", &[Path::new("--force")]);
+    assert!(!overlaid.overlay.exists());
+}
+
+#[test]
 fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
     if !can_make_images() {
         return;
@@ -542,7 +708,8 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
     let last = overlaid.interrupt_commit();
     let left = fs::read(&image).unwrap();
     let file = File::options().write(true).open(&image).unwrap();
-    // In the superblock, as by e2fsck, and in the last block, more than 8 MiB of changes later.
+    // The first byte is in the superblock, which e2fsck could have changed. The last one is after more than 8 MiB of
+    // changes.
     for at in [1024 + 120, last] {
         let index = usize::try_from(at).unwrap();
         file.write_all_at(&[!left[index]], at).unwrap();
@@ -553,7 +720,7 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
         assert!(fs::read(&image).unwrap() == changed);
         file.write_all_at(&[left[index]], at).unwrap();
     }
-    // The image before the commit has no changes, so all of them can be written.
+    // The image from before the commit has none of the changes, so all of them can be written.
     fs::write(&image, original).unwrap();
     overlaid.overlay_ok("commit", &[&image]);
     assert_clean(&image);
@@ -588,6 +755,77 @@ fn truncated_overlay_is_named_with_what_to_do() {
     }
     overlaid.overlay_ok("discard", &[]);
     assert!(fs::read(&image).unwrap() == before);
+}
+
+#[test]
+fn overlay_with_a_damaged_header_can_be_discarded() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    overlaid.ok("mkdir", &["/new"]);
+    let file = File::options().write(true).open(&overlaid.overlay);
+    // The number of snapshots.
+    file.unwrap().write_all_at(&[1], 63).unwrap();
+    let parts = ["its header is invalid", "larder overlay discard --force"];
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &parts);
+    assert_fails(
+        &overlaid.overlay("discard", &[]),
+        1,
+        &["its header is invalid", "--force"],
+    );
+    overlaid.overlay_ok("discard", &["--force".as_ref()]);
+    assert!(!overlaid.overlay.exists());
+}
+
+#[test]
+fn image_and_state_of_an_overlay_are_shown() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::with_file();
+    let image = fs::canonicalize(overlaid.fixture.image()).unwrap();
+    let info = overlaid.overlay_ok("info", &[]);
+    for (key, value) in [
+        ("Image", image.to_str().unwrap()),
+        ("Format", "raw"),
+        ("Size", "32.0 MiB"),
+        ("Commit", "none"),
+    ] {
+        let row = format!("{key:<14} {value}\n");
+        assert!(info.contains(&row), "{row}{info}");
+    }
+    let json = || -> serde_json::Value {
+        let json = overlaid.overlay_ok("info", &[Path::new("--json")]);
+        serde_json::from_str(&json).unwrap()
+    };
+    assert_eq!(json()["name"], image.to_str().unwrap());
+    assert_eq!(json()["size_bytes"], 32 * MIB);
+    assert!(json()["stored_bytes"].as_u64().unwrap() > 8 * MIB);
+    assert_eq!(json()["commit"], "none");
+    overlaid.interrupt_commit();
+    assert_eq!(json()["commit"], "interrupted");
+    let info = overlaid.overlay_ok("info", &[]);
+    assert!(info.contains("only a part of the changes"), "{info}");
+}
+
+#[test]
+fn overlay_that_is_in_use_is_described() {
+    if !can_make_images() {
+        return;
+    }
+    let overlaid = Overlaid::new();
+    overlaid.ok("mkdir", &["/new"]);
+    let free = overlaid.ok("info", &[]);
+    let lock = FileDevice::open_writable(&overlaid.overlay, FileRange::default()).unwrap();
+    let locked = overlaid.ok("info", &[]);
+    let (first, others) = locked.split_once('\n').unwrap();
+    assert!(first.starts_with("In use "), "{first}");
+    assert_eq!(others, free);
+    overlaid.overlay_ok("info", &[]);
+    assert_fails(&overlaid.run("ls", &["/"]), 1, &["locked"]);
+    drop(lock);
+    assert_eq!(overlaid.ok("info", &[]), free);
 }
 
 #[test]

@@ -17,7 +17,7 @@
 use crate::format::START_BYTES;
 use crate::table::SECTOR_BYTES;
 use crate::{Format, Partition, PartitionTable, gpt, mbr};
-use larder_block::{BlockDevice, Request, Result};
+use larder_block::{BlockDevice, Error as DeviceError, Request, Result};
 use std::sync::mpsc;
 
 /// The number of bytes at the start of a device that a partition table and an ext superblock take.
@@ -29,7 +29,7 @@ const SUPERBLOCK: usize = 1024;
 /// The magic number of ext2, ext3 and ext4, and its offset in the superblock.
 const EXT_MAGIC: [u8; 2] = [0x53, 0xEF];
 const MAGIC_OFFSET: usize = 56;
-/// The offset of the log2 of the block size in the superblock, counted from 1 KiB, and its maximum, for 64 KiB.
+/// The offset in the superblock of the log2 of the block size in KiB, and the maximum of this log2, for 64 KiB.
 const BLOCK_SIZE_OFFSET: usize = 24;
 const MAX_BLOCK_SIZE: u32 = 6;
 
@@ -50,6 +50,8 @@ pub enum Contents {
     Empty,
     /// None of the above.
     Unknown,
+    /// The start or a partition table cannot be read, for this reason.
+    Unreadable(String),
 }
 
 impl Contents {
@@ -67,19 +69,30 @@ impl Contents {
 /// partition. If `number` is given, and this partition has an ext file system, does not read the starts of the others.
 ///
 /// # Errors
-/// The errors of the device. A partition whose start cannot be read has unknown content, unless the device does not
-/// answer in time.
+/// The errors of the device, unless the backup of a GPT replaces what cannot be read. If the start of a partition cannot be
+/// read, the result has [the reason](Partition::error), unless the device does not answer in time.
 pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents> {
-    let head = start_of(device, HEAD_BYTES)?;
+    let (head, failure) = match start_of(device, HEAD_BYTES) {
+        Ok(head) => (head, None),
+        // The boot record may be readable, and a backup of what follows it.
+        Err(error @ DeviceError::Io { .. }) => (start_of(device, mbr::RECORD_LEN)?, Some(error)),
+        Err(error) => return Err(error),
+    };
     let is_protected = mbr::is_protective(&head);
     if is_protected {
-        let table = match gpt::read(device, &head)? {
-            Some(table) => Some(table),
-            None => gpt::read_backup(device)?,
+        let table = match gpt::read(device, &head) {
+            first @ (Ok(None) | Err(DeviceError::Io { .. })) => match gpt::read_backup(device)? {
+                None => first?,
+                backup => backup,
+            },
+            first => first?,
         };
         if let Some(table) = table {
             return Ok(Contents::Partitions(probed(device, table, number)?));
         }
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     let table = probed_mbr(device, &head, number)?;
     match table {
@@ -107,9 +120,9 @@ pub fn examine(device: &dyn BlockDevice, number: Option<u32>) -> Result<Contents
 /// Returns the MBR of `device`, with the contents of its partitions as in [`probed`]. `head` has the first bytes of
 /// the device.
 ///
-/// An MBR counts sectors, and does not contain their size. A disk has this size, and an image file does not. Other
-/// tools assume 512 bytes for a file. Here, the size is 4096 bytes if a partition then has an ext file system, and with
-/// 512 bytes none has.
+/// An MBR counts sectors, and does not contain their size. A disk defines this size, and an image file does not. Other
+/// tools assume 512 bytes for a file. This function chooses 4096 bytes if a partition has an ext file system with this
+/// size, and none has one with 512 bytes.
 fn probed_mbr(
     device: &dyn BlockDevice,
     head: &[u8],
@@ -157,8 +170,11 @@ fn probe(device: &dyn BlockDevice, mut partitions: Vec<&mut Partition>) -> Resul
             let starts = starts_of(device, &batch, len)?;
             for (partition, start) in batch.into_iter().zip(starts) {
                 match start {
-                    Some(start) => recognize(partition, &start),
-                    None => unread.push(partition),
+                    Ok(start) => recognize(partition, &start),
+                    Err(error) => {
+                        partition.error = Some(error.to_string());
+                        unread.push(partition);
+                    }
                 }
             }
         }
@@ -167,32 +183,33 @@ fn probe(device: &dyn BlockDevice, mut partitions: Vec<&mut Partition>) -> Resul
     Ok(())
 }
 
-/// Reads the first `len` bytes of each of `partitions`, or all of a shorter partition. Returns `None` for those that
-/// cannot be read.
+/// Reads the first `len` bytes of each of `partitions`, or all of a shorter partition.
+///
+/// # Errors
+/// If the device does not complete the requests.
 fn starts_of(
     device: &dyn BlockDevice,
     partitions: &[&mut Partition],
     len: usize,
-) -> Result<Vec<Option<Vec<u8>>>> {
+) -> Result<Vec<Result<Vec<u8>>>> {
     let (sender, receiver) = mpsc::channel();
     let requests = (0_usize..).zip(partitions).map(|(index, partition)| {
         let sender = sender.clone();
         let start = vec![0_u8; len_within(partition.size_bytes, len)];
         Request::read(start, partition.offset_bytes, move |start, result| {
             // If the device has answered too late, the result is not needed.
-            let _ = sender.send((index, result.is_ok().then_some(start)));
+            let _ = sender.send((index, result.map(|()| start)));
         })
     });
     device.perform(requests.collect(), device.timeout())?;
-    let mut starts = vec![None; partitions.len()];
-    for (index, start) in receiver.try_iter() {
-        starts[index] = start;
-    }
-    Ok(starts)
+    let mut starts: Vec<_> = receiver.try_iter().collect();
+    starts.sort_by_key(|(index, _)| *index);
+    Ok(starts.into_iter().map(|(_, start)| start).collect())
 }
 
 /// Sets the content of `partition`, whose first bytes are `start`.
 fn recognize(partition: &mut Partition, start: &[u8]) {
+    partition.error = None;
     // An ext file system at offset 0 is that of the whole device, not of a partition that begins there.
     partition.is_ext = partition.offset_bytes > 0 && is_ext(start);
     if !partition.is_ext {

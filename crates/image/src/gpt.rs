@@ -223,5 +223,6 @@ fn partition(
         name: String::from_utf16_lossy(&name),
         is_ext: false,
         format: None,
+        error: None,
     })
 }

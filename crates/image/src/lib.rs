@@ -35,7 +35,10 @@ mod shell;
 mod table;
 
 pub use contents::{Contents, examine};
-pub use disk::{Base, DiskDevice, DiskError, DiskInfo, Overlay, OverlayError, open_disk};
+pub use disk::{
+    Base, CommitState, DiskDevice, DiskError, DiskInfo, Overlay, OverlayError, OverlayInfo,
+    open_disk,
+};
 pub use format::Format;
 pub use image_format::{ImageFormat, UnknownFormat};
 pub use medium::{Medium, NotFound, device_memory_bytes};

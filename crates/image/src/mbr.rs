@@ -19,7 +19,7 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// The length of a boot record in bytes.
-const RECORD_LEN: usize = 512;
+pub(crate) const RECORD_LEN: usize = 512;
 const TABLE: std::ops::Range<usize> = 446..510;
 const SIGNATURE: [u8; 2] = [0x55, 0xAA];
 /// The number of the first logical partition.
@@ -157,6 +157,7 @@ impl Disk<'_> {
             name: String::new(),
             is_ext: false,
             format: None,
+            error: None,
         })
     }
 }

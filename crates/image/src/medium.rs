@@ -52,6 +52,9 @@ pub enum NotFound {
     /// There are both an ext file system and partitions with ext file systems.
     #[error("it has both an ext file system and partitions with ext file systems")]
     Ambiguous,
+    /// The start or a partition table cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
     /// Both copies of the GPT are damaged.
     #[error("both copies of its GPT are damaged")]
     DamagedGpt,
@@ -61,9 +64,9 @@ pub enum NotFound {
 }
 
 impl Medium {
-    /// Examines the image on `device`. The caller will use partition `number`. If it is a disk image, opens the disk
-    /// in it, with `memory_bytes` for [`open_disk`], and examines that. The image has the given `format`. Without it, the
-    /// format is guessed from the content, which the users of the disk may have written.
+    /// Examines the image on `device`. The caller will use partition `number`. If the image is a disk image, opens the
+    /// disk in it, with `memory_bytes` for [`open_disk`], and examines the disk. The image must have the given
+    /// `format`. If no format is given, it is guessed from the content, which the users of the disk may have written.
     ///
     /// # Errors
     /// The errors of [`open_disk`], with the format. [`DiskError::OtherFormat`] if the image does not have the given format.
@@ -125,8 +128,8 @@ impl Medium {
     #[must_use]
     pub fn new(device: Arc<dyn BlockDevice>, disk: Option<DiskInfo>, number: Option<u32>) -> Self {
         Self {
-            // The start may be damaged, and a backup of the superblock may be intact.
-            contents: examine(&*device, number).unwrap_or(Contents::Unknown),
+            contents: examine(&*device, number)
+                .unwrap_or_else(|error| Contents::Unreadable(error.to_string())),
             device,
             disk,
         }
@@ -135,8 +138,8 @@ impl Medium {
 
 impl Contents {
     /// Returns the partition with the file system: partition `number` or, without a number, the only one with an ext
-    /// file system. Returns `None` if the file system may begin with the image. If its superblock is damaged, the
-    /// content is unknown.
+    /// file system. Returns `None` if the file system may begin at the start of the image. Content that is unknown or cannot
+    /// be read is such a case, because the superblock may be damaged, and a backup of it intact.
     ///
     /// # Errors
     /// If there is no such partition, or no ext file system that can be selected.
@@ -145,6 +148,7 @@ impl Contents {
             let table = self.table().ok_or(match self {
                 Self::DamagedGpt => NotFound::DamagedGpt,
                 Self::Other(format) => NotFound::Other(*format),
+                Self::Unreadable(why) => NotFound::Unreadable(why.clone()),
                 _ => NotFound::NoTable,
             })?;
             let partition = table.select(Some(number))?;
@@ -154,7 +158,7 @@ impl Contents {
             };
         }
         match self {
-            Self::Ext | Self::Empty | Self::Unknown => Ok(None),
+            Self::Ext | Self::Empty | Self::Unknown | Self::Unreadable(_) => Ok(None),
             Self::Partitions(table) => Ok(Some(table.select(None)?)),
             // The table is left over from an earlier use of the disk, unless one of its partitions has a file system.
             Self::ExtAndPartitions(table) if !table.has_ext() => Ok(None),
@@ -179,6 +183,7 @@ mod tests {
             name: String::new(),
             is_ext,
             format,
+            error: None,
         }
     }
 
@@ -228,5 +233,9 @@ mod tests {
             Contents::DamagedGpt.place(Some(1)),
             Err(NotFound::DamagedGpt)
         );
+        let unreadable = Contents::Unreadable("EIO".to_owned());
+        assert_eq!(unreadable.place(None), Ok(None));
+        let failed = NotFound::Unreadable("EIO".to_owned());
+        assert_eq!(unreadable.place(Some(1)), Err(failed));
     }
 }

@@ -60,6 +60,8 @@ pub struct Partition {
     pub is_ext: bool,
     /// Another format with which the partition begins.
     pub format: Option<Format>,
+    /// If the start of the partition cannot be read: the reason. Its content is then unknown.
+    pub error: Option<String>,
 }
 
 /// The reason why no partition was selected.

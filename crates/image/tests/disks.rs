@@ -50,7 +50,7 @@ fn open(path: &Path, format: Format) -> DiskDevice {
 fn assert_equal(disk: &DiskDevice, expected: &[u8], random: &mut Random, name: &str) {
     assert_eq!(disk.size_bytes(), expected.len() as u64, "{name}");
     assert_eq!(disk.info().size_bytes, disk.size_bytes());
-    // In one direction.
+    // Blocking reads in ascending order.
     let mut at = 0;
     while at < expected.len() {
         let len = (1 + random.index(200 * KIB)).min(expected.len() - at);
@@ -64,7 +64,7 @@ fn assert_equal(disk: &DiskDevice, expected: &[u8], random: &mut Random, name: &
         );
         at += len;
     }
-    // Anywhere.
+    // Requests for random ranges.
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let requests = (0..100).map(|_| {
         let at = random.index(expected.len());

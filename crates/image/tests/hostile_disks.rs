@@ -1,5 +1,6 @@
 //! Disk images that name other files, that are encrypted, damaged or hostile.
 
+use allocation_counter::measure;
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_image::{DiskError, Format, open_disk};
 use larder_testkit::qemu::convert;
@@ -13,6 +14,8 @@ use std::sync::{Arc, LazyLock};
 
 const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img")];
 const CACHE_BYTES: u64 = 1 << 20;
+/// The maximum memory in bytes in which an image is refused. Each image of these tests has less than 1 MiB.
+const MAX_REFUSAL_BYTES: u64 = 2 << 20;
 
 /// Creates an image by `qemu-img create` with these `arguments`, and returns its bytes.
 fn created(dir: &Path, format: &str, arguments: &[&str]) -> Vec<u8> {
@@ -22,9 +25,15 @@ fn created(dir: &Path, format: &str, arguments: &[&str]) -> Vec<u8> {
     fs::read(&image).unwrap()
 }
 
+/// Returns why an image with these `bytes` cannot be opened. Asserts that this takes little memory.
+#[track_caller]
 fn refusal(bytes: Vec<u8>, format: Format) -> DiskError {
     let file = Arc::new(MemoryDevice::new(bytes));
-    open_disk(file, format, CACHE_BYTES).unwrap_err()
+    let mut opened = None;
+    let allocated = measure(|| opened = Some(open_disk(file, format, CACHE_BYTES)));
+    let peak_bytes = allocated.bytes_max;
+    assert!(peak_bytes <= MAX_REFUSAL_BYTES, "{peak_bytes} bytes");
+    opened.unwrap().unwrap_err()
 }
 
 #[track_caller]
@@ -204,7 +213,7 @@ fn cluster_that_is_not_in_the_file_is_damage() {
                 }
             }
         }
-        // The unread part has about as many sectors as were cut.
+        // The number of damaged sectors is about the number of sectors that were cut.
         assert!((190..=200).contains(&damaged), "{damaged} sectors");
         let error = disk.read_at(&mut vec![0; 1 << 20], 0).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");

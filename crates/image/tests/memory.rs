@@ -1,8 +1,9 @@
-//! The memory in which a unit of a disk image is decompressed.
+//! The memory in which a unit of a disk image is decompressed, and that for the tables of an overlay.
 
 use allocation_counter::measure;
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_image::{DiskDevice, Format, open_disk};
+use larder_image::{DiskDevice, Format, Overlay, open_disk};
+use larder_instruments::OverlayDevice;
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -49,4 +50,33 @@ fn memory_for_a_unit_is_limited_by_its_size() {
         let most = 2 * unit_len + MIB;
         assert!(peak <= most, "{blocks} blocks: {peak} of {most} bytes");
     }
+}
+
+#[test]
+fn tables_of_an_overlay_that_are_holes_take_little_memory() {
+    const CLUSTER: u64 = 128 << 10;
+    // Each table is for 1 GiB of the disk, and has 128 KiB.
+    const TABLES: u64 = 256;
+    let base: Arc<dyn BlockDevice> = Arc::new(OverlayDevice::zeros(TABLES << 30));
+    let file = OverlayDevice::zeros(Overlay::max_file_bytes(base.size_bytes()).unwrap());
+    Overlay::create(&file, &*base, b"/base".to_vec(), "raw".to_owned()).unwrap();
+    // The L1 table, in the third cluster. Each entry refers to a cluster of its own, which was never written.
+    let places = (1000..1000 + TABLES).map(|cluster| (cluster * CLUSTER) | (1 << 63));
+    let entries: Vec<u8> = places.flat_map(u64::to_be_bytes).collect();
+    file.write_at(&entries, 2 * CLUSTER).unwrap();
+    let file: Arc<dyn BlockDevice> = Arc::new(file);
+    let mut opened = None;
+    let allocated = measure(|| opened = Some(Overlay::open(file, base)));
+    let disk = opened.unwrap().unwrap();
+    let peak = usize::try_from(allocated.bytes_max).unwrap();
+    // The largest part is a buffer of 2 MiB for the start of the base.
+    assert!(peak <= 4 * MIB, "{peak} bytes");
+    // A write takes the memory for a part of one table.
+    let end = disk.size_bytes();
+    let allocated = measure(|| disk.write_at(&[7; 4096], end - 4096).unwrap());
+    let peak = usize::try_from(allocated.bytes_max).unwrap();
+    assert!(peak <= MIB / 16, "{peak} bytes");
+    let changes = disk.changes();
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0], end - 4096..end);
 }

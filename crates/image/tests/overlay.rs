@@ -4,7 +4,7 @@ use larder_block::{
     BlockDevice, CancelToken, DeadlineDevice, Error, FileDevice, FileRange, MemoryDevice,
     PartDevice, Priority, Request,
 };
-use larder_image::{Overlay, OverlayError};
+use larder_image::{CommitState, Overlay, OverlayError};
 use larder_instruments::{
     ChangeRecord, FaultyDevice, LazyDevice, OverlayDevice, PowerCuts, RecordingDevice,
     ReorderingDevice,
@@ -27,6 +27,8 @@ const QEMU: &[Requirement] = &[Requirement::Tool("qemu-img"), Requirement::Tool(
 /// The size of the disks. The last cluster, the last subcluster and the last sectors are not complete.
 const DISK_LEN: usize = 700 * KIB + 3 * 512;
 const SECTOR_LEN: usize = 512;
+/// The time after which a test counts as hung.
+const HANG: Duration = Duration::from_mins(1);
 
 fn base_content(random: &mut Random) -> Vec<u8> {
     let mut content = vec![0; DISK_LEN];
@@ -51,7 +53,7 @@ fn read_all(disk: &dyn BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// Returns a range of the disk that is often aligned to sectors, to blocks or to nothing.
+/// Returns a range of the disk that is aligned to sectors, to blocks, to clusters or not at all.
 fn any_range(random: &mut Random, most: usize) -> Range<usize> {
     let unit = *random.choose(&[1, SECTOR_LEN, 4 * KIB, 128 * KIB]).unwrap();
     let start = random.index(DISK_LEN) / unit * unit;
@@ -213,8 +215,8 @@ struct Allowed {
 }
 
 impl Allowed {
-    /// `position` is the number of changes of the file before the power cut. Of the writes to a sector, none began before
-    /// the previous one in `operations` had returned.
+    /// `position` is the number of changes of the file before the power cut. Each write to a sector began after the
+    /// previous write to it in `operations` had returned.
     fn at(position: usize, content: &[u8], operations: &[Done]) -> Self {
         let flushes = || operations.iter().filter(|done| done.written.is_none());
         let is_durable = |done: &Done| {
@@ -401,11 +403,11 @@ fn failed_write_leaves_the_disk_as_it_was_and_can_be_repeated() {
             model[start..start + bytes.len()].copy_from_slice(&bytes);
             if disk.flush().is_err() {
                 failures += 1;
-                // What precedes the flush of the file can be repeated.
+                // If the failure preceded the flush of the file, the flush of the disk can be repeated.
                 if disk.flush().is_ok() {
                     continue;
                 }
-                // Otherwise, what the file has is unknown, so the overlay must be opened again.
+                // Otherwise, the content of the file is unknown, so the overlay must be opened again.
                 reopened += 1;
                 assert!(disk.write_at(&[1], 0).is_err());
                 assert!(larder_block::write_all(&disk, [(0, vec![1])]).is_err());
@@ -448,6 +450,60 @@ fn threads_write_different_parts_of_one_subcluster() {
     let mut expected = content;
     expected[..400 * KIB].fill(7);
     assert!(read_all(&disk) == expected);
+}
+
+/// A base that answers short reads only on request, like a server that is out of reach.
+#[derive(Debug)]
+struct SlowBase {
+    content: Arc<dyn BlockDevice>,
+    begun: mpsc::Sender<()>,
+    answers: Mutex<mpsc::Receiver<()>>,
+}
+
+impl BlockDevice for SlowBase {
+    fn size_bytes(&self) -> u64 {
+        self.content.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        if buf.len() < 4 * KIB {
+            self.begun.send(()).unwrap();
+            self.answers.lock().unwrap().recv().unwrap();
+        }
+        self.content.read_at(buf, offset_bytes)
+    }
+}
+
+#[test]
+fn write_that_waits_for_the_base_blocks_neither_other_writes_nor_flushes() {
+    let (begun, reads) = mpsc::channel();
+    let (answer, answers) = mpsc::channel();
+    let base = Arc::new(SlowBase {
+        content: base(&vec![1; DISK_LEN]),
+        begun,
+        answers: Mutex::new(answers),
+    });
+    let disk = Overlay::open(Arc::new(created(&*base)), base).unwrap();
+    thread::scope(|scope| {
+        // The rest of the subcluster is read from the base.
+        let waiting = scope.spawn(|| disk.write_at(&[7; 512], 0));
+        reads.recv().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let disk = &disk;
+        scope.spawn(move || {
+            let written = disk.write_at(&[8; 4 * KIB], 8 << 10);
+            sender.send(written.and_then(|()| disk.flush())).unwrap();
+        });
+        let others = receiver.recv_timeout(HANG);
+        answer.send(()).unwrap();
+        others.expect("the other write waits, too").unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+    let mut found = [0; 4 * KIB];
+    disk.read_at(&mut found, 0).unwrap();
+    assert!(found[..512] == [7; 512] && found[512..] == [1; 4 * KIB - 512]);
+    disk.read_at(&mut found, 8 << 10).unwrap();
+    assert!(found == [8; 4 * KIB]);
 }
 
 #[test]
@@ -497,7 +553,7 @@ fn bytes_that_were_never_written_are_unchanged() {
         Arc::new(Overlay::open(Arc::new(created(&*base)), base).unwrap());
     let size_bytes = disk.size_bytes();
     assert_eq!(disk.unchanged_bytes(0, size_bytes), size_bytes);
-    // The same content counts as a change.
+    // A write of the same content counts as a change.
     disk.write_at(&[1; 512], 10 * 4096).unwrap();
     let range = FileRange {
         offset_bytes: START,
@@ -613,11 +669,29 @@ fn overlay_with_a_begun_commit_can_only_be_committed() {
     let faulty: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(0));
     let interrupted = commit(&faulty, b"/base");
     assert!(matches!(interrupted, Err(OverlayError::Base(_))));
-    assert!(matches!(open(), Err(OverlayError::Committing)));
-    let other = commit(&base, b"/other");
-    assert!(matches!(other, Err(OverlayError::Committing)));
+    assert!(matches!(open(), Err(OverlayError::Committing { .. })));
+    assert!(matches!(
+        Overlay::info(&*file).unwrap().commit,
+        CommitState::Begun { .. }
+    ));
+    // Other bases: one has another size, and one has another content.
+    for (other_len, name) in [(DISK_LEN + 512, "/base"), (DISK_LEN, "/other")] {
+        let other: Arc<dyn BlockDevice> = Arc::new(OverlayDevice::zeros(other_len as u64));
+        let refused = commit(&other, name.as_bytes());
+        match &refused {
+            Err(
+                OverlayError::Committing { recorded }
+                | OverlayError::ChangedInCommit { recorded, .. },
+            ) => assert_eq!(recorded, b"/base"),
+            _ => panic!("{refused:?}"),
+        }
+        assert!(read_all(&*other).iter().all(|&byte| byte == 0));
+    }
+    // The base was renamed.
     let mut copied = Vec::new();
-    let total = Overlay::commit(&file, &base, b"/base", |done, all| copied.push((done, all)));
+    let total = Overlay::commit(&file, &base, b"/renamed", |done, all| {
+        copied.push((done, all));
+    });
     let total = total.unwrap();
     assert_eq!(copied.last(), Some(&(total, total)));
     assert!(read_all(&*base) == model);
@@ -626,16 +700,43 @@ fn overlay_with_a_begun_commit_can_only_be_committed() {
     assert!(matches!(again, Err(OverlayError::Committed)));
 }
 
+/// Earlier versions recorded no checksums with which a base could be recognized.
+#[test]
+fn commit_without_checksums_needs_the_same_name() {
+    let mut random = Random::new(Seed::announced(0x0E0A));
+    let (base, file, model) = changed(&mut random);
+    let file: Arc<dyn BlockDevice> = Arc::new(file);
+    let base: Arc<dyn BlockDevice> = Arc::new(base);
+    let commit =
+        |base: &Arc<dyn BlockDevice>, name: &[u8]| Overlay::commit(&file, base, name, |_, _| ());
+    let faulty: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(0));
+    assert!(commit(&faulty, b"/base").is_err());
+    // The flags are the first 8 bytes of the extension of Larder. The last of them has the flag of the checksums.
+    let mut head = [0; 512];
+    file.read_at(&mut head, 0).unwrap();
+    let extension = head.windows(4).position(|kind| kind == b"LARD").unwrap();
+    let flags = extension + 8 + 7;
+    file.write_at(&[head[flags] & !(1 << 3)], flags as u64)
+        .unwrap();
+    let other = commit(&base, b"/other");
+    assert!(
+        matches!(&other, Err(OverlayError::Committing { recorded }) if recorded == b"/base"),
+        "{other:?}"
+    );
+    commit(&base, b"/base").unwrap();
+    assert!(read_all(&*base) == model);
+}
+
 /// Returns the offset at which a commit was refused because the base was changed.
 fn changed_at(result: &Result<u64, OverlayError>) -> Option<u64> {
     match result {
-        Err(OverlayError::ChangedInCommit { offset_bytes }) => Some(*offset_bytes),
+        Err(OverlayError::ChangedInCommit { offset_bytes, .. }) => Some(*offset_bytes),
         _ => None,
     }
 }
 
 #[test]
-fn commit_is_continued_only_on_the_base_that_it_has_left() {
+fn commit_is_continued_only_if_its_base_is_unchanged_since() {
     let mut random = Random::new(Seed::announced(0x0E07));
     for _ in 0..20 {
         let (base, file, model) = changed(&mut random);
@@ -656,7 +757,7 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         let faulty: Arc<dyn BlockDevice> =
             Arc::new(FaultyDevice::new(Arc::clone(&base)).fail_write(call));
         assert!(commit(&faulty).is_err());
-        // One byte of a sector that is changed.
+        // Changes one byte of a sector that the commit writes.
         let left = read_all(&*base);
         let range = random.choose(&changes).unwrap();
         let at = range.start + random.below(range.end - range.start);
@@ -667,7 +768,7 @@ fn commit_is_continued_only_on_the_base_that_it_has_left() {
         let refused = commit(&base);
         assert_eq!(changed_at(&refused), Some(at - at % 512), "{refused:?}");
         assert!(read_all(&*base) == present);
-        // With its original content, or with that which the commit has left.
+        // The base gets its original content, or the content that the interrupted commit has left.
         let restored = if random.below(2) == 0 {
             &content
         } else {
@@ -706,7 +807,7 @@ fn continued_commit_checks_every_sector_that_it_writes_and_keeps_the_others() {
         base.read_at(&mut byte, at).unwrap();
         byte[0]
     };
-    // Written, not written yet, past the first 8 MiB, in each block, and at the ends of changes.
+    // These bytes are written, not written yet, past the first 8 MiB, in each block, and at the ends of changes.
     for at in [
         MIB + 5000,
         4 * MIB,
@@ -723,7 +824,7 @@ fn continued_commit_checks_every_sector_that_it_writes_and_keeps_the_others() {
         assert_eq!((recorder.change_count(), read(at)), (0, 99));
         base.write_at(&[left], at).unwrap();
     }
-    // Of another file system on the same disk.
+    // A byte of another file system on the same disk.
     base.write_at(&[99], 25 * MIB).unwrap();
     Overlay::commit(&file, &target, b"/base", |_, _| ()).unwrap();
     assert_eq!([read(25 * MIB), read(blocks[0] - 1)], [99, 0]);
@@ -760,7 +861,7 @@ fn commit_that_cannot_record_checksums_changes_nothing() {
     assert!(read_all(&*base) == new);
 }
 
-/// A device whose changes are recorded, also in an order that it shares with another device.
+/// A device that records its changes, and their order among the changes of another device.
 #[derive(Debug)]
 struct Ordered {
     recorder: RecordingDevice,
@@ -830,7 +931,7 @@ fn commit_can_be_continued_after_power_cuts() {
         let mut random = Random::new(seed);
         let (base, file, model) = changed(&mut random);
         let content = read_all(&base);
-        // The name is longer than a sector, and another one than before.
+        // The name is longer than a sector, and differs from the recorded one.
         let name = vec![b'n'; 1000];
         let commit = |file: &Arc<dyn BlockDevice>, base: &Arc<dyn BlockDevice>| {
             Overlay::commit(file, base, &name, |_, _| ())
@@ -866,7 +967,7 @@ fn commit_can_be_continued_after_power_cuts() {
                         assert!(read_all(&*base) == content, "{name}");
                         assert!(read_all(&disk) == model, "{name}");
                     }
-                    Err(OverlayError::Committing) => during += 1,
+                    Err(OverlayError::Committing { .. }) => during += 1,
                     Err(OverlayError::Committed) => {
                         after += 1;
                         assert!(read_all(&*base) == model, "{name}");
@@ -1038,7 +1139,8 @@ fn clusters_lost_at_a_power_cut_are_freed() {
     disk.write_at(&[7; 4096], 0).unwrap();
     disk.flush().unwrap();
     drop(disk);
-    // The count of a cluster to which no table refers: the sixth and later ones are not fixed.
+    // Sets the reference count of the tenth cluster, to which no table refers. The sixth and later clusters are not
+    // fixed.
     let mut bytes = fs::read(&path).unwrap();
     let counts = 3 * 128 * KIB;
     bytes[counts + 2 * 9 + 1] = 1;
@@ -1139,7 +1241,7 @@ fn errors_of_the_file_and_of_the_base_differ() {
         error.contains("in the overlay: Input/output error"),
         "{error}"
     );
-    // The first read of the base is that of its version.
+    // The first read of the base is for its version.
     let bad: Arc<dyn BlockDevice> = Arc::new(FaultyDevice::new(zeros()).fail_read(1).fail_read(2));
     let disk = Overlay::open(Arc::clone(&file), bad).unwrap();
     let error = read(&disk, 600 * KIB as u64);

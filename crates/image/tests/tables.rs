@@ -1,12 +1,13 @@
 //! Partition tables that `sfdisk` writes, and damaged ones.
 
 use larder_block::{BlockDevice, MemoryDevice, Request};
-use larder_image::{Contents, Format, NotSelected, PartitionTable, TableKind, examine};
+use larder_image::{Contents, Format, Medium, NotSelected, PartitionTable, TableKind, examine};
 use larder_instruments::{FaultyDevice, RecordingDevice};
 use larder_testkit::mbr::put_entry;
 use larder_testkit::sfdisk::write_table;
 use larder_testkit::{Requirement, proptest_config, skip};
 use proptest::prelude::*;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -107,6 +108,39 @@ fn backup_replaces_a_damaged_header() {
     let last = damaged.len() - 512;
     damaged[last] ^= 1;
     assert_eq!(contents(damaged), Contents::DamagedGpt);
+}
+
+#[test]
+fn backup_replaces_a_gpt_that_cannot_be_read() {
+    if skip(SFDISK) {
+        return;
+    }
+    let whole = disk(8, GPT);
+    let expected = Contents::Partitions(table(whole.clone()));
+    let end = whole.len() as u64;
+    let whole: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(whole));
+    let faulty = |ranges: &[Range<u64>]| {
+        let device = FaultyDevice::new(Arc::clone(&whole));
+        let fail = |device: FaultyDevice, range: &Range<u64>| device.fail_range(range.clone());
+        ranges.iter().fold(device, fail)
+    };
+    // The header, and two sectors of the array: one of the first 8 KiB of the disk, and one of those that follow them.
+    for first in [512, 1024, 9 << 10] {
+        let bad = first..first + 512;
+        let backup = end - 512..end;
+        let examined = examine(&faulty(std::slice::from_ref(&bad)), None).unwrap();
+        assert_eq!(examined, expected, "{first}");
+        // A backup is read only if it is needed.
+        let examined = examine(&faulty(std::slice::from_ref(&backup)), None).unwrap();
+        assert_eq!(examined, expected);
+        // Without both, the error of the device is known.
+        let device = Arc::new(faulty(&[bad, backup]));
+        let contents = Medium::new(device, None, None).contents;
+        let Contents::Unreadable(why) = contents else {
+            panic!("{contents:?}");
+        };
+        assert!(why.contains("Input/output error"), "{why}");
+    }
 }
 
 #[test]
@@ -245,10 +279,10 @@ fn remainders_of_an_earlier_content_do_not_hide_the_present_one() {
     of_fat[1024 + 56] = 0;
     put(&mut of_fat, 82, b"FAT32   ");
     assert_eq!(table(of_fat.clone()).partitions.len(), 1);
-    // A FAT file system, in whose boot record the table has no partition with known content.
+    // A FAT file system. The table in its boot record has no partition with known content.
     of_fat[(1 << 20) + 1024 + 56] = 0;
     assert_eq!(contents(of_fat), Contents::Other(Format::Fat));
-    // A file system for booting from a disk too.
+    // An ISO 9660 file system that can also be booted from a disk.
     let mut iso = vec![0; 4 << 20];
     put_entry(&mut iso, 0, 0, 0, 8192);
     put_entry(&mut iso, 1, 0xEF, 64, 64);
@@ -277,7 +311,7 @@ fn member_of_a_raid_is_used_only_on_request() {
 }
 
 #[test]
-fn partition_that_cannot_be_read_has_unknown_content() {
+fn partition_that_cannot_be_read_has_the_error() {
     let mut disk = vec![0; 4 << 20];
     put_entry(&mut disk, 0, 0x83, 2048, 2048);
     put_entry(&mut disk, 1, 0x83, 4096, 2048);
@@ -289,6 +323,10 @@ fn partition_that_cannot_be_read_has_unknown_content() {
         panic!("partitions")
     };
     assert_eq!(table.select(None).unwrap().number, 2);
+    let errors = table.partitions.iter().map(|one| one.error.as_deref());
+    let errors: Vec<&str> = errors.map(Option::unwrap_or_default).collect();
+    assert!(errors[0].contains("Input/output error"), "{errors:?}");
+    assert_eq!(errors[1], "");
 }
 
 #[test]
@@ -300,7 +338,8 @@ fn superblock_is_found_although_a_later_sector_cannot_be_read() {
     let bad = MIB + (32 << 10);
     let device = FaultyDevice::new(device).fail_range(bad..bad + 512);
     let examined = examine(&device, None).unwrap();
-    assert!(examined.table().unwrap().select(None).is_ok());
+    let found = examined.table().unwrap().select(None).unwrap();
+    assert_eq!(found.error, None);
 }
 
 #[test]
@@ -319,7 +358,7 @@ fn start_of_each_partition_is_read_once() {
     assert_eq!(offsets, [0, MIB, 2 * MIB, 3 * MIB]);
 }
 
-/// A device that counts the requests of each call.
+/// A device that counts the requests in each call of `perform`.
 #[derive(Debug)]
 struct Batches {
     inner: MemoryDevice,

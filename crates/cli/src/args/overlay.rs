@@ -9,12 +9,13 @@ use std::path::PathBuf;
 /// An overlay is a file that contains the changes to an image. With --overlay, larder mount and other
 /// commands read the image with these changes. Commands that write change the overlay and not the image.
 ///
-/// The overlay records the name of its image only for other programs. Give the image to diff and commit:
-/// larder does not open the recorded name.
+/// The overlay records the name of its image only for other programs. larder does not open
+/// the recorded name, so the commands 'diff' and 'commit' need the image as an argument.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder mount --overlay changes.qcow2 disk.img /mnt/disk
+  larder overlay info changes.qcow2
   larder overlay diff changes.qcow2 disk.img
   larder overlay commit changes.qcow2 disk.img
   larder overlay discard changes.qcow2")]
@@ -25,9 +26,29 @@ pub(crate) struct OverlayArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverlayCommand {
+    Info(OverlayInfoArgs),
     Diff(OverlayDiffArgs),
     Commit(OverlayCommitArgs),
     Discard(OverlayDiscardArgs),
+}
+
+/// Show the image, the size and the state of an overlay
+///
+/// The output has the name, the format and the version of the image for which the overlay was created, the
+/// size of the disk, the space that the overlay takes, and whether a commit was interrupted. The image
+/// itself is not opened, and the overlay can be in use.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+JSON: name (of the image), name_hex (only if the name is not UTF-8), format,
+  version, size_bytes (of the disk), stored_bytes (of the overlay), commit (none,
+  interrupted or complete)")]
+pub(crate) struct OverlayInfoArgs {
+    /// The overlay
+    #[arg(value_name = "OVERLAY")]
+    pub changes: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// List the files that differ
@@ -35,7 +56,8 @@ pub(crate) enum OverlayCommand {
 /// Each line consists of a letter and a path: A for an added file, D for a deleted file, and M for a
 /// modified file. A file is modified if its type, content, link target, device numbers, owner, group,
 /// project ID, permissions, flags (chattr(1)), time of modification or extended attributes differ. The
-/// time of modification of a directory is ignored.
+/// time of modification of a directory is ignored. If a file cannot be compared, the command continues with the
+/// other files.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("overlay", |arg| arg.hide(true)),
@@ -57,8 +79,8 @@ pub(crate) struct OverlayDiffArgs {
 /// Write the changes to the image, and remove the overlay
 ///
 /// The image must be a local raw image, and neither it nor the overlay may be in use. If the command is
-/// interrupted, run it again. Until it has succeeded, the image may contain only a part of the changes,
-/// and must not be used.
+/// interrupted, run it again, even if the image was renamed since. Until it has succeeded, the image may
+/// contain only a part of the changes, and must not be used.
 ///
 /// With --to URL, the command uploads the image with the changes as a new object, and changes neither
 /// the image nor the overlay. With --to, IMAGE need not be a local raw image: it can be at a URL, or
@@ -93,4 +115,9 @@ pub(crate) struct OverlayDiscardArgs {
     /// The overlay
     #[arg(value_name = "OVERLAY")]
     pub changes: PathBuf,
+    /// Remove it even if it is damaged or partly committed
+    ///
+    /// If a commit was interrupted, the image keeps only a part of the changes, and its file system is probably damaged.
+    #[arg(long)]
+    pub force: bool,
 }

@@ -3,7 +3,8 @@
 //! Model: a counting semaphore. Threads are served in the order of their arrival, so that small units do not delay a large
 //! one for ever.
 //!
-//! Invariant: `used_bytes` is the sum of all reservations. It exceeds `max_bytes` only if there is one reservation.
+//! Invariant: `used_bytes` is the sum of all reservations. It exceeds `max_bytes` only if there is a single
+//! reservation.
 //!
 //! Locking: one mutex for all fields. A thread that has a reservation must not reserve more.
 
@@ -45,8 +46,8 @@ impl Budget {
         }
     }
 
-    /// Reserves `bytes`. Waits until all threads that arrived earlier are served, and the memory is available. More than
-    /// the whole budget is reserved if nothing else is.
+    /// Reserves `bytes`. Waits until all threads that arrived earlier are served, and the memory is available. A
+    /// reservation of more than the whole budget waits until there is no other reservation.
     pub(crate) fn reserve(&self, bytes: u64) -> Reserved<'_> {
         let mut state = self.state.lock();
         let number = state.arrived;

@@ -22,7 +22,7 @@ pub(super) fn part<'b>(bufs: &'b [IoSlice<'_>], skip: usize, len: usize) -> Vec<
         .collect()
 }
 
-/// The same for buffers that are filled.
+/// Does the same as [`part`] for buffers that are filled.
 pub(super) fn part_mut<'b>(
     bufs: &'b mut [IoSliceMut<'_>],
     skip: usize,

@@ -3,8 +3,8 @@
 //! Model: a clock, as in the page cache. A hit sets the referenced bit of a part. When memory is needed, the hand clears
 //! the bits that it passes, and evicts the first part whose bit is clear. A new part has a clear bit.
 //!
-//! Several threads that need the same part wait for the first of them, and return its result. If it has failed, a thread
-//! that needs the part later tries again.
+//! Several threads that need the same part wait for the first of them, and return its result. If the first thread has
+//! failed, a thread that needs the part later tries again.
 //!
 //! Invariants:
 //! 1. `bytes` is the sum of the lengths of `parts`, with [`ENTRY_BYTES`] for each.

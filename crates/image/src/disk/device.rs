@@ -114,8 +114,8 @@ impl BlockDevice for DiskDevice {
         self.info.size_bytes
     }
 
-    /// The device of the file. Its pieces need no translation: units that are stored as they are usually begin at the
-    /// start of a piece.
+    /// The device of the file. Its pieces need no translation: uncompressed units usually begin at the start of a
+    /// piece.
     fn inner(&self) -> Option<&dyn BlockDevice> {
         Some(&*self.disk.file)
     }

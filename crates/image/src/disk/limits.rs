@@ -10,8 +10,8 @@ pub(crate) const MAX_TABLE_BYTES: u64 = 32 << 20;
 /// The largest unit that is decompressed, in bytes.
 pub(crate) const MAX_UNIT_BYTES: u64 = 16 << 20;
 
-/// Returns the largest size of a unit of `len_bytes` that was compressed, in bytes. All methods store content that cannot
-/// be compressed with a small overhead.
+/// Returns the largest size, in bytes, of the compressed form of a unit of `len_bytes`. If content cannot be
+/// compressed, all methods store it with a small overhead.
 pub(crate) fn max_stored_bytes(len_bytes: u64) -> u64 {
     len_bytes + len_bytes / 64 + 1024
 }

@@ -40,9 +40,9 @@
 //! - Damage that is found later fails the read, with `EIO`. So does a panic of a decoder.
 //!
 //! # Formats
-//! qcow2: versions 2 and 3, compressed by deflate or zstd, also with extended L2 entries. The state of the disk is read,
-//! not that of a snapshot. An image that was not closed can be read: only its reference counts may be wrong, and a
-//! reader does not need them.
+//! qcow2: versions 2 and 3, compressed by deflate or zstd, with or without extended L2 entries. The state of the disk
+//! is read, not that of a snapshot. An image that was not closed can be read: only its reference counts may be wrong,
+//! and a reader does not need them.
 //!
 //! VMDK: the formats `monolithicSparse` and `streamOptimized`.
 //!
@@ -54,7 +54,8 @@
 //!
 //! # Tests
 //! `tests/disks.rs` compares disks with those that qemu-img and zeekstd wrote. `tests/hostile_disks.rs` damages them.
-//! `tests/memory.rs` measures the memory for a unit. `device/tests.rs` tests requests on a device that does not answer.
+//! `tests/memory.rs` measures the memory for a unit and for the tables of an overlay. `device/tests.rs` tests requests on a
+//! device that does not answer.
 
 mod budget;
 mod buffers;
@@ -72,7 +73,7 @@ mod vmdk;
 
 pub use device::{DiskDevice, DiskInfo};
 pub use error::DiskError;
-pub use overlay::{Base, Overlay, OverlayError};
+pub use overlay::{Base, CommitState, Overlay, OverlayError, OverlayInfo};
 
 use crate::Format;
 use device::Disk;

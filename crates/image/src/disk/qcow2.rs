@@ -50,7 +50,7 @@ const READS_AS_ZEROS: u64 = 1;
 
 /// The number of subclusters of a cluster with an extended L2 entry.
 const SUBCLUSTERS: u64 = 32;
-/// The sector in which lengths of compressed clusters are counted, in bytes.
+/// The size of the sectors in which lengths of compressed clusters are counted, in bytes.
 const SECTOR_BYTES: u64 = 512;
 /// The largest part of an L2 table that is read and cached at once, in bytes.
 const MAX_PART_BYTES: u64 = 64 << 10;

@@ -103,7 +103,7 @@ impl Seekable {
     }
 
     /// Parses the entries of a seek table, each of which has `entry_bytes`. The frames must end at `frames_end` of the
-    /// file. They do not if the file is a concatenation of several with seek tables.
+    /// file. They do not if the file is a concatenation of several files, each of which has a seek table.
     fn parse(entries: &[u8], entry_bytes: u64, frames_end: u64) -> Result<Self, DiskError> {
         let entry_len = usize::try_from(entry_bytes).unwrap_or(usize::MAX);
         let mut at = Start {
@@ -139,7 +139,7 @@ impl Seekable {
             }
         }
         if at.file_bytes != frames_end {
-            let what = "its seek table does not have exactly the frames of the file";
+            let what = "its seek table does not match the frames of the file";
             return Err(DiskError::Corrupt(what));
         }
         Ok(Self {

@@ -242,7 +242,7 @@ impl Layout for Vmdk {
     fn unpack(&self, unit: &PackedUnit, stored: &[u8]) -> Result<Vec<u8>, &'static str> {
         let (marker, rest) = Marker::ref_from_prefix(stored).map_err(|_| "a grain is too short")?;
         if marker.sector.get() != unit.start_bytes / SECTOR_BYTES {
-            return Err("a grain is that of another place");
+            return Err("the marker of a grain names another place");
         }
         let stream = rest.get(..marker.len.get() as usize);
         let mut content = decompress::zlib(stream.ok_or("a grain is too long")?, self.grain_len())?;
@@ -283,7 +283,7 @@ fn described_elsewhere(file: &dyn BlockDevice) -> Result<DiskError, DiskError> {
 fn check_descriptor(file: &dyn BlockDevice, header: &Header) -> Result<(), DiskError> {
     // The files of a disk that has several files have no descriptor, or an empty one.
     let undescribed = || {
-        let what = "it has no description of its own, and may be a part of a disk";
+        let what = "it has no descriptor, and may be only a part of a disk";
         DiskError::Unsupported(what.to_owned())
     };
     let sector = header.descriptor_sector.get();

@@ -1,13 +1,15 @@
 //! Writes the changes in an overlay to its base, or uploads the base with the changes.
 //!
-//! See [`Overlay::commit`]. When all changes in the base are durable, the overlay is removed.
+//! See [`Overlay::commit`]. When all changes are durable in the base, the overlay is removed.
 
 use crate::args::{ImageArgs, OverlayCommitArgs};
+use crate::commands::operands::is_same_image;
 use crate::overlay;
 use crate::{opening, progress, remote};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_console::{Failure, Result, name, size};
-use larder_image::{ImageFormat, Overlay};
+use larder_image::{CommitState, ImageFormat, Overlay};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -71,23 +73,39 @@ fn commit(path: &Path, source: &ImageArgs) -> Result<()> {
     let file = overlay::open_file(path, device.size_bytes(), true)
         .map_err(|error| overlay::not_opened(path, &error))?;
     let name = image_name.as_os_str().as_bytes();
-    let mut bar = None;
-    let show = |copied_bytes, total_bytes| {
-        bar.get_or_insert_with(|| progress::bar(|| total_bytes))
-            .set_position(copied_bytes);
-    };
-    let total_bytes = Overlay::commit(&file, &device, name, show)
-        .map_err(|error| overlay::not_usable(path, image, &error))?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
+    let not_usable = |error| overlay::not_usable(path, image, &error);
+    let info = Overlay::info(&*file).map_err(not_usable)?;
+    let [shown_image, shown_overlay] =
+        [image, path.as_path()].map(|path| name::escaped(path.as_os_str().as_bytes()));
+    let recorded = Path::new(OsStr::from_bytes(&info.base.name));
+    if matches!(info.commit, CommitState::Begun { .. })
+        && recorded.exists()
+        && !is_same_image(recorded, image)
+    {
+        // This image can be a copy of the other one, and would pass the check of its content.
+        let (message, hint) = overlay::committing(path, &info.base.name);
+        return Err(Failure::with_hint(message, hint));
     }
+    // An earlier commit to this image may have been interrupted before it removed the overlay.
+    let is_done = info.commit == CommitState::Complete
+        && info.base.name == name
+        && Overlay::is_in_base(&file, &device).map_err(not_usable)?;
+    let done = if is_done {
+        format!("removed {shown_overlay}: {shown_image} has its changes already")
+    } else {
+        let mut bar = None;
+        let show = |copied_bytes, total_bytes| {
+            bar.get_or_insert_with(|| progress::bar(|| total_bytes))
+                .set_position(copied_bytes);
+        };
+        let total_bytes = Overlay::commit(&file, &device, name, show).map_err(not_usable)?;
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        let written = size::human(total_bytes);
+        format!("wrote {written} to {shown_image}, and removed {shown_overlay}")
+    };
     fs::remove_file(path).map_err(|error| of_overlay(&error))?;
-    writeln!(
-        io::stdout().lock(),
-        "wrote {} to {}, and removed {}",
-        size::human(total_bytes),
-        name::escaped(image.as_os_str().as_bytes()),
-        name::escaped(path.as_os_str().as_bytes()),
-    )?;
+    writeln!(io::stdout().lock(), "{done}")?;
     Ok(())
 }

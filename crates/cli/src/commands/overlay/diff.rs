@@ -4,15 +4,17 @@
 //! places of it.
 
 use crate::args::OverlayDiffArgs;
+use crate::commands::compare::found::{Found, TROUBLE};
 use crate::commands::compare::{Change, Comparison, Difference, Options, Shared, Times, Tree};
-use crate::json::Name;
+use crate::json::{self, Name};
 use crate::opening::{format_of, open_image};
 use crate::{overlay, remote};
 use larder::{Fs, JournalState, Volume};
-use larder_console::{Result, name, write_json};
+use larder_console::{Result, write_json};
 use serde::Serialize;
-use std::io::{self, BufWriter, Write};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::ExitCode;
 
 /// How a path differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -48,19 +50,14 @@ struct JsonDifference {
     path: Name,
 }
 
-#[derive(Serialize)]
-struct JsonDifferences {
-    changes: Vec<JsonDifference>,
-}
-
-pub(super) fn run(args: &OverlayDiffArgs) -> Result<()> {
+pub(super) fn run(args: &OverlayDiffArgs) -> Result<ExitCode> {
     let with_changes = overlay::with(&args.source, &args.changes)?;
     let mut base = args.source.clone();
     base.volume.format = format_of((&with_changes).into())?;
     let base = open_image(&base)?;
     let changed = open_image(&with_changes)?;
     let shared = match base.info().journal {
-        // What was replayed in memory is not on the disk that the overlay has.
+        // What was replayed in memory is not on the disk below the overlay.
         JournalState::Recovered { .. } => Shared::Nothing,
         _ => Shared::Base,
     };
@@ -74,26 +71,24 @@ pub(super) fn run(args: &OverlayDiffArgs) -> Result<()> {
         root: b"/".to_vec(),
         is_remote: remote::is_remote(&args.source.image),
     };
-    let found = Comparison::new(
+    let mut found = Found::new(Comparison::new(
         tree(base, &args.source.image),
         tree(changed, &args.changes),
         shared,
         options,
-    )?;
-    let found = found.collect::<Result<Vec<_>>>()?;
+    )?);
     if args.json {
-        let listed = found.iter().map(|one| JsonDifference {
-            change: Kind::of(one),
+        let listed = found.by_ref().map(|one| JsonDifference {
+            change: Kind::of(&one),
             path: Name::new(&one.path),
         });
-        return write_json(&JsonDifferences {
-            changes: listed.collect(),
-        });
+        write_json(&BTreeMap::from([("changes", json::Stream::new(listed))]))?;
+    } else {
+        found.print(|one| Kind::of(one).letter())?;
     }
-    let mut out = BufWriter::new(io::stdout().lock());
-    for one in &found {
-        let path = name::escaped(&one.marked_path());
-        writeln!(out, "{} {path}", Kind::of(one).letter())?;
-    }
-    Ok(out.flush()?)
+    Ok(if found.has_failures {
+        ExitCode::from(TROUBLE)
+    } else {
+        ExitCode::SUCCESS
+    })
 }

@@ -68,7 +68,7 @@ fn shuttle_thread_that_needs_a_part_after_a_failure_fills_it() {
         });
         let failed = results.iter().filter(|result| result.is_err()).count();
         let fills = fills.load(Ordering::Relaxed);
-        // The first fill fails. A second one fails no thread.
+        // The first fill fails. If there is a second one, it succeeds.
         assert!((1..=2).contains(&fills), "{fills} fills");
         assert!(failed >= 1 && (failed == THREADS) == (fills == 1));
         assert!(cache.state.lock().filling.is_empty());

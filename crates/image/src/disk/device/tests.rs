@@ -20,8 +20,8 @@ const THREADS: usize = 8;
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(1);
 
-/// A disk whose even units are compressed, and whose odd units are stored as they are. A compressed unit has the inverse of
-/// its bytes. The decoder panics if its first stored byte is [`PANIC`].
+/// A disk whose even units are compressed, and whose odd units are stored as they are. A compressed unit is stored as
+/// the inverse of its bytes. The decoder panics if the first stored byte of a unit is [`PANIC`].
 #[derive(Debug)]
 struct TestLayout;
 
@@ -66,12 +66,12 @@ fn is_packed(unit: u64) -> bool {
     unit.is_multiple_of(2)
 }
 
-/// Returns the stored bytes of a unit: its number.
+/// Returns the value of each stored byte of a unit: the number of the unit.
 fn stored_byte(unit: u64) -> u8 {
     u8::try_from(unit).unwrap()
 }
 
-/// Returns each byte of a unit of the disk.
+/// Returns the value of each byte of a unit of the disk.
 fn disk_byte(unit: u64) -> u8 {
     if is_packed(unit) {
         !stored_byte(unit)
@@ -94,11 +94,12 @@ fn file_bytes() -> Vec<u8> {
     [0; SHIFT_LEN].into_iter().chain(units).collect()
 }
 
-/// Returns a disk in a file whose requests wait until the test performs them: all of them, or those in the background.
-fn lazy_disk(do_all_wait: bool, memory_bytes: u64) -> (Arc<LazyDevice>, DiskDevice) {
+/// Returns a disk in a file whose requests wait until the test performs them: all requests, or only those with
+/// background priority.
+fn lazy_disk(all_wait: bool, memory_bytes: u64) -> (Arc<LazyDevice>, DiskDevice) {
     let memory = Arc::new(MemoryDevice::new(file_bytes()));
     let mut file = LazyDevice::new(memory, NonZeroU64::new(1 << 20).unwrap());
-    if do_all_wait {
+    if all_wait {
         file = file.with_all_waiting();
     }
     let file = Arc::new(file);

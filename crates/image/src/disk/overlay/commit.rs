@@ -12,14 +12,15 @@
 //! # Binding
 //! The version of the base changes with the first write. When an interrupted commit is continued, each sector that it writes
 //! must have its original content or the content in the overlay. Otherwise the base was replaced, or another program changed
-//! it. Sectors that the commit does not write are not checked, and keep their content.
+//! it. Sectors that the commit does not write are not checked, and keep their content. So the name of the base may change. If
+//! an earlier version of Larder has recorded no checksums, the name must be the same.
 //!
 //! The checksums follow the last used cluster of the file, in the order of the sectors. Each has 4 bytes (CRC-32, big-endian),
 //! so together they take 1/128 of the size of the changes. They are written and read in parts.
 
 use super::device::Overlay;
 use super::error::OverlayError;
-use super::header::{CHECKSUM_LEN, Commit, Head, SECTOR_LEN};
+use super::header::{CHECKSUM_LEN, CommitState, Head, SECTOR_LEN};
 use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,15 +30,17 @@ const PART_LEN: usize = 1 << 20;
 
 impl Overlay {
     /// Writes the changes of the overlay in `file` to `base`, which has this `name`, or continues a commit that was
-    /// interrupted. Once the commit has begun, the overlay can only be committed, and only to a base with the same name.
-    /// Once the commit is complete, the overlay cannot be opened. `file` must have the size [`Overlay::max_file_bytes`].
+    /// interrupted. Once the commit has begun, the overlay can only be committed, and only to the same base. Its name may have
+    /// changed. Once the commit is complete, the overlay cannot be opened. `file` must have the size
+    /// [`Overlay::max_file_bytes`].
     ///
     /// Calls `progress` with the number of bytes that were copied so far, and the total number. Returns the total number.
     ///
     /// # Errors
     /// - The errors of [`Overlay::open`].
     /// - [`OverlayError::Base`] if the base cannot be read or written.
-    /// - [`OverlayError::ChangedInCommit`] if another program has written to the base after the commit was interrupted.
+    /// - [`OverlayError::ChangedInCommit`] if another program has written to the base after the commit was interrupted, or if
+    ///   this is another base.
     pub fn commit(
         file: &Arc<dyn BlockDevice>,
         base: &Arc<dyn BlockDevice>,
@@ -57,9 +60,31 @@ impl Overlay {
         }
         base.flush().map_err(OverlayError::Base)?;
         let mut head = Head::read(&**file)?;
-        head.commit = Commit::Complete;
+        head.commit = CommitState::Complete;
         head.write(&**file)?;
         Ok(total_bytes)
+    }
+
+    /// Returns whether `base` has all changes of the overlay in `file`, whose commit is complete.
+    ///
+    /// # Errors
+    /// The errors of [`Overlay::open`], but not [`OverlayError::Committed`]. [`OverlayError::Base`] if the base cannot be read.
+    pub fn is_in_base(
+        file: &Arc<dyn BlockDevice>,
+        base: &Arc<dyn BlockDevice>,
+    ) -> Result<bool, OverlayError> {
+        let head = Head::read(&**file)?;
+        if head.geometry.size_bytes != base.size_bytes() {
+            return Ok(false);
+        }
+        let overlay = Overlay::with_head(Arc::clone(file), Arc::clone(base), &head)?;
+        for part in parts(&overlay.changes()) {
+            let present = read(&**base, &part).map_err(OverlayError::Base)?;
+            if present != read(&overlay, &part)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -70,13 +95,19 @@ fn begin(
     name: &[u8],
 ) -> Result<Overlay, OverlayError> {
     let mut head = Head::read(&**file)?;
-    let is_same = head.base.name == name && head.geometry.size_bytes == base.size_bytes();
+    let has_size = head.geometry.size_bytes == base.size_bytes();
     let overlay = match head.commit {
-        Commit::Begun { has_checksums } if is_same => {
+        CommitState::Begun { has_checksums }
+            if has_size && (has_checksums || head.base.name == name) =>
+        {
             let overlay = Overlay::with_head(Arc::clone(file), Arc::clone(base), &head)?;
-            if has_checksums {
-                check(&**file, &**base, &overlay)?;
+            if has_checksums && let Some(offset_bytes) = changed_at(&**file, &**base, &overlay)? {
+                return Err(OverlayError::ChangedInCommit {
+                    recorded: head.base.name,
+                    offset_bytes,
+                });
             }
+            name.clone_into(&mut head.base.name);
             overlay
         }
         _ => {
@@ -84,13 +115,13 @@ fn begin(
             record(&**file, &**base, &overlay)?;
             name.clone_into(&mut head.base.name);
             head.write(&**file)?;
-            head.commit = Commit::Begun {
+            head.commit = CommitState::Begun {
                 has_checksums: true,
             };
             overlay
         }
     };
-    // If the commit is continued, an earlier write of the head may not be durable.
+    // If the commit is continued, an earlier write of the head may not be durable yet.
     head.write(&**file)?;
     Ok(overlay)
 }
@@ -111,13 +142,13 @@ fn record(
     Ok(())
 }
 
-/// Checks each sector of `base` that the commit of `overlay` writes: only this commit may have changed it since its checksum
-/// was written to `file`.
-fn check(
+/// Returns the offset of the first sector of `base` that something other than the commit of `overlay` has changed since its
+/// checksum was written to `file`. Reads only the sectors that the commit writes.
+fn changed_at(
     file: &dyn BlockDevice,
     base: &dyn BlockDevice,
     overlay: &Overlay,
-) -> Result<(), OverlayError> {
+) -> Result<Option<u64>, OverlayError> {
     let mut at_bytes = overlay.end_offset();
     for part in parts(&overlay.changes()) {
         let present = read(base, &part).map_err(OverlayError::Base)?;
@@ -130,11 +161,11 @@ fn check(
         let originals = original.chunks(CHECKSUM_LEN);
         for ((offset_bytes, (present, new)), original) in starts.zip(sectors).zip(originals) {
             if present != new && checksum(present) != original {
-                return Err(OverlayError::ChangedInCommit { offset_bytes });
+                return Ok(Some(offset_bytes));
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Returns the checksum of a sector as it is stored.

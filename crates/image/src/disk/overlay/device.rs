@@ -6,14 +6,17 @@
 //! 1. `flushing` is held during a flush. A concurrent flush waits, because the first flush may be writing changes that the
 //!    second must make durable.
 //! 2. `space` is held while subclusters are added to the file. Otherwise, two writers of different parts of one subcluster
-//!    could both copy the content of the base, and one copy would overwrite the bytes of the other writer. Writes to stored
-//!    subclusters do not take this lock.
+//!    could both copy the content of the base, and one copy would overwrite the bytes of the other writer. The base is read
+//!    before this lock is taken, because a base on a server can take long to answer. Writes to stored subclusters do not take
+//!    this lock.
 //! 3. `map` is held to look up or change entries, never during I/O. [`Overlay::changes`] holds it for reading while it
 //!    scans the tables of the whole disk.
 
 use super::base::{Base, version};
 use super::error::OverlayError;
-use super::header::{CLUSTER_BYTES, Commit, Geometry, Head, SUBCLUSTER_BYTES, TABLE_SPAN_BYTES};
+use super::header::{
+    CLUSTER_BYTES, CommitState, Geometry, Head, SUBCLUSTER_BYTES, TABLE_SPAN_BYTES,
+};
 use super::map::{Map, Piece, Place};
 use super::space::{SECTOR_BYTES, Space};
 use crate::disk::buffers::{clear, part, part_mut};
@@ -29,6 +32,17 @@ use std::time::Duration;
 
 /// The maximum number of bytes of the refcount blocks that are read at a time.
 const READ_BYTES: u64 = 1 << 20;
+
+/// What an overlay records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayInfo {
+    /// The base for which the overlay was created, or to which a commit has begun.
+    pub base: Base,
+    /// The size of the disk in bytes.
+    pub size_bytes: u64,
+    /// How far a commit has written the changes to the base.
+    pub commit: CommitState,
+}
 
 /// A disk whose changes are stored in an overlay file. Parts that have not changed are read from the base.
 ///
@@ -51,15 +65,15 @@ impl Overlay {
         Ok(Geometry::new(size_bytes)?.file_bytes())
     }
 
-    /// Writes an overlay on `base` that contains no changes to `file`. `file` must have the size
+    /// Writes to `file` an overlay on `base` that contains no changes. `file` must have the size
     /// [`Overlay::max_file_bytes`], and contain only zeros.
     ///
-    /// The overlay records the `name` of the base for other programs: its path, or its URL without secrets. It also
-    /// records the `format` of the base under the name that qemu uses, for example `raw`.
+    /// The overlay records the `name` of the base for other programs: its path, or its URL without secrets. If the name has
+    /// more than 1,023 bytes, it is shortened, and other programs do not find the base. The overlay also records the `format`
+    /// of the base under the name that qemu uses, for example `raw`.
     ///
     /// # Errors
-    /// - [`OverlayError::TooLarge`] if the disk has more than 64 TiB, or if `name`, `format` or the version of the base is
-    ///   too long.
+    /// - [`OverlayError::TooLarge`] if the disk has more than 64 TiB, or if `format` or the version of the base is too long.
     /// - [`OverlayError::Base`] if the base cannot be read.
     /// - [`OverlayError::Device`] if `file` cannot be written.
     pub fn create(
@@ -75,17 +89,26 @@ impl Overlay {
                 format,
                 version: version(base).map_err(OverlayError::Base)?,
             },
-            commit: Commit::None,
+            commit: CommitState::None,
         };
         head.create(file)
     }
 
-    /// Returns what the overlay in `file` records about its base.
+    /// Returns what the header of the overlay in `file` records.
     ///
     /// # Errors
-    /// If the file is not an overlay, is damaged, was written by another program, or cannot be read.
-    pub fn base_record(file: &dyn BlockDevice) -> Result<Base, OverlayError> {
-        Ok(Head::read(file)?.base)
+    /// If the file is not an overlay, has a damaged header, was written by another program, or cannot be read.
+    pub fn info(file: &dyn BlockDevice) -> Result<OverlayInfo, OverlayError> {
+        let Head {
+            geometry,
+            base,
+            commit,
+        } = Head::read(file)?;
+        Ok(OverlayInfo {
+            base,
+            size_bytes: geometry.size_bytes,
+            commit,
+        })
     }
 
     /// Opens the overlay in `file` on `base`. If `file` is writable, frees clusters that have a reference count but are not
@@ -103,9 +126,13 @@ impl Overlay {
     ) -> Result<Self, OverlayError> {
         let head = Head::read(&*file)?;
         match head.commit {
-            Commit::None => {}
-            Commit::Begun { .. } => return Err(OverlayError::Committing),
-            Commit::Complete => return Err(OverlayError::Committed),
+            CommitState::None => {}
+            CommitState::Begun { .. } => {
+                return Err(OverlayError::Committing {
+                    recorded: head.base.name,
+                });
+            }
+            CommitState::Complete => return Err(OverlayError::Committed),
         }
         let given = version(&*base).map_err(OverlayError::Base)?;
         if !head.base.matches(&*base, &given) || head.geometry.size_bytes != base.size_bytes() {
@@ -340,8 +367,8 @@ struct Layers {
     map: RwLock<Map>,
     space: Mutex<Space>,
     flushing: Mutex<()>,
-    /// The first error of a flush of the file, or of the writes of entries after it. The content of the file is then
-    /// unknown, so nothing more is written.
+    /// The first error of a flush of the file, or of the writes of entries that follow the flush. The content of the
+    /// file is then unknown, so nothing more is written.
     failure: OnceLock<Error>,
 }
 
@@ -368,17 +395,17 @@ impl Layers {
     /// the bytes of the first and last subcluster that `bufs` does not cover are copied.
     fn add(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let len_bytes = gathered_bytes(bufs);
+        let end_bytes = offset_bytes + len_bytes;
+        let start_bytes = offset_bytes - offset_bytes % SUBCLUSTER_BYTES;
+        let head = self.read_padded(start_bytes, offset_bytes)?;
+        let tail = self.read_padded(end_bytes, end_bytes.next_multiple_of(SUBCLUSTER_BYTES))?;
         let mut space = self.space.lock();
-        // Another thread may have stored a part of the range before `space` was locked.
+        // Another thread may have stored a part of the range before `space` was locked. Then what was read may be out of date.
         let (place, run_bytes) = self.map.read().run(offset_bytes, len_bytes);
         if matches!(place, Place::File(_)) || run_bytes < len_bytes {
             drop(space);
             return self.write_vectored_at(bufs, offset_bytes);
         }
-        let end_bytes = offset_bytes + len_bytes;
-        let start_bytes = offset_bytes - offset_bytes % SUBCLUSTER_BYTES;
-        let head = self.read_padded(start_bytes, offset_bytes)?;
-        let tail = self.read_padded(end_bytes, end_bytes.next_multiple_of(SUBCLUSTER_BYTES))?;
         let whole: Vec<IoSlice<'_>> = std::iter::once(IoSlice::new(&head))
             .chain(bufs.iter().map(|buf| IoSlice::new(buf)))
             .chain(std::iter::once(IoSlice::new(&tail)))
@@ -611,8 +638,8 @@ impl BlockDevice for Layers {
     }
 }
 
-/// Adds to a read error of the overlay file that it occurred in the overlay. Otherwise it would appear to be an error of the
-/// base. Returns other errors unchanged.
+/// Adds to the text of a read error of the overlay file that the error occurred in the overlay. Otherwise it would
+/// appear to be an error of the base. Returns other errors unchanged.
 fn of_file(error: Error) -> Error {
     match error {
         Error::Io {

@@ -21,7 +21,7 @@ pub enum OverlayError {
     #[error("another program has written to it")]
     Foreign,
     /// The base is not the one for which the overlay was created, or it has changed since.
-    #[error("its base has changed, or is another one")]
+    #[error("its base has changed, or is not the recorded base")]
     OtherBase {
         /// The base for which the overlay was created.
         recorded: Base,
@@ -30,10 +30,15 @@ pub enum OverlayError {
     },
     /// A commit was interrupted. The base may contain a part of the changes.
     #[error("its commit was interrupted")]
-    Committing,
+    Committing {
+        /// The name of the base to which the commit has begun.
+        recorded: Vec<u8>,
+    },
     /// After a commit was interrupted, another program has written to the base, or the base was replaced.
     #[error("its base was changed at byte {offset_bytes} after its commit was interrupted")]
     ChangedInCommit {
+        /// The name of the base to which the commit has begun.
+        recorded: Vec<u8>,
         /// The first sector of the base that has neither its original content nor that of the overlay.
         offset_bytes: u64,
     },
@@ -46,7 +51,7 @@ pub enum OverlayError {
     /// The overlay is damaged.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
-    /// The disk is too large, or the name, the format or the version of the base is too long.
+    /// The disk is too large, or the format or the version of the base is too long.
     #[error("{0}")]
     TooLarge(&'static str),
 }

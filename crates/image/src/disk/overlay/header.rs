@@ -55,7 +55,8 @@ const CHECKED: u64 = 1 << 3;
 pub(super) const SECTOR_LEN: usize = 512;
 /// The length of the checksum of a sector in bytes.
 pub(super) const CHECKSUM_LEN: usize = size_of::<u32>();
-/// The longest name of a backing file that qemu accepts, in bytes. The version has the same limit.
+/// The longest name of a backing file that qemu accepts, in bytes. A longer name is shortened. The format and the version have
+/// the same limit.
 const MAX_NAME_BYTES: usize = 1023;
 
 /// The offsets and sizes of the tables in the overlay file. They follow from the size of the disk.
@@ -144,14 +145,15 @@ impl Geometry {
 pub(super) struct Head {
     pub(super) geometry: Geometry,
     pub(super) base: Base,
-    pub(super) commit: Commit,
+    pub(super) commit: CommitState,
 }
 
-/// How far the changes have been written to the base.
+/// How far a commit has written the changes of an overlay to its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Commit {
+pub enum CommitState {
+    /// No commit has begun.
     None,
-    /// The base may contain a part of the changes.
+    /// A commit was interrupted. The base may contain a part of the changes.
     Begun {
         /// Whether checksums of the original content of the base are recorded. Earlier versions of Larder did not record
         /// them for all changes.
@@ -161,7 +163,7 @@ pub(super) enum Commit {
     Complete,
 }
 
-impl Commit {
+impl CommitState {
     fn flags(self) -> u64 {
         match self {
             Self::None => 0,
@@ -194,14 +196,13 @@ impl Head {
             format,
             version,
         } = &self.base;
-        if [name.len(), format.len(), version.len()]
-            .iter()
-            .any(|&len| len > MAX_NAME_BYTES)
-        {
+        if format.len().max(version.len()) > MAX_NAME_BYTES {
             return Err(OverlayError::TooLarge(
-                "the name or the version of its base is too long",
+                "the version of its base is too long",
             ));
         }
+        // Larder does not use the name. Without any name, other programs would read zeros instead of the base.
+        let name = &name[..name.len().min(MAX_NAME_BYTES)];
         let mut extensions = Vec::new();
         let flags = self.commit.flags().to_be_bytes();
         let record = [&flags[..], version.as_bytes()].concat();
@@ -232,7 +233,7 @@ impl Head {
         let mut bytes = vec![0; head_len];
         match file.read_at(&mut bytes, 0) {
             Ok(()) => Self::parse(&bytes),
-            // The size of a growing file is not that of the device. An overlay is longer.
+            // A growing file can be shorter than its device. The file of an overlay is longer than this head.
             Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::UnexpectedEof => {
                 Err(OverlayError::NotOverlay)
             }
@@ -269,7 +270,7 @@ impl Head {
                 format: text(extension(&header, bytes, BACKING_FORMAT))?,
                 version: text(version)?,
             },
-            commit: Commit::of_flags(u64::from_be_bytes(*flags)),
+            commit: CommitState::of_flags(u64::from_be_bytes(*flags)),
         })
     }
 
@@ -280,7 +281,7 @@ impl Head {
         Ok(file.flush()?)
     }
 
-    /// Writes an overlay that contains no changes to `file`, which must contain only zeros. The head is written last.
+    /// Writes to `file` an overlay that contains no changes. `file` must contain only zeros. The head is written last.
     pub(super) fn create(&self, file: &dyn BlockDevice) -> Result<(), OverlayError> {
         // Fails if the record is too long, before anything is written.
         self.to_bytes()?;
@@ -313,17 +314,28 @@ mod tests {
                 format: "raw".to_owned(),
                 version: "10 bytes, modified 7.5".to_owned(),
             },
-            commit: Commit::None,
+            commit: CommitState::None,
         }
     }
 
     #[test]
     fn head_that_was_written_is_read_back() {
-        let begun = [false, true].map(|has_checksums| Commit::Begun { has_checksums });
-        for commit in [Commit::None, begun[0], begun[1], Commit::Complete] {
+        let begun = [false, true].map(|has_checksums| CommitState::Begun { has_checksums });
+        for commit in [CommitState::None, begun[0], begun[1], CommitState::Complete] {
             let head = Head { commit, ..head() };
             assert_eq!(Head::parse(&head.to_bytes().unwrap()).unwrap(), head);
         }
+    }
+
+    #[test]
+    fn long_name_is_shortened() {
+        let mut long = head();
+        long.base.name = vec![b'n'; 5000];
+        let mut expected = long.clone();
+        expected.base.name.truncate(MAX_NAME_BYTES);
+        assert_eq!(Head::parse(&long.to_bytes().unwrap()).unwrap(), expected);
+        long.base.version = "v".repeat(5000);
+        assert!(matches!(long.to_bytes(), Err(OverlayError::TooLarge(_))));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::header::{
 use super::space::{SECTOR_BYTES, Space};
 use larder_block::BlockDevice;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The bit of an entry that indicates that its cluster has one reference.
 const ONE_REFERENCE: u64 = 1 << 63;
@@ -15,6 +16,8 @@ const ONE_REFERENCE: u64 = 1 << 63;
 const L1_ENTRIES: usize = 64;
 /// The number of entries in a sector of an L2 table.
 const SECTOR_ENTRIES: u64 = SECTOR_BYTES / ENTRY_LEN as u64;
+/// The number of entries in a page of an L2 table. A page has 4 KiB, like the smallest hole of a file.
+const PAGE_ENTRIES: usize = 4096 / ENTRY_LEN;
 
 /// Where a range of the disk is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +97,37 @@ impl Entry {
 struct Table {
     /// The offset in the file.
     at_bytes: u64,
-    entries: Vec<Entry>,
+    /// Pages whose entries are all zero take no memory. Otherwise, a small file whose tables are holes could take any amount.
+    pages: Vec<Option<Box<[Entry; PAGE_ENTRIES]>>>,
+}
+
+impl Table {
+    /// Returns the table at `at_bytes` of the file, without entries.
+    fn new(at_bytes: u64) -> Self {
+        let entries = usize::try_from(TABLE_ENTRIES).unwrap_or(usize::MAX);
+        Self {
+            at_bytes,
+            pages: vec![None; entries / PAGE_ENTRIES],
+        }
+    }
+
+    fn entry(&self, index: usize) -> Entry {
+        let page = self.pages.get(index / PAGE_ENTRIES);
+        let page = page.and_then(Option::as_ref);
+        page.map_or_else(Entry::default, |page| page[index % PAGE_ENTRIES])
+    }
+
+    fn entry_mut(&mut self, index: usize) -> Option<&mut Entry> {
+        let page = self.pages.get_mut(index / PAGE_ENTRIES)?;
+        let page = page.get_or_insert_with(|| Box::new([Entry::default(); PAGE_ENTRIES]));
+        page.get_mut(index % PAGE_ENTRIES)
+    }
+
+    /// Returns the bytes of the entries with these indices.
+    fn to_bytes(&self, indices: Range<usize>) -> Vec<u8> {
+        let entries = indices.map(|index| self.entry(index));
+        entries.flat_map(Entry::to_bytes).collect()
+    }
 }
 
 /// The L2 tables of an overlay, and which parts of them the file does not contain yet.
@@ -143,16 +176,20 @@ impl Map {
             let at_bytes = first ^ ONE_REFERENCE;
             claim(at_bytes, space)?;
             let words = words(file, at_bytes, TABLE_ENTRIES * 2)?;
-            let mut entries = Vec::with_capacity(words.len() / 2);
-            for pair in words.chunks_exact(2) {
-                let entry = Entry::parse([pair[0], pair[1]])?;
+            let mut table = Table::new(at_bytes);
+            for (index, pair) in words.as_chunks::<2>().0.iter().enumerate() {
+                let entry = Entry::parse(*pair)?;
                 if entry.at_bytes != 0 {
                     claim(entry.at_bytes, space)?;
                 }
                 end_bytes = end_bytes.max(entry.end_bytes());
-                entries.push(entry);
+                if entry != Entry::default()
+                    && let Some(own) = table.entry_mut(index)
+                {
+                    *own = entry;
+                }
             }
-            map.tables.push(Some(Table { at_bytes, entries }));
+            map.tables.push(Some(table));
         }
         if let Some(last_bytes) = end_bytes.checked_sub(1) {
             file.read_at(&mut [0], last_bytes)?;
@@ -170,8 +207,7 @@ impl Map {
     fn entry(&self, offset_bytes: u64) -> Entry {
         let (table, entry) = Self::position(offset_bytes);
         let table = self.tables.get(table).and_then(Option::as_ref);
-        let entry = table.and_then(|table| table.entries.get(entry));
-        entry.copied().unwrap_or_default()
+        table.map_or_else(Entry::default, |table| table.entry(entry))
     }
 
     /// Returns the place of the byte at `offset_bytes`, and the length of the range in its cluster that has this place.
@@ -214,11 +250,7 @@ impl Map {
     pub(super) fn add_table(&mut self, offset_bytes: u64, at_bytes: u64) {
         let (number, _) = Self::position(offset_bytes);
         if let Some(table) = self.tables.get_mut(number) {
-            let entries = usize::try_from(TABLE_ENTRIES).unwrap_or(usize::MAX);
-            *table = Some(Table {
-                at_bytes,
-                entries: vec![Entry::default(); entries],
-            });
+            *table = Some(Table::new(at_bytes));
             self.dirty.new_tables.insert(number);
         }
     }
@@ -234,7 +266,7 @@ impl Map {
     pub(super) fn store(&mut self, offset_bytes: u64, len_bytes: u64, at_bytes: u64) {
         let (number, index) = Self::position(offset_bytes);
         let table = self.tables.get_mut(number).and_then(Option::as_mut);
-        let Some(entry) = table.and_then(|table| table.entries.get_mut(index)) else {
+        let Some(entry) = table.and_then(|table| table.entry_mut(index)) else {
             return;
         };
         let first = offset_bytes % CLUSTER_BYTES / SUBCLUSTER_BYTES;
@@ -265,20 +297,22 @@ impl Map {
     pub(super) fn new_tables(&self, dirty: &Dirty) -> Vec<Piece> {
         let tables = dirty.new_tables.iter();
         let tables = tables.filter_map(|&number| self.tables.get(number)?.as_ref());
-        let pieces = tables.map(|table| (table.at_bytes, to_bytes(&table.entries)));
+        let all = 0..usize::try_from(TABLE_ENTRIES).unwrap_or(usize::MAX);
+        let pieces = tables.map(|table| (table.at_bytes, table.to_bytes(all.clone())));
         pieces.collect()
     }
 
-    /// Returns what makes the content of `dirty`, which was just taken, a part of the disk: the changed sectors of tables to
-    /// which the L1 table in the file refers, and the sectors of the L1 table that refer to new tables.
+    /// Returns the sectors that make the content of `dirty`, which was just taken, a part of the disk: the changed
+    /// sectors of tables to which the L1 table in the file refers, and the sectors of the L1 table that refer to new
+    /// tables.
     pub(super) fn links(&self, dirty: &Dirty) -> Vec<Piece> {
         let sector_len = usize::try_from(SECTOR_ENTRIES).unwrap_or(usize::MAX);
         let sectors = dirty.sectors.iter().filter_map(|&(number, sector)| {
             let table = self.tables.get(number)?.as_ref()?;
-            let entries = table.entries.chunks(sector_len).nth(sector)?;
+            let first = sector * sector_len;
             Some((
                 table.at_bytes + sector as u64 * SECTOR_BYTES,
-                to_bytes(entries),
+                table.to_bytes(first..first + sector_len),
             ))
         });
         // All tables are in the file or in `dirty`, so whole sectors can be written. A device writes them as a whole.
@@ -306,10 +340,6 @@ impl Dirty {
     pub(super) fn is_empty(&self) -> bool {
         self.new_tables.is_empty() && self.sectors.is_empty()
     }
-}
-
-fn to_bytes(entries: &[Entry]) -> Vec<u8> {
-    entries.iter().flat_map(|entry| entry.to_bytes()).collect()
 }
 
 /// Reads `count` big-endian numbers at `offset_bytes` of `file`.

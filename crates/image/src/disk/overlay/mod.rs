@@ -47,7 +47,8 @@
 //! opened for writing.
 //!
 //! # Memory
-//! All L2 tables are in memory: 128 KiB for each GiB of the disk that has a change.
+//! The L2 tables are in memory, except their pages of 4 KiB without entries: at most 128 KiB for each GiB of the disk that has
+//! a change. Tables that are holes of the file therefore take little memory, whatever the size of the disk.
 //!
 //! # Untrusted input
 //! The header, the tables and the reference counts are checked when the overlay is opened. An overlay that uses a cluster
@@ -62,5 +63,6 @@ mod map;
 mod space;
 
 pub use base::Base;
-pub use device::Overlay;
+pub use device::{Overlay, OverlayInfo};
 pub use error::OverlayError;
+pub use header::CommitState;
