@@ -259,7 +259,7 @@ mod tests {
     fn few_requests_are_measured_among_many_of_another_kind() {
         let device = CountingDevice::new(Arc::new(MemoryDevice::new(vec![7; 100])));
         for _ in 0..10 {
-            // More reads than are all measured, so that the reads are sampled in most rounds.
+            // So many reads that not all of them are measured: in most rounds, they are sampled.
             for _ in 0..5000 {
                 device.read_at(&mut [0], 0).unwrap();
             }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     #[cfg(debug_assertions)]
-    fn each_call_that_waits_panics_in_a_part_that_forbids_it() {
+    fn waiting_calls_panic_where_waiting_is_forbidden() {
         use crate::Waiting;
         use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -84,8 +84,7 @@ impl DeadlineDevice {
         read_owned(&*self.inner, bytes, offset_bytes, Some(self.timeout))
     }
 
-    /// Returns those of `requests` that do not write bytes of a late write. The others complete with
-    /// [`Error::Deadline`].
+    /// Returns `requests` without the writes that overlap a late write. These complete with [`Error::Deadline`].
     fn admitted(&self, requests: Vec<Request>) -> Vec<Request> {
         let late = self.late_ranges();
         if late.is_empty() {

@@ -117,7 +117,7 @@ pub trait BlockDevice: Debug + Send + Sync {
 
     /// Completes requests early, with [`Error::Cancelled`]: those that wait for a server, and those that the device has
     /// not started and whose [token](crate::CancelToken) was cancelled. A volume calls this at its end, when no thread needs its
-    /// requests. Requests of other users of the device that wait for a server are cancelled, too.
+    /// requests. If other users of the device have requests that wait for a server, these are cancelled, too.
     ///
     /// Without an inner device, the default implementation does nothing. A device that keeps submitted requests in a queue
     /// of its own must override it. A request for a file that is in flight completes normally, because the kernel may
@@ -136,7 +136,7 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 
     /// Returns the length of a window of readahead that keeps the device busy, in bytes, if the device measures it.
-    /// Longer windows only delay other reads. The length changes with each measure.
+    /// Longer windows only delay other reads. The length changes with each measurement.
     fn window_bytes(&self) -> Option<u64> {
         self.inner()?.window_bytes()
     }
@@ -181,8 +181,9 @@ pub trait BlockDevice: Debug + Send + Sync {
             .is_some_and(|inner| inner.is_stored_in(device, ino))
     }
 
-    /// Returns how many of the `len_bytes` from `offset_bytes` on this overlay has never changed, so that they equal those
-    /// of its base. Returns 0 if the first byte may have changed, or if this device is not an overlay.
+    /// Returns the number of bytes, starting at `offset_bytes` and at most `len_bytes`, that this overlay has never
+    /// changed. These bytes equal those of its base. Returns 0 if the first byte may have changed, or if this device is
+    /// not an overlay.
     ///
     /// The default implementation returns 0, and does not forward the call. A device that is opened on an overlay forwards
     /// it if the bytes are the same.
@@ -250,8 +251,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Creates pieces of `len_bytes` for a device that begins at `start_bytes` of what the pieces divide. For example,
-    /// the device is a partition, and the whole disk is divided.
+    /// Creates pieces of `len_bytes` for a device that begins at `start_bytes` of a larger range, which the pieces
+    /// divide. For example, the device is a partition, and the pieces divide the whole disk.
     #[must_use]
     pub fn new(len_bytes: NonZeroU64, start_bytes: u64) -> Self {
         Self {
@@ -324,9 +325,9 @@ pub fn divided(
     (first, others)
 }
 
-/// Fills `buffers` with the bytes at `offset_bytes` of `device`, and returns them. The request owns the buffers. Therefore
-/// the wait can end before the device answers, unlike that of [`BlockDevice::read_at`]: after `timeout`, or when the
-/// request is [cancelled](BlockDevice::cancel_in_flight).
+/// Fills `buffers` with the bytes at `offset_bytes` of `device`, and returns them. The request owns the buffers.
+/// Therefore, unlike in [`BlockDevice::read_at`], the wait can end before the device answers: after `timeout`, or when
+/// the request is [cancelled](BlockDevice::cancel_in_flight).
 ///
 /// # Errors
 /// The error of the request, or of [`BlockDevice::perform`].

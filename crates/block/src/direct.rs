@@ -148,7 +148,7 @@ impl DirectDevice {
 }
 
 impl UnalignedCalls {
-    /// Returns the offset in its block of the byte at `offset_bytes` of the device.
+    /// Returns the offset of a byte in its block. The byte is at `offset_bytes` of the device.
     fn offset_in_block(&self, offset_bytes: u64) -> usize {
         let position_bytes = self.direct.position_bytes(offset_bytes);
         usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0)

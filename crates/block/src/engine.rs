@@ -8,21 +8,21 @@
 //!
 //! If no ring can be created when the device is opened (`kernel.io_uring_disabled`, seccomp, Linux before 5.11,
 //! a limit on open files or locked memory), up to [`MAX_THREADS`] threads make blocking calls for all requests,
-//! also for those for which a thread waits. A thread that waits performs only two kinds of requests itself: those
-//! for which [`Engine::perform`] makes a blocking call, and a single read that the page cache can serve. A thread is
+//! even for those for which a thread waits. A thread that waits performs only two kinds of requests itself: those for
+//! which [`Engine::perform`] makes a blocking call, and a single read that the page cache can serve. A thread is
 //! created when more requests wait than there are idle threads, and ends when it has been idle for
 //! [`IDLE_TIME`](queue::IDLE_TIME).
 //!
-//! A limit can also prevent a further ring later. A thread that waits for its requests then passes them to the
-//! background thread. If the background thread has no ring, or its ring fails, it makes blocking calls, one after
-//! the other, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME). Its successor tries to create a
+//! A limit can also prevent the creation of further rings later. A thread that waits for its requests then passes them
+//! to the background thread. If the background thread has no ring, or its ring fails, it makes blocking calls, one
+//! after the other, and ends when it has been idle for [`IDLE_TIME`](queue::IDLE_TIME). Its successor tries to create a
 //! ring again.
 //!
-//! Threads: the number of threads of an engine does not depend on the number of processors. Only the kernel's
-//! threads (`iou-wrk-N`) do, which perform those requests of a ring that would block: reads from a file system that
-//! cannot read asynchronously, and writes to the page cache. For each thread that uses a ring, the kernel starts at
-//! most 4 of them for each processor, and not more than the submission queue has entries (128 for [`DEPTH`], 256 for
-//! [`BACKGROUND_DEPTH`]).
+//! Threads: the number of threads of an engine does not depend on the number of processors. Only the number of the
+//! kernel's threads (`iou-wrk-N`) does. They perform those requests of a ring that would block: reads from a file
+//! system that cannot read asynchronously, and writes to the page cache. For each thread that uses a ring, the kernel
+//! starts at most 4 of them per processor, and at most one per entry of the submission queue (which has 128 entries for
+//! [`DEPTH`], 256 for [`BACKGROUND_DEPTH`]).
 //!
 //! Timeouts: a thread that waits in [`Engine::perform`] gives up if none of its requests completes for the
 //! duration of the timeout. Its requests that have not been started are then cancelled. Its requests in flight
@@ -267,8 +267,9 @@ impl<C: Calls> Engine<C> {
     /// checked their ranges.
     ///
     /// # Errors
-    /// That of `meanwhile`. [`Error::Deadline`] if none of the requests completes for the duration of `timeout` after
-    /// that. Requests that have not been started are then cancelled. Requests in flight complete later, or never.
+    /// The error of `meanwhile`. [`Error::Deadline`] if, after `meanwhile`, none of the requests completes for the
+    /// duration of `timeout`. Requests that have not been started are then cancelled. Requests in flight complete
+    /// later, or never.
     pub(crate) fn perform_during(
         &self,
         mut requests: Vec<Request>,

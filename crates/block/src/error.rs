@@ -18,11 +18,13 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// Another process holds a conflicting lock. Errno: `EBUSY`.
-    #[error("{path} is locked by another process")]
+    /// Another process, or another device of this process, holds a conflicting lock. Errno: `EBUSY`.
+    #[error("{path} is {}", lock_state(*is_own))]
     Locked {
         /// The path as given by the caller.
         path: PathBuf,
+        /// Whether this process is known to hold the lock.
+        is_own: bool,
     },
     /// A loop device is attached to the image and could write to it. Errno: `EBUSY`.
     #[error("{path} is attached to loop device {device}")]
@@ -95,7 +97,10 @@ impl Error {
                 path: path.clone(),
                 source: again(source),
             },
-            Self::Locked { path } => Self::Locked { path: path.clone() },
+            Self::Locked { path, is_own } => Self::Locked {
+                path: path.clone(),
+                is_own: *is_own,
+            },
             Self::Attached { path, device } => Self::Attached {
                 path: path.clone(),
                 device: device.clone(),
@@ -133,6 +138,14 @@ impl Error {
             Self::Deadline(timeout) => Self::Deadline(*timeout),
             Self::Wait(source) => Self::Wait(again(source)),
         }
+    }
+}
+
+fn lock_state(is_own: bool) -> &'static str {
+    if is_own {
+        "already open in this process"
+    } else {
+        "locked by another process"
     }
 }
 

@@ -343,6 +343,7 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
             Ok(file) => Ok((file, stat)),
             Err(Errno::BUSY) => Err(Error::Locked {
                 path: path.to_owned(),
+                is_own: false,
             }),
             Err(errno) => Err(failed(errno.into())),
         },

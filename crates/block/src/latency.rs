@@ -122,7 +122,7 @@ pub struct LatencyStats {
     pub count: u64,
     /// The sum of the durations, in nanoseconds.
     pub total_ns: u64,
-    /// The longest of the measured durations, in nanoseconds. `None` if it is not known, because there is none or
+    /// The longest of the measured durations, in nanoseconds. `None` if there are no durations, or if it is unknown
     /// because these are the statistics of a [part](LatencyStats::since) of the time.
     pub max_ns: Option<u64>,
     /// The median, in nanoseconds.
@@ -151,8 +151,8 @@ impl LatencyStats {
         Some(self.max_ns.map_or(limit_ns, |max_ns| limit_ns.min(max_ns)))
     }
 
-    /// Returns the statistics of the durations that were recorded after `earlier`, which are earlier statistics of the
-    /// same durations.
+    /// Returns the statistics of the durations that were recorded after `earlier`. These must be statistics of the same
+    /// operations at an earlier time.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let count_before = |limit_ns| {

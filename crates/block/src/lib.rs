@@ -18,7 +18,8 @@
 //! Threads: a device for local images starts threads when requests need them: one with `io_uring`, otherwise at most 8.
 //! A [`DirectDevice`], [`RemapDevice`] or [`ThreadedDevice`] starts at most 8 more, for requests that only blocking
 //! calls can perform. These numbers do not depend on the number of processors. With `io_uring`, the kernel also starts
-//! threads, which perform requests that would block: for each thread that uses a ring, at most 4 for each processor.
+//! threads, which perform requests that would block. For each thread that uses a ring, it starts at most 4 threads per
+//! processor.
 //!
 //! [`mounts`] lists the mounts of the process's mount namespace. [`programs`] finds programs of the system, which
 //! make and change images.

@@ -2,7 +2,7 @@
 //!
 //! Model: flock(2) on the image, shared for reading and exclusive for writing. The lock ends when the device
 //! that owns it is dropped and none of its requests is in flight, or when the process ends in any way. The lock is
-//! advisory: losetup, the kernel's mount and e2fsck ignore it.
+//! advisory: losetup, the kernel's mount, e2fsck and qemu ignore it.
 
 use crate::retry::retry;
 use crate::{Error, Result};
@@ -71,9 +71,13 @@ impl LockableFile {
             Access::Write => FlockOperation::NonBlockingLockExclusive,
         };
         match retry(|| rustix::fs::flock(self, operation)) {
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked {
-                path: path.to_owned(),
-            }),
+            Err(Errno::WOULDBLOCK) => {
+                let holder = lock_holder(path);
+                Err(Error::Locked {
+                    path: path.to_owned(),
+                    is_own: holder.is_some_and(|holder| holder.pid == std::process::id()),
+                })
+            }
             // Some network and user-space file systems do not support locks.
             Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
             Err(errno) => Err(Error::Open {
@@ -174,9 +178,15 @@ mod tests {
     fn process_that_writes_an_image_is_its_holder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+        let refused = FileDevice::open(file.path(), FileRange::default()).unwrap_err();
         // On some file systems, the device number from stat(2) differs from that in `/proc/locks`.
         if let Some(holder) = lock_holder(file.path()) {
             assert_eq!(holder.pid, std::process::id());
+            let refused = refused.to_string();
+            assert!(
+                refused.ends_with("is already open in this process"),
+                "{refused}"
+            );
         }
         drop(device);
         assert_eq!(lock_holder(file.path()), None);

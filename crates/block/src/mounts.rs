@@ -25,8 +25,8 @@ pub struct MountEntry {
 }
 
 impl MountEntry {
-    /// Returns whether this is a FUSE mount. Larder may have created any FUSE mount, because the user can
-    /// choose the subtype, the part of the type after `fuse.`.
+    /// Returns whether this is a FUSE mount. The type does not show whether Larder created it, because the user can
+    /// choose the subtype, which is the part of the type after `fuse.`.
     #[must_use]
     pub fn is_fuse(&self) -> bool {
         self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")

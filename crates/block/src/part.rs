@@ -33,7 +33,8 @@ impl PartDevice {
         })
     }
 
-    /// Returns `requests` for the inner device, without those that it must not perform.
+    /// Returns `requests` with their offsets on the inner device. If this device refuses a request, the request
+    /// completes with an error.
     fn translated(&self, requests: Vec<Request>) -> Vec<Request> {
         let requests = accepted(requests, |at, len, is_write| {
             if is_write && !self.is_writable() {

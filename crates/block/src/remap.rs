@@ -2,9 +2,9 @@
 //! replay, without writing to the image.
 //!
 //! Model: when jbd2 recovers, it copies a block from the journal to its home. Here the home is
-//! redirected to the copy in the journal instead, so the image can stay read-only. The journal stores
-//! a block that begins with its magic number with the first four bytes zeroed. The redirect then
-//! records the original bytes.
+//! redirected to the copy in the journal instead, so the image can stay read-only. If a block begins with the journal's
+//! magic number, the journal stores the block with the first four bytes zeroed. The redirect then records the original
+//! bytes.
 //!
 //! Invariants: redirects are sorted by home, and each home occurs once. Sources are inside the
 //! device. A source is read without translation, even if it is the home of another redirect: there
@@ -141,7 +141,7 @@ impl Remap {
         }
     }
 
-    /// Calls `run` with the offset on the inner device and the length of each piece of a range, in bytes.
+    /// Calls `run` for each piece of a range, with its offset on the inner device and its length, both in bytes.
     fn each_piece(&self, offset_bytes: u64, len_bytes: u64, mut run: impl FnMut(u64, u64)) {
         let touched = self.touched(offset_bytes, len_bytes);
         let (mut at_bytes, end_bytes) = (offset_bytes, offset_bytes.saturating_add(len_bytes));
@@ -252,6 +252,24 @@ impl BlockDevice for RemapDevice {
             .each_piece(offset_bytes, len_bytes, |at_bytes, len_bytes| {
                 self.remap.inner.announce(at_bytes, len_bytes, priority);
             });
+    }
+
+    /// The content of a redirected block may differ from that of the base.
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        let Remap {
+            inner,
+            block_size_bytes,
+            redirects,
+        } = &*self.remap;
+        let touched = self.remap.touched(offset_bytes, len_bytes);
+        let before_bytes = match redirects[touched].first() {
+            Some(first) => (first.home * block_size_bytes).saturating_sub(offset_bytes),
+            None => len_bytes,
+        };
+        if before_bytes == 0 {
+            return 0;
+        }
+        inner.unchanged_bytes(offset_bytes, before_bytes)
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {

@@ -38,7 +38,7 @@ pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
     /// Cancels all requests that have this token, except those in flight, which complete normally. A device completes the
-    /// others when they would be started, or in [`BlockDevice::cancel_in_flight`](crate::BlockDevice::cancel_in_flight).
+    /// others when it would start them, or in [`BlockDevice::cancel_in_flight`](crate::BlockDevice::cancel_in_flight).
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

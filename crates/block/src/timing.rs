@@ -3,9 +3,9 @@
 //! # Model
 //! Reading a precise clock twice takes about 1% of the time of a short request. Therefore each thread measures only the first
 //! [`ALL`] operations of each kind and of each period of [`PERIOD_NS`]. Of the others, it measures a random sample of one in
-//! [`GAP`], with the weight [`GAP`]. For all others, it reads only a coarse clock. The kinds are separate, so that many
-//! short operations of one kind do not hide a few slow ones of another. Kinds that are always slow, such as flushes, are
-//! always measured ([`Timing::begin`]).
+//! [`GAP`], with the weight [`GAP`]. For an operation that it does not measure, it reads only a coarse clock. The kinds
+//! are separate, so that many short operations of one kind do not hide a few slow ones of another. Kinds that are
+//! always slow, such as flushes, are always measured ([`Timing::begin`]).
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;

@@ -74,7 +74,7 @@ impl Drop for Waiting {
 pub(crate) fn check() {
     debug_assert!(
         !IS_FORBIDDEN.get(),
-        "a thread waits for a device while it must not"
+        "a thread waits for a device where waiting is forbidden"
     );
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_allowed_within_a_forbidden_part_is_forbidden_again_afterwards() {
+    fn end_of_allow_forbids_waiting_again() {
         check();
         let forbidden = Waiting::forbid();
         let allowed = Waiting::allow();

@@ -92,6 +92,50 @@ fn read_without_redirect_is_one_inner_read() {
     assert_eq!((log[1].len_bytes, log[1].buffers), (48, 2));
 }
 
+/// An overlay of which only the first blocks were never changed.
+#[derive(Debug)]
+struct PartlyChanged {
+    unchanged_end: u64,
+}
+
+impl BlockDevice for PartlyChanged {
+    fn size_bytes(&self) -> u64 {
+        32 * 16
+    }
+
+    fn read_at(&self, _: &mut [u8], _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn unchanged_bytes(&self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        let left_bytes = self.unchanged_end.saturating_sub(offset_bytes);
+        left_bytes.min(len_bytes)
+    }
+}
+
+#[test]
+fn redirected_blocks_count_as_changed() {
+    let overlay = Arc::new(PartlyChanged {
+        unchanged_end: 20 * 16,
+    });
+    let redirects = vec![redirect(3, 25), redirect(4, 26), redirect(10, 27)];
+    let device = RemapDevice::new(overlay, BLOCK, redirects).unwrap();
+    for (offset_bytes, len_bytes, expected) in [
+        (0, 16, 16),
+        (0, 512, 3 * 16),
+        (3 * 16 - 1, 512, 1),
+        (3 * 16, 512, 0),
+        (4 * 16 + 15, 1, 0),
+        (5 * 16, 512, 5 * 16),
+        (5 * 16, 20, 20),
+        (11 * 16 + 4, 512, 9 * 16 - 4),
+        (20 * 16, 16, 0),
+    ] {
+        let found = device.unchanged_bytes(offset_bytes, len_bytes);
+        assert_eq!(found, expected, "{len_bytes} bytes at {offset_bytes}");
+    }
+}
+
 #[test]
 fn adjoining_sources_are_read_at_once() {
     let (inner, device) = device(vec![redirect(4, 20), redirect(5, 21), redirect(6, 22)]);
@@ -114,7 +158,7 @@ fn requests_for_redirected_and_other_blocks_are_expedited() {
         let request = Request::read(vec![0; 16], offset_bytes, |_, result| result.unwrap());
         request.with_priority(Priority::Background)
     };
-    // The first is inside the source, as a request for the redirected block would be.
+    // The first read is of the source block, like a read of the redirected block.
     inner.submit(vec![read(320), read(48), read(80), read(64)]);
     device.expedite(48, 32);
     assert_eq!(inner.waiting(), 2);

@@ -325,12 +325,12 @@ fn cancelled_requests_complete_without_being_started() {
     });
 }
 
-/// A queue of a device.
+/// A device, and one of its queues.
 struct Queued {
     device: Box<dyn BlockDevice>,
     /// The number of threads that complete the requests of the queue.
     threads: usize,
-    /// Two ranges of the device, one after the other. The queue receives requests for each of them.
+    /// The start of the first of two adjacent ranges of the device. Requests for both ranges are in this queue.
     at: usize,
     len: usize,
 }
@@ -567,7 +567,7 @@ fn batch_of_writes_fails_at_the_deadline_and_a_late_answer_completes_it() {
     let middle = || memory.to_bytes()[PAGE..2 * PAGE].to_vec();
     assert!(middle() == vec![0; PAGE]);
     silent.answer();
-    // The last drop performs the requests that wait.
+    // The drop of the last reference performs the requests that wait.
     drop(device);
     drop(silent);
     assert!(memory.to_bytes() == vec![7; 3 * PAGE]);
@@ -598,7 +598,7 @@ fn blocking_write_fails_at_the_deadline_and_does_not_replace_a_later_write() {
     silent.answer();
     wait_until(|| write(9).is_ok());
     assert!(!device.has_late_writes());
-    // The last drop performs the requests that wait.
+    // The drop of the last reference performs the requests that wait.
     drop(device);
     drop(silent);
     let expected = [vec![0; PAGE], vec![9; PAGE], vec![0; PAGE]];

@@ -1,13 +1,14 @@
 //! The memory of Python objects, such as `bytearray` and `memoryview`, as slices.
 //!
 //! # Safety
-//! An object that exports a buffer neither frees nor moves its memory until the buffer is released, which these types
-//! do when they are dropped. Their length does not change either: a `bytearray` with an exported buffer cannot be
-//! resized.
+//! An object that exports a buffer neither frees nor moves its memory until the buffer is released. [`Source`] and
+//! [`Target`] release the buffer when they are dropped. The length of the memory does not change either: a `bytearray`
+//! with an exported buffer cannot be resized.
 //!
 //! The GIL is released while a slice is used. The program must not access the memory from another thread during this
-//! time. This is the rule of `io.FileIO.readinto`, whose read(2) also writes to the memory without the GIL: a program
-//! that breaks it has a data race in both cases. No interface of Python can prevent that without a copy.
+//! time. The same rule applies to `io.FileIO.readinto`, whose read(2) also writes to the memory without the GIL. A
+//! program that breaks the rule has a data race in both cases. No interface of Python can prevent the race without a
+//! copy.
 #![allow(
     unsafe_code,
     reason = "makes slices of the memory of Python objects, which are not copied"

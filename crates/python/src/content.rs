@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::io;
 
-/// Why a content was not read.
+/// The reason why content was not read.
 pub(crate) enum Failed {
     Read(io::Error),
     Memory(PyErr),

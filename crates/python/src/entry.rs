@@ -124,7 +124,8 @@ impl DirEntry {
         self.directory.join(&self.name)
     }
 
-    /// Returns whether the file is of this `kind`. A link whose target does not exist is only a link.
+    /// Returns whether the file is of this `kind`. Returns false for a link that is followed and whose target does not
+    /// exist.
     fn is(&self, py: Python<'_>, kind: FileKind, follow_symlinks: bool) -> PyResult<bool> {
         if self.kind != FileKind::Symlink || !follow_symlinks {
             return Ok(self.kind == kind);

@@ -5,7 +5,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::io;
 
-/// The errnos that say everything, so that the text is that of strerror(3).
+/// The errnos that need no further explanation. The text of the exception is then that of
+/// strerror(3).
 const PLAIN: [Errno; 13] = [
     Errno::NOENT,
     Errno::EXIST,
@@ -49,6 +50,8 @@ pub(crate) fn of_image(errno: Errno, text: String, image: &str) -> PyErr {
 fn described(error: &io::Error) -> (Errno, String) {
     let errno = errno_of(error);
     let text = match inner(error) {
+        // If the copy of a tree fails, the error names the file that could not be copied.
+        Some(error @ Error::At { .. }) => error.to_string(),
         Some(error) if !PLAIN.contains(&errno) && !matches!(error, Error::Errno(_)) => {
             error.to_string()
         }
@@ -69,7 +72,8 @@ fn inner(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// Returns the text of strerror(3), which the standard library follows by the number.
+/// Returns the text of strerror(3). The standard library appends the number of the errno to the
+/// text, which is removed here.
 fn strerror(errno: Errno) -> String {
     let text = io::Error::from(errno).to_string();
     match text.split_once(" (os error") {

@@ -1,4 +1,4 @@
-//! Open files: what `larder.File` needs of Rust.
+//! Open files: the part of `larder.File` that needs Rust.
 
 use crate::buffer::{Source, Target};
 use crate::content::content;
@@ -22,8 +22,8 @@ pub(crate) struct BaseFile {
     /// The open file. `None` when it is closed. Dropped before `fs`, which closes the image.
     state: Mutex<Option<Local<Arc<File>>>>,
     fs: Py<BaseFs>,
-    /// The position of the file, in bytes. A child after fork(2) cannot use the position in the file, whose lock may
-    /// be held.
+    /// A copy of the position in the open file, in bytes. A child after fork(2) cannot use the position in the open
+    /// file, because its lock may be held.
     position_bytes: AtomicU64,
 }
 
@@ -72,10 +72,12 @@ impl BaseFile {
         let left_bytes = py.detach(|| left_bytes(&file));
         let left_bytes = left_bytes.map_err(|error| self.failed(py, &error))?;
         let len_bytes = u64::try_from(size).map_or(left_bytes, |size| size.min(left_bytes));
-        let content = content(py, len_bytes, |buf| (&*file).read(buf));
-        let content = content.map_err(|failed| failed.into_exception(self.path.bind(py)))?;
-        self.note_position(&file);
-        Ok(content)
+        let content = content(py, len_bytes, |buf| {
+            let read = (&*file).read(buf);
+            self.note_position(&file);
+            read
+        });
+        content.map_err(|failed| failed.into_exception(self.path.bind(py)))
     }
 
     /// Writes the content of `buffer`. Returns the number of bytes, which can be less than its size.
@@ -103,6 +105,11 @@ impl BaseFile {
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
         self.get(py)?;
         Ok(self.position_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Returns the size of the file, in bytes.
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        self.run(py, |file| Ok(file.metadata()?.size_bytes))
     }
 
     /// Sets the size of the file.
@@ -167,6 +174,8 @@ impl BaseFile {
         done.map_err(|error| self.failed(py, &error))
     }
 
+    /// Stores the position of `file`. Can wait for another thread that reads or writes, so the caller must not hold the
+    /// GIL.
     fn note_position(&self, mut file: &File) {
         if let Ok(position_bytes) = file.stream_position() {
             self.position_bytes.store(position_bytes, Ordering::Relaxed);

@@ -3,18 +3,18 @@
 use crate::buffer::Source;
 use crate::content::content;
 use crate::entry::{DirEntry, Listed};
-use crate::image::{BaseFs, UMASK, open};
+use crate::image::{BaseFs, open};
 use crate::opening::{Opening, Settings};
 use crate::path::{NameType, to_path};
 use crate::process::Local;
 use crate::status::statvfs_result;
-use larder::{Errno, Fs, SetTime, Timestamp, XattrMode};
+use larder::{Errno, SetTime, Timestamp, XattrMode};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,10 +22,16 @@ const NANOSECONDS: i128 = 1_000_000_000;
 
 #[pymethods]
 impl BaseFs {
+    /// Opens an image, or uses the one that `source` has opened with the same settings. Without `source`, the image is
+    /// open until this object is closed. With `source`, it is open until both are closed.
     #[new]
-    fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+    #[pyo3(signature = (settings, source = None))]
+    fn new(py: Python<'_>, settings: Settings, source: Option<Py<Self>>) -> PyResult<Self> {
         let opening = Opening::new(settings)?;
-        let fs = open(py, &opening)?;
+        let fs = match source {
+            Some(source) => source.get().get(py)?,
+            None => open(py, &opening)?,
+        };
         Ok(Self {
             opening,
             state: Mutex::new(Some(Local::new(fs))),
@@ -75,9 +81,11 @@ impl BaseFs {
 
     /// Returns the sizes and the free space of the file system, like `os.statvfs`.
     fn statvfs<'py>(&self, path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.run(path, |fs, path| fs.metadata(path))?;
-        let is_read_only = !self.opening.is_read_write();
-        statvfs_result(path.py(), &self.get(path.py())?, is_read_only)
+        let free = self.run(path, |fs, path| {
+            fs.metadata(path)?;
+            Ok(fs.volume().statfs())
+        })?;
+        statvfs_result(path.py(), &free, !self.opening.is_read_write())
     }
 
     /// Returns whether the file exists. A symbolic link exists if its target does.
@@ -169,7 +177,7 @@ impl BaseFs {
     /// Creates the directory at `path`.
     #[pyo3(signature = (path, mode = 0o777))]
     fn mkdir(&self, path: &Bound<'_, PyAny>, mode: u16) -> PyResult<()> {
-        self.run(path, |fs, path| make_dir(fs, path, mode))
+        self.run(path, |fs, path| fs.create_dir_with(path, mode))
     }
 
     /// Creates the directory `name`, and each parent that is missing.
@@ -180,7 +188,7 @@ impl BaseFs {
             if let Some(parent) = parent {
                 fs.create_dir_all(parent)?;
             }
-            match make_dir(fs, path, mode) {
+            match fs.create_dir_with(path, mode) {
                 Err(_) if exist_ok && fs.metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
                 outcome => outcome,
             }
@@ -372,14 +380,6 @@ impl BaseFs {
         let closed = py.detach(move || fs.close());
         closed.map_err(|error| self.failed(&error))
     }
-}
-
-fn make_dir(fs: &Fs, path: &Path, mode: u16) -> io::Result<()> {
-    fs.create_dir(path)?;
-    if mode == 0o777 {
-        return Ok(());
-    }
-    fs.set_permissions(path, mode & 0o7777 & !UMASK)
 }
 
 /// Returns the argument of chown(2) as an option.

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 
 /// The permission bits that new files do not get.
-pub(crate) const UMASK: u16 = 0o022;
+const UMASK: u16 = 0o022;
 
 /// The base of `larder.Fs`.
 #[pyclass(module = "larder._larder", subclass, frozen)]
@@ -26,8 +26,8 @@ pub(crate) struct BaseFs {
 }
 
 impl Drop for BaseFs {
-    /// Writes all changes of an image that was not closed, without the GIL. Reports an error as Python reports the
-    /// exceptions of destructors, after the name of the image.
+    /// Writes all changes of an image that was not closed, without the GIL. Reports an error as Python reports an
+    /// exception in a destructor, with the name of the image.
     fn drop(&mut self) {
         let Some(fs) = self.state.get_mut().take().and_then(Local::into_value) else {
             return;
@@ -60,12 +60,12 @@ impl BaseFs {
             } else {
                 fs.symlink_metadata(path)
             };
-            Ok((metadata?, fs.volume().statfs().block_size_bytes))
+            Ok((metadata?, fs.volume().block_size_bytes()))
         })?;
         stat_result(path.py(), &metadata, block_bytes)
     }
 
-    /// Returns the open image. In a child after fork(2), opens an image for reading again.
+    /// Returns the open image. In a child after fork(2), opens the image again if it is open for reading.
     ///
     /// # Errors
     /// `ValueError` if the image is closed, `OSError` if it cannot be opened again.

@@ -72,7 +72,7 @@ enum Image {
 enum Failure {
     Volume(larder::Error),
     Disk(DiskError),
-    /// The image does not have this format, which was given.
+    /// The image does not have the format that the program specified.
     OtherFormat(Format),
     NotFound(NotFound),
     Remote(RemoteError),
@@ -111,6 +111,7 @@ impl Failure {
             Self::OtherFormat(format) => {
                 (Errno::INVAL, format!("it is not {}", format.description()))
             }
+            Self::NotFound(error @ NotFound::Unreadable(_)) => (Errno::IO, error.to_string()),
             Self::NotFound(error) => (Errno::INVAL, error.to_string()),
             Self::Remote(error) => (error::errno_of(&error.errno()), error.to_string()),
             Self::ReadOnly(why) => (Errno::ROFS, (*why).to_owned()),
@@ -210,7 +211,7 @@ impl Opening {
             return self.open_medium(medium, options, memory_bytes);
         }
         let options = self.placed(&medium, options)?;
-        // The device has a lock.
+        // The device holds a lock on the file, which can prevent the open.
         drop(medium);
         Ok(Volume::open(path, &options)?)
     }
@@ -253,7 +254,7 @@ impl Opening {
         }
     }
 
-    /// Opens the file system on `medium`, of which nothing can be written.
+    /// Opens the file system on `medium`, which cannot be written.
     fn open_medium(
         &self,
         medium: Medium,

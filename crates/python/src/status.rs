@@ -1,6 +1,6 @@
 //! The results of `stat` and `statvfs`, as the module `os` defines them.
 
-use larder::{Fs, Metadata, Timestamp};
+use larder::{Metadata, Statfs, Timestamp};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -46,14 +46,13 @@ pub(crate) fn stat_result<'py>(
         .call1((required, optional))
 }
 
-/// Returns the `os.statvfs_result` of `fs`.
+/// Returns the `os.statvfs_result` for `free`.
 pub(crate) fn statvfs_result<'py>(
     py: Python<'py>,
-    fs: &Fs,
+    free: &Statfs,
     is_read_only: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let free = fs.volume().statfs();
     let flags = if is_read_only { ST_RDONLY } else { 0 };
     let values = (
         free.block_size_bytes,

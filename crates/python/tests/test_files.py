@@ -262,6 +262,55 @@ def test_file_stays_readable_after_its_name_is_removed(writable: larder.Fs) -> N
         assert file.read() == "content"
 
 
+def test_wrapper_with_data_left_fails_if_its_image_is_closed_first(image: Path) -> None:
+    fs = larder.open(image, read_write=True)
+    buffered, updated = fs.open("/buffered", "wb"), fs.open("/updated", "w+b")
+    buffered.write(b"content")
+    updated.write(b"content")
+    wrappers: list[io.IOBase] = [
+        io.TextIOWrapper(fs.open("/text", "wb"), encoding="utf-8"),
+        io.TextIOWrapper(fs.open("/text", "r+b"), encoding="utf-8"),
+        io.BufferedWriter(fs.open("/raw", "wb", 0)),
+    ]
+    written = io.TextIOWrapper(fs.open("/written", "wb"), encoding="utf-8")
+    for wrapper in wrappers[:2]:
+        wrapper.write("content")
+    wrappers[2].write(b"content")
+    written.write("content")
+    written.flush()
+    fs.close()
+    for wrapper in wrappers:
+        with pytest.raises(ValueError, match="closed"):
+            wrapper.close()
+        assert wrapper.closed
+        wrapper.close()
+    # These have lost nothing.
+    written.close()
+    for file in [buffered, updated]:
+        with pytest.raises(ValueError, match="closed"):
+            file.write(b"x")
+        file.close()
+        assert file.closed
+    with larder.open(image) as fs:
+        for path in ["/buffered", "/updated", "/written"]:
+            assert fs.read_bytes(path) == b"content"
+
+
+def test_other_files_are_written_after_the_error_of_one(image: Path) -> None:
+    fs = larder.open(image, read_write=True)
+    files = [fs.open(f"/{number}", "wb") for number in range(3)]
+    # A file of ext4 cannot be so large.
+    files[1].seek(1 << 44)
+    for file in files:
+        file.write(b"content")
+    with pytest.raises(OSError) as raised:
+        fs.close()
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, "/1")
+    assert fs.closed
+    with larder.open(image) as fs:
+        assert [fs.read_text(f"/{number}") for number in range(3)] == ["content", "", "content"]
+
+
 def test_errors_of_writes_are_raised(tmp_path: Path) -> None:
     from conftest import make_image
 

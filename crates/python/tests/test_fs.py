@@ -6,6 +6,7 @@ import inspect
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
@@ -14,7 +15,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from conftest import fsck
+from conftest import fsck, make_image
 
 import larder
 
@@ -176,6 +177,25 @@ def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
     fs.rmdir("/relative/c")
     fs.rmtree("/dir")
     assert sorted(fs.listdir("/")) == ["lost+found", "relative"]
+
+
+def test_new_directory_inherits_as_by_os(writable: larder.Fs, tmp_path: Path) -> None:
+    fs = writable
+    fs.mkdir("/group")
+    fs.chown("/group", -1, 1234)
+    fs.chmod("/group", 0o2775)
+    fs.mkdir("/group/sub", 0o770)
+    fs.makedirs("/group/a/b", 0o700)
+    for path, mode in [("sub", 0o2750), ("a", 0o2755), ("a/b", 0o2700)]:
+        found = fs.stat(f"/group/{path}")
+        assert (path, stat.S_IMODE(found.st_mode), found.st_gid) == (path, mode, 1234)
+    # With a default list, the umask has no effect.
+    entries = [(1, 7, -1), (2, 7, 1234), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    fs.mkdir("/list")
+    fs.setxattr("/list", "system.posix_acl_default", acl)
+    fs.mkdir("/list/sub", 0o770)
+    assert stat.S_IMODE(fs.stat("/list/sub").st_mode) == 0o770
 
 
 def test_tree_is_removed_as_by_shutil(writable: larder.Fs, tmp_path: Path) -> None:
@@ -376,6 +396,11 @@ def test_trees_are_copied_in_and_out(writable: larder.Fs, tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError) as raised:
         writable.copy_in(tmp_path / "missing", "/x")
     assert raised.value.filename == tmp_path / "missing" and raised.value.filename2 == "/x"
+    # The error names the file in the tree.
+    (tmp_path / "bad" / "sub" / "file").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match="/tree/sub/file: cannot replace a directory") as refused:
+        writable.copy_out("/tree", tmp_path / "bad")
+    assert refused.value.filename == "/tree"
 
 
 def test_changes_are_written_by_close_and_by_exit(image: Path) -> None:
@@ -472,6 +497,15 @@ def test_error_of_closing_a_dropped_image_is_reported(image: Path) -> None:
     assert done.stdout == "caught\n", done.stderr
     assert f"Exception ignored in: {str(image)!r}" in done.stderr, done.stderr
     assert "OSError: [Errno" in done.stderr, done.stderr
+
+
+def test_stat_does_not_read_the_descriptors_of_all_groups(tmp_path: Path) -> None:
+    image = make_image(tmp_path / "disk.img", "1G", "-b", "1024")
+    with larder.open(image) as fs:
+        assert fs.stat("/lost+found").st_blksize == 1024
+        before = fs.stats()["device"]["reads"]
+        assert fs.statvfs().f_bsize == 1024
+        assert fs.stats()["device"]["reads"] > before
 
 
 def test_statistics_are_those_of_the_command(sample: Path) -> None:

@@ -4,6 +4,8 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
+import textwrap
 import threading
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,143 @@ def test_instances_share_the_open_image(sample: Path) -> None:
         assert pickle.loads(pickle.dumps(file)).read(1) == b"\5"
     fs.close()
     assert fsspec.filesystem("ext4", image=str(sample)).exists("/etc")
+
+
+def test_relative_image_is_that_of_the_current_directory(sample: Path, image: Path, monkeypatch) -> None:
+    (image.parent / sample.name).write_bytes(image.read_bytes())
+    instances = []
+    for options in [{"image": sample.name}, {"fo": sample.name}]:
+        monkeypatch.chdir(sample.parent)
+        fs = fsspec.filesystem("ext4", **options)
+        pickled = pickle.dumps(fs)
+        monkeypatch.chdir(image.parent)
+        other = fsspec.filesystem("ext4", **options)
+        assert fs.exists("/etc") and not other.exists("/etc")
+        assert pickle.loads(pickled) is fs
+        instances += [fs, other]
+    assert fsspec.filesystem("ext4", image=sample) is instances[0]
+    for fs in instances:
+        fs.close()
+
+
+def test_replaced_image_is_opened_again(image: Path, sample: Path) -> None:
+    fs = fsspec.filesystem("ext4", image=image)
+    assert not fs.exists("/etc")
+    replacement = image.with_name("new.img")
+    shutil.copyfile(sample, replacement)
+    os.replace(replacement, image)
+    assert fsspec.filesystem("ext4", image=image).exists("/etc")
+    # Without a file at the path, the open image is used.
+    image.unlink()
+    assert fsspec.filesystem("ext4", image=image).exists("/etc")
+    fs.close()
+
+
+def test_image_of_the_configuration_is_that_of_the_current_directory(
+    image: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, source in [("one", image), ("other", sample)]:
+        (tmp_path / name).mkdir()
+        shutil.copyfile(source, tmp_path / name / "disk.img")
+    monkeypatch.setitem(fsspec.config.conf, "ext4", {"image": "disk.img"})
+    monkeypatch.chdir(tmp_path / "one")
+    one = fsspec.filesystem("ext4")
+    monkeypatch.chdir(tmp_path / "other")
+    other = fsspec.filesystem("ext4")
+    assert not one.exists("/etc") and other.exists("/etc")
+    one.close()
+    other.close()
+
+
+def test_target_of_a_chained_url_can_be_a_url(sample: Path) -> None:
+    fs = fsspec.filesystem("ext4", fo=f"file://{sample}", target_protocol="file")
+    assert fs.exists("/etc")
+    fs.close()
+
+
+def test_image_is_closed_although_a_wrapper_was_detached(image: Path) -> None:
+    fs = fsspec.filesystem("ext4", image=image, read_write=True)
+    with fs.open("/text", "w").detach() as buffer:
+        buffer.write(b"content")
+    fs.close()
+    assert fsspec.filesystem("ext4", image=image).cat_file("/text") == b"content"
+
+
+def test_options_of_every_file_system_are_accepted(sample: Path) -> None:
+    options = {
+        "asynchronous": False, "batch_size": 4, "listings_expiry_time": 1, "loop": None, "max_paths": 10,
+        "skip_instance_cache": True, "use_listings_cache": False,
+    }
+    fs = fsspec.filesystem("ext4", image=sample, **options)
+    assert fs.exists("/etc") and fs is not fsspec.filesystem("ext4", image=sample, **options)
+    with pytest.raises(TypeError, match="unknown options: cache"):
+        fsspec.filesystem("ext4", image=sample, cache=1)
+    fs.close()
+
+
+def test_text_is_written_if_the_image_is_closed_first(image: Path) -> None:
+    options = {"image": image, "read_write": True}
+    fs = fsspec.filesystem("ext4", **options)
+    files = [fs.open("/text", "w"), fs.open("/compressed", "wt", compression="gzip")]
+    for file in files:
+        file.write("content")
+    # fsspec itself puts a wrapper around this file.
+    wrapper = fsspec.open("ext4://wrapped", "w", **options).open()
+    wrapper.write("content")
+    fs.close()
+    for file in files:
+        assert file.closed
+        file.close()
+    with pytest.raises(ValueError, match="closed"):
+        wrapper.close()
+    script = f"""
+        import fsspec
+        fs = fsspec.filesystem("ext4", image={str(image)!r}, read_write=True)
+        file = fs.open("/exit", "w")
+        file.write("content")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
+    fs = fsspec.filesystem("ext4", image=image)
+    assert fs.read_text("/text") == fs.read_text("/exit") == "content"
+    assert fs.read_text("/compressed", compression="gzip") == "content"
+    fs.close()
+
+
+def test_parts_of_files_are_read(writable_fs: Ext4FileSystem) -> None:
+    content = b"first\nsecond\nthird\n"
+    writable_fs.pipe_file("/file", content)
+    assert writable_fs.tail("/file", 6) == b"third\n"
+    assert writable_fs.read_block("/file", 0, 8, b"\n") == b"first\nsecond\n"
+    for start, end in [(-6, None), (None, -6), (-6, -1), (3, -3), (-100, 3)]:
+        assert (start, end, writable_fs.cat_file("/file", start, end)) == (start, end, content[start:end])
+
+
+def test_files_are_moved_as_by_the_local_file_system(writable_fs: Ext4FileSystem, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    (host / "dir").mkdir(parents=True)
+    (host / "folder").symlink_to("dir")
+    for name in ["a", "b", "c", "d"]:
+        (host / name).mkdir()
+        (host / name / "file").write_bytes(name.encode())
+    writable_fs.image.copy_in(host, "/host")
+    local = fsspec.filesystem("file")
+    for source, target in [("a", "dir"), ("b", "dir/"), ("c/file", "folder"), ("d", "new"), ("new", "new")]:
+        for fs, root in [(writable_fs, "/host"), (local, str(host))]:
+            fs.mv(f"{root}/{source}", f"{root}/{target}")
+    writable_fs.image.copy_out("/host", tmp_path / "copy")
+    found, expected = (
+        sorted((str(path.relative_to(root)), path.is_file() and path.read_bytes()) for path in root.rglob("*"))
+        for root in [tmp_path / "copy", host]
+    )
+    assert found == expected
+    assert ("dir/a/file", b"a") in found and ("dir/file", b"c") in found
+    with pytest.raises(FileNotFoundError):
+        writable_fs.mv("/host/new", "/host/missing/")
+    # The directory has a file with this name.
+    writable_fs.pipe_file("/host/file", b"other")
+    with pytest.raises(FileExistsError):
+        writable_fs.mv("/host/file", "/host/dir")
+    assert writable_fs.cat_file("/host/dir/file") == b"c"
 
 
 def test_attributes_are_those_of_the_local_file_system(writable_fs: Ext4FileSystem, tmp_path: Path) -> None:

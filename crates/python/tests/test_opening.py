@@ -49,6 +49,16 @@ def test_errors_of_images_name_them(tmp_path: Path, sample: Path) -> None:
     assert "it has no partition table" in str(raised(sample, partition=2))
 
 
+def test_parent_of_a_link_is_that_of_its_target(tmp_path: Path, sample: Path, monkeypatch) -> None:
+    (tmp_path / "target" / "dir").mkdir(parents=True)
+    shutil.copyfile(sample, tmp_path / "target" / "disk.img")
+    (tmp_path / "link").symlink_to("target/dir")
+    monkeypatch.chdir(tmp_path)
+    for path in ["link/../disk.img", tmp_path / "link" / ".." / "disk.img"]:
+        with larder.open(path) as fs:
+            assert fs.exists("/etc")
+
+
 def partitioned(path: Path, sample: Path) -> Path:
     """Makes a disk with two partitions at `path`, of which the second is `sample`."""
     size = sample.stat().st_size

@@ -51,9 +51,15 @@ def test_stubs_agree_with_the_module(tmp_path: Path) -> None:
 def test_wheel_is_for_all_later_versions_of_python_and_names_its_platform() -> None:
     wheel = importlib.metadata.distribution("larder").read_text("WHEEL") or ""
     tags = re.findall("^Tag: (.*)$", wheel, re.MULTILINE)
-    assert tags and all(re.fullmatch(r"cp311-abi3-manylinux_2_\d+_\w+", tag) for tag in tags), wheel
+    matches = [re.fullmatch(r"cp311-abi3-manylinux_2_(\d+)_\w+", tag) for tag in tags]
+    oldest = [int(match[1]) for match in matches if match]
+    assert oldest and len(oldest) == len(tags), wheel
     module = sys.modules["larder._larder"].__file__ or ""
     assert module.endswith("_larder.abi3.so")
+    # Each symbol of glibc has the version in which it was added.
+    symbols = subprocess.run(["readelf", "-VW", module], check=True, capture_output=True, text=True).stdout
+    needed = max(int(version) for version in re.findall(r"\bGLIBC_2\.(\d+)", symbols))
+    assert needed <= min(oldest), f"{wheel} needs glibc 2.{needed}"
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

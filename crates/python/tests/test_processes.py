@@ -15,6 +15,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from conftest import make_image
 
 import larder
 
@@ -43,7 +44,9 @@ def test_image_and_files_are_pickled(sample: Path) -> None:
         copy = pickle.loads(pickle.dumps(fs))
         assert copy is not fs and copy.read_text("/etc/hostname") == "example\n"
         # One image is open for all copies.
-        assert pickle.loads(pickle.dumps(copy)) is copy
+        lookups = copy.stats()["dentry"]["lookups"]
+        pickle.loads(pickle.dumps(copy)).read_text("/etc/hostname")
+        assert copy.stats()["dentry"]["lookups"] > lookups
         for mode, buffering in [("rb", 0), ("rb", -1), ("rb", 100)]:
             with fs.open("/big", mode, buffering) as file:
                 file.seek(1000)
@@ -56,6 +59,22 @@ def test_image_and_files_are_pickled(sample: Path) -> None:
             assert text.read(4) == "key "
             again = pickle.loads(pickle.dumps(text))
             assert (again.read(), again.mode, again.encoding) == ("= value\n", "r", text.encoding)
+
+
+def test_close_of_an_unpickled_image_has_no_effect_on_others(image: Path) -> None:
+    with larder.open(image) as fs:
+        pickled = pickle.dumps(fs)
+    others = pickle.loads(pickled), fsspec.filesystem("ext4", image=image)
+    with pickle.loads(pickled) as fs:
+        assert fs.exists("/lost+found")
+    assert fs.closed
+    for other in others:
+        assert other.exists("/lost+found")
+    others[1].close()
+    assert others[0].exists("/lost+found")
+    others[0].close()
+    with larder.open(image, read_write=True) as fs:
+        fs.write_bytes("/file", b"x")
 
 
 def test_image_at_a_url_and_its_files_are_pickled(server: str) -> None:
@@ -81,6 +100,18 @@ def test_relative_path_is_pickled_for_other_directories(sample: Path, monkeypatc
         pickled = pickle.dumps(fs)
     monkeypatch.chdir(tmp_path)
     assert pickle.loads(pickled).exists("/etc")
+
+
+def test_relative_directory_of_the_disk_cache_is_pickled_for_other_directories(
+    server: str, monkeypatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with larder.open(f"{server}/sample.img", cache_dir="cached") as fs:
+        pickled = pickle.dumps(fs)
+    monkeypatch.chdir("other")
+    assert pickle.loads(pickled).exists("/etc")
+    assert (tmp_path / "cached").is_dir() and not os.listdir()
 
 
 def test_forked_child_opens_the_image_again(sample: Path) -> None:
@@ -278,6 +309,24 @@ def test_image_that_is_open_at_exit_is_closed(image: Path) -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
     with larder.open(image) as fs:
         assert fs.read_text("/file") == "content"
+
+
+def test_all_images_are_closed_at_exit_after_an_error(tmp_path: Path) -> None:
+    paths = [str(make_image(tmp_path / f"{number}.img")) for number in range(2)]
+    script = f"""
+        import larder
+        images = [larder.open(path, read_write=True) for path in {paths!r}]
+        files = [(image.open("/text", "w"), image.open("/large", "wb")) for image in images]
+        for text, large in files:
+            text.write("content")
+            large.seek(1 << 44)
+            large.write(b"content")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert f"[Errno {errno.EFBIG}]" in done.stderr, done.stderr
+    for path in paths:
+        with larder.open(path) as fs:
+            assert fs.read_text("/text") == "content"
 
 
 def test_image_of_another_process_is_locked(image: Path) -> None:

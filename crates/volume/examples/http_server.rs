@@ -5,8 +5,8 @@
 //! $ curl http://127.0.0.1:8000/etc/hostname
 //! ```
 //!
-//! The server answers `GET` and `HEAD`, with one thread a connection and one request a connection. It
-//! is meant to be read, not to be used on the Internet.
+//! The server answers `GET` and `HEAD`, with one thread and one request for each connection. It is meant to be read,
+//! not to be used on the Internet.
 
 use larder::Fs;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -21,7 +21,7 @@ use std::thread;
 /// The maximum length of the head of a request.
 const HEAD_BYTES: u64 = 8 << 10;
 
-/// The characters that a link does not contain as they are.
+/// The characters that are percent-encoded in a link.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')

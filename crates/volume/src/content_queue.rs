@@ -11,8 +11,9 @@
 //! 3. A later `push`, or [`ContentQueue::finish`], maps the blocks and sets the sizes of the files. One handle does this
 //!    for several files.
 //!
-//! If a step fails, files of the queue can stay empty. The queue then rejects every later call, so that a caller cannot
-//! miss the loss: for example, a caller that repeats another change after [`ContentQueue::finish`] has released space.
+//! If a step fails, files of the queue can stay empty. Every later call then returns an error, so that the caller
+//! notices the loss. For example, if a change finds no space, a caller may call [`ContentQueue::finish`] to release
+//! space, and then repeat the change. If `finish` succeeded, the caller would not notice that earlier files are empty.
 //!
 //! As in all writes, blocks are mapped only after their content is on the device. Until then, the files are empty. The
 //! thread of the caller performs the steps 1 and 3, at points that depend only on the calls. So the same calls lead to the
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// The maximum number of batches whose content is being written, or waits for this.
+/// The maximum number of batches that have passed step 1, but not step 3.
 const BATCHES_IN_FLIGHT: usize = 2;
 
 /// The inode numbers of new files, and their contents as parts of a buffer.
@@ -123,8 +124,8 @@ impl ContentQueue<'_> {
         }
     }
 
-    /// Adds files in the order of their inode numbers, as one batch or, if space is short, as several: a batch reserves space
-    /// for its mapping in the worst case until it is mapped.
+    /// Adds files in the order of their inode numbers, as one batch, or as several batches if space is short. Until a
+    /// batch is mapped, it reserves the space that its mapping needs in the worst case.
     fn push_sorted(&mut self, buffer: Arc<Vec<u8>>, mut files: Files) -> Result<()> {
         while self.in_flight >= BATCHES_IN_FLIGHT {
             self.map_next()?;
@@ -152,7 +153,7 @@ impl ContentQueue<'_> {
         Ok(())
     }
 
-    /// Returns when the content of all files that were added is in the files.
+    /// Returns when all files that were added have their content.
     ///
     /// # Errors
     /// The same as for [`ContentQueue::push`].
@@ -184,8 +185,8 @@ impl ContentQueue<'_> {
 }
 
 impl Drop for ContentThread {
-    /// Waits until the thread has ended. It drops a batch, whose blocks others may then use, only after it has written the
-    /// content.
+    /// Waits until the thread has ended. The thread drops a batch only after it has written the content, because other
+    /// files may use the blocks of a dropped batch.
     fn drop(&mut self) {
         self.to_write = None;
         if let Some(thread) = self.thread.take() {

@@ -48,9 +48,15 @@ pub enum Error {
     /// otherwise `ENOMEM`.
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
-    /// The arguments do not fit the file or each other, as the errno says. Errno: this one.
+    /// The arguments do not fit the file or each other. Errno: the value of the field, which gives the reason.
     #[error("{0}")]
     Errno(Errno),
+    /// A file was not copied, for the reason in the text. Errno: the value of the field.
+    #[error("{1}")]
+    NotCopied(Errno, &'static str),
+    /// The image begins like another format, from which the crate larder-image reads the file system. Errno: `EINVAL`.
+    #[error("not an ext2, ext3 or ext4 file system: it begins like {0}; larder-image can open it")]
+    OtherFormat(&'static str),
     /// The path contains a NUL byte. Errno: `EINVAL`.
     #[error("the path contains a NUL byte")]
     NulByte,
@@ -128,8 +134,9 @@ impl Error {
             Self::IsDirectory(_) => Errno::ISDIR,
             Self::NotRegular(_)
             | Self::NulByte
+            | Self::OtherFormat(_)
             | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
-            &Self::Errno(errno) => errno,
+            &(Self::Errno(errno) | Self::NotCopied(errno, _)) => errno,
             Self::At { source, .. } => errno_of(source),
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,

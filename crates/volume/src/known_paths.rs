@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of searches of the dentry cache for one query. With each search, the paths grow by one directory.
 const MAX_SEARCHES: usize = 16;
-/// After a search that took some time, the next one begins at the earliest after this multiple of the time.
+/// The minimum pause before the next search, as a multiple of the time that the last search took.
 const PAUSE_FACTOR: u32 = 100;
-/// The maximum number of directories that are searched for one query, and of entries that are read for that.
+/// The maximum number of directories that are searched for one query.
 const MAX_DIRECTORIES: usize = 32;
+/// The maximum number of entries of these directories that are read for one query.
 const MAX_ENTRIES: usize = 20_000;
 /// The maximum number of names in a path. Deeper paths are not known.
 const MAX_DEPTH: usize = 200;
@@ -41,7 +42,8 @@ pub struct KnownNames {
 }
 
 impl KnownNames {
-    /// Returns the inodes on the way from `ino` to the root, up to the first one without a name. It is the last one.
+    /// Returns the inodes on the way from `ino` to the root, without the root. Ends with the first inode that has no
+    /// known name.
     fn way(&self, ino: Ino) -> impl Iterator<Item = Ino> {
         let parent = move |at: &Ino| Some(self.names.get(at)?.0);
         let way = std::iter::successors(Some(ino), parent).take(MAX_DEPTH);

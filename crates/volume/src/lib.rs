@@ -3,8 +3,8 @@
 //!
 //! There are two layers:
 //!
-//! - [`Fs`] accesses files by path, and has the shape of [`std::fs`]. [`open`](open()) opens an image for
-//!   reading, and [`OpenOptions::open`] with options.
+//! - [`Fs`] accesses files by path, and has the shape of [`std::fs`]. [`open`](open()) opens an image for reading, and
+//!   [`OpenOptions::open`] opens it with options.
 //! - [`Volume`] accesses files by inode number, for programs such as file servers that keep track of
 //!   inodes themselves. [`Fs::volume`] returns the volume of an `Fs`, and [`Fs::new`] the `Fs` of a
 //!   volume.

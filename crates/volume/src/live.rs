@@ -42,11 +42,11 @@
 //! 3. An inode whose deletion has begun has no holds, and cannot get one.
 //!
 //! # Cost
-//! The count of an inode's holds takes 10 to 20 bytes, and its node in the mount's table takes 10 to 20 bytes.
-//! While these tables grow, they take more. Therefore the caches give up 64 bytes for each inode with holds
-//! (see [`charged`]). An inode in the table of inodes in use takes about 450 bytes. An inode is idle if no
-//! operation uses it, and it stays in that table only because fsync needs the number of its last transaction.
-//! The table keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
+//! An inode with holds has an entry in the table of hold counts, and a node in the mount's table. Each of the two takes
+//! 10 to 20 bytes. While these tables grow, they take more. Therefore the caches give up 64 bytes for each inode with
+//! holds (see [`charged`]). An inode in the table of inodes in use takes about 450 bytes. An inode is idle if no
+//! operation uses it, and it stays in that table only because fsync needs the number of its last transaction. The table
+//! keeps at most [`MAX_IDLE`](table::MAX_IDLE) idle inodes.
 //!
 //! # Locking
 //! A thread locks `rw`, `writeback` and `map` in this order, before it opens a handle.

@@ -105,8 +105,8 @@ fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
                 inodes.fs.abort(&error);
                 return;
             }
-            // Continue: if the next renewal succeeds, it is in time, because another host observes
-            // the block for longer than one interval before it takes the image.
+            // Continue: one missed renewal is harmless. Before another host takes the image, it
+            // watches the block until after the next renewal is due.
             Err(error) => tracing::error!(%error, "cannot renew the multiple-mount protection"),
         }
     }

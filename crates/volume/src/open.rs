@@ -14,7 +14,7 @@ use larder_block::{
 };
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
-use larder_cache::budget::IN_USE_PART;
+use larder_cache::budget::IN_USE_DIVISOR;
 use larder_cache::mbcache::Variant;
 use larder_cache::tape::Tape;
 use larder_ext4::journal::{self, Overlay};
@@ -58,6 +58,8 @@ pub(crate) struct Opened {
 pub(crate) struct Origin {
     /// The device with the image. Its reads do not return the blocks that were replayed in memory.
     pub(crate) image: Arc<CountingDevice>,
+    /// The device whose reads return these blocks.
+    pub(crate) replayed: Arc<dyn BlockDevice>,
     /// The offset of the file system on its disk, as the options give it.
     pub(crate) offset_bytes: u64,
     /// The state of the journal when the image was opened.
@@ -118,8 +120,8 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let inodes = Arc::new(Inodes {
         live: options.read_write.then(|| {
             let frames = caches.pages.frames();
-            let most = frames.capacity() / IN_USE_PART;
-            LiveInodes::new(frames.clone(), most, frames.frame_bytes() as u64)
+            let max_frames = frames.capacity() / IN_USE_DIVISOR;
+            LiveInodes::new(frames.clone(), max_frames, frames.frame_bytes() as u64)
         }),
         dirty_files: DirtyFiles::default(),
         fs,
@@ -143,6 +145,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         inodes,
         origin: Origin {
             image: counting,
+            replayed: device,
             offset_bytes: options.offset_bytes,
             journal,
             superblock_repair: replayed.repair.map(|repair| repair.to_string()),

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The maximum size of a readahead window for an image on a server, in bytes: the product of the bandwidth and the delay
 /// of a fast link, with 10 Gbit/s and 27 ms.
 const SERVER_READAHEAD_BYTES: u64 = 32 << 20;
-/// This size is at most the memory for all caches, divided by this number.
+/// A readahead window for an image on a server is at most the memory for all caches divided by this number.
 const SERVER_READAHEAD_DIVISOR: u64 = 8;
 
 /// Options for opening an image. Each option is a field, and a method that sets it:
@@ -72,9 +72,9 @@ pub struct OpenOptions {
     ///
     /// For a disk, Linux itself gives up after at most 3 minutes. A SCSI or `NVMe` command times out after 30
     /// seconds, and a SCSI command is then tried up to five more times. The option is useful where the host
-    /// waits without limit, such as with a network file system or a process that serves the device. With a
-    /// timeout, a thread submits each read as a request to the device instead of making a system call, and with
-    /// `direct_device` also each write. This takes longer.
+    /// waits without limit, such as with a network file system or a process that serves the device. With a timeout, a
+    /// thread submits each read (with `direct_device`, also each write) as a request to the device instead of making a
+    /// system call. This takes longer.
     ///
     /// The limit applies to all reads, and with `direct_device` to all writes: write-back, checkpoints,
     /// the log of the journal, and superblocks. A write that exceeds it ends all writing, as any failed
@@ -205,8 +205,8 @@ setters! {
 }
 
 impl OpenOptions {
-    /// Sets the options for readahead as is best for an image on a server: `tree_readahead`, and a
-    /// `readahead_max_bytes` that depends on `cache_size_bytes`.
+    /// Sets the readahead options that suit an image on a server: `tree_readahead`, and a `readahead_max_bytes` that
+    /// depends on `cache_size_bytes`.
     #[must_use]
     pub fn for_server(self) -> Self {
         let max_bytes = self.cache_size_bytes / SERVER_READAHEAD_DIVISOR;

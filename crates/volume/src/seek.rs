@@ -1,4 +1,5 @@
-//! Finds data and holes in a file, for `SEEK_DATA` and `SEEK_HOLE`, and where its content is stored.
+//! Finds data and holes in a file (`SEEK_DATA` and `SEEK_HOLE`), and the places on the disk where its content is
+//! stored.
 //!
 //! Model: `ext4_seek_data`, `ext4_seek_hole`, and `ext4_fiemap` for the places. Dirty blocks count as data, even if they
 //! are not mapped yet.
@@ -27,11 +28,11 @@ pub enum RunPlace {
     Hole,
     /// On the disk.
     Disk {
-        /// The offset of the first byte, counted from the start of the disk with the file system
+        /// The offset of the first byte, counted from the start of the disk. It includes the offset of the file system
         /// ([`OpenOptions::offset_bytes`](crate::OpenOptions::offset_bytes)).
         offset_bytes: u64,
-        /// Whether the disk is an overlay that has never changed these bytes, so that they are those of its base at the same
-        /// offset.
+        /// Whether the disk is an overlay that has never changed these bytes. If so, the base of the overlay has the
+        /// same bytes at the same offset.
         is_unchanged: bool,
     },
     /// The place is not known: the content is in the inode, or the volume is open for writing.

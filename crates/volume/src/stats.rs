@@ -103,7 +103,8 @@ pub struct WritingStats {
     /// blocks available.
     #[serde(default)]
     pub space_commits: u64,
-    /// The number of blocks that were written to the log, including its own blocks. 0 without a journal.
+    /// The number of blocks that were written to the log, including the blocks that the log itself needs, such as
+    /// commit blocks. 0 without a journal.
     #[serde(default)]
     pub logged_blocks: u64,
     /// The number of checkpoints, which write committed blocks to their final locations.
@@ -152,7 +153,7 @@ pub enum MountTransport {
 }
 
 impl MountTransport {
-    /// Returns the name, which is also that in JSON: `io_uring` or `/dev/fuse`.
+    /// Returns the name, which is also the name in JSON: `io_uring` or `/dev/fuse`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -214,8 +215,8 @@ pub struct Stats {
     /// The requests of the kernel, if the volume is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestStats>,
-    /// The files and the processes with the most requests, if the volume is mounted. Only the statistics socket has
-    /// them: they contain paths and names of programs.
+    /// The files and the processes with the most requests, if the volume is mounted. Only the statistics socket reports
+    /// them, because they contain paths and names of programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotStats>,
 }

@@ -15,8 +15,7 @@ use crate::write::Writer;
 use crate::write_back::flusher::Flusher;
 use crate::{
     Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
-    Info, JournalState, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
-    access_list,
+    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats, access_list,
 };
 use larder_block::BlockDevice;
 use larder_ext4::{Filesystem, Ino, Inode, XattrOffer, check_xattr_name_length};
@@ -121,14 +120,13 @@ impl Volume {
         self.origin.image.is_stored_in(device, ino)
     }
 
-    /// Returns the offset on the disk of the byte at `offset_bytes` of the file system, and how many of the `len_bytes` from
-    /// there on an overlay has never changed.
+    /// Returns the offset on the disk of the byte at `offset_bytes` of the file system. Also returns the number of
+    /// bytes, starting at this byte and at most `len_bytes`, that are known to be unchanged by an overlay.
     pub(crate) fn origin_of(&self, offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
-        let unchanged_bytes = match self.origin.journal {
-            // What was replayed in memory is not on the device.
-            JournalState::Recovered { .. } => 0,
-            _ => self.origin.image.unchanged_bytes(offset_bytes, len_bytes),
-        };
+        let unchanged_bytes = self
+            .origin
+            .replayed
+            .unchanged_bytes(offset_bytes, len_bytes);
         let disk_bytes = self.origin.offset_bytes.saturating_add(offset_bytes);
         (disk_bytes, unchanged_bytes)
     }
@@ -170,6 +168,12 @@ impl Volume {
         } else {
             1
         }
+    }
+
+    /// Returns the block size in bytes. Unlike [`Volume::statfs`], reads nothing from the image.
+    #[must_use]
+    pub fn block_size_bytes(&self) -> u32 {
+        self.fs().superblock().block_size_bytes()
     }
 
     /// Returns the free and used space.
@@ -241,6 +245,10 @@ impl Volume {
             if target.first() == Some(&b'/') {
                 (at, at_kind) = (Ino::ROOT, FileKind::Directory);
             }
+            // A slash at the end requires a directory.
+            if target.ends_with(b"/") {
+                rest.push(b".".to_vec());
+            }
             rest.extend(components(&target).rev().map(<[u8]>::to_vec));
         }
     }
@@ -262,6 +270,10 @@ impl Volume {
         // decides.
         if at_kind != FileKind::Directory && !self.inode(at)?.is_directory() {
             return Err(larder_ext4::Error::NotDirectory(at).into());
+        }
+        // Not the entry in the directory, which can be damaged.
+        if name == b"." {
+            return Ok((at, FileKind::Directory));
         }
         if name.len() > MAX_NAME_BYTES {
             return Err(larder_ext4::Error::NameTooLong(at).into());
@@ -292,7 +304,7 @@ impl Volume {
     }
 
     pub(crate) fn metadata_of(&self, inode: &Inode) -> Metadata {
-        Metadata::of_inode(inode, self.fs().superblock().block_size_bytes())
+        Metadata::of_inode(inode, self.block_size_bytes())
     }
 
     /// Opens a regular file with its own readahead state. The open file [holds](Volume::hold) the
@@ -388,7 +400,7 @@ impl Volume {
             tree.listing(ino);
         }
         let mut emit = |entry: DirEntry<'_>| {
-            // The kernel does not look up a name that it has listed.
+            // Record the name here, because the kernel does not look up a name that it has listed.
             self.inodes.record_name(ino, entry.name, entry.ino);
             emit(entry)
         };

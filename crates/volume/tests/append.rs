@@ -1,5 +1,5 @@
-//! Appends: where they write, and that several threads do not overwrite each other's data, each with a
-//! `File` of its own. Append-only files (chattr(1)). Writes that run out of space.
+//! Appends: the offsets at which they write, and appends by several threads, each with a `File` of its own, which must
+//! not overwrite each other. Append-only files (chattr(1)). Writes that run out of space.
 
 use larder::{
     Clock, Errno, Error, FileOptions, Fs, Ino, NewFile, OpenOptions, SystemClock, Timestamp,
@@ -107,7 +107,8 @@ fn threads_that_append_to_a_full_image_lose_no_reported_byte() {
         "-t ext4 -b 1024 -m 0",
     ] {
         with_image(arguments, "8M", |fs| {
-            // A commit releases the blocks of removed files, so that the first lack of space is not the last.
+            // After the first lack of space, a commit releases the blocks of these removed files, and the appends
+            // continue.
             for number in 0..8 {
                 fs.write(format!("/removed-{number}"), vec![0; 200_000])
                     .unwrap();
@@ -199,7 +200,7 @@ impl Clock for RemovingClock {
         // The removal reads the time, too.
         let image = self.0.lock().unwrap().take();
         if let Some(fs) = image {
-            // The thread that reads the time holds locks.
+            // The thread that reads the time holds locks, so another thread removes the file.
             let remover = thread::spawn(move || fs.remove_file("/removed").unwrap());
             remover.join().unwrap();
         }
@@ -207,9 +208,9 @@ impl Clock for RemovingClock {
     }
 }
 
-/// Writes `record` into an empty file of an image that has space for only a part of it. With `frees`,
-/// the rest of the space is freed when this part is written, and becomes available with a commit.
-/// Returns the number of bytes written.
+/// Writes `record` into an empty file of an image that has space for only a part of it. With `frees`, space for the
+/// other part is freed when the first part has been written. This space becomes available with a commit. Returns the
+/// number of bytes written.
 fn write_to_full_image(arguments: &str, record: &[u8], appends: bool, frees: bool) -> usize {
     let clock = Arc::new(RemovingClock::default());
     let mut len = 0;
@@ -337,7 +338,7 @@ fn immutable_and_append_only_files_are_opened_or_refused_as_by_the_kernel() {
     let path = kernel.path().join("file");
     with_image(IMAGE.0, IMAGE.1, |fs| {
         for flag in [IFlags::empty(), IFlags::APPEND, IFlags::IMMUTABLE] {
-            // Each file is opened after the flag is set, and before.
+            // The file is opened once after the flag is set, and once before.
             for (bits, is_late) in (0..32).flat_map(|bits| [(bits, true), (bits, false)]) {
                 let what = format!("{flag:?}, {:?}, late: {is_late}", options(bits));
                 fs.write("/file", "content").unwrap();

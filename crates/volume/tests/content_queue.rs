@@ -161,7 +161,7 @@ fn bytes_after_the_end_of_a_file_are_zeros() {
     if is_skipped() {
         return;
     }
-    // The free blocks of the layout have other content.
+    // The free blocks of the layout are not zeros.
     let (device, volume) = open(ext4());
     let files = fill(&volume, 200_000);
     for (ino, content) in &files {
@@ -265,7 +265,7 @@ fn queue_that_is_dropped_leaves_empty_files_and_free_space() {
 }
 
 #[test]
-fn content_that_does_not_fit_is_no_space() {
+fn content_that_does_not_fit_fails_with_enospc() {
     if is_skipped() {
         return;
     }
@@ -279,7 +279,7 @@ fn content_that_does_not_fit_is_no_space() {
             .err()
     });
     assert_eq!(error.unwrap().errno(), Errno::NOSPC);
-    // The content of a file is lost, even if that of later files fits.
+    // The content of one file is lost, so all later calls fail, even if the content of later files would fit.
     let small = make(&volume, "small");
     for error in [
         queue.finish().unwrap_err(),

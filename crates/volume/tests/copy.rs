@@ -3,7 +3,7 @@
 mod opened;
 
 use larder::fs::copy::{CopyError, CopyIn, Observer, Rules};
-use larder::{FileKind, Fs, Ino, NewFile, OpenOptions};
+use larder::{Errno, Error, FileKind, Fs, Ino, NewFile, OpenOptions};
 use larder_testkit::{e2fsprogs, report_skipped};
 use opened::{opened, opened_with, tools_are_missing};
 use rustix::fs::{
@@ -294,6 +294,75 @@ fn special_file_is_replaced_only_by_one_of_its_type() {
         assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
     }
     opened.check();
+}
+
+#[test]
+fn refused_copy_has_an_errno() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (fs, dir) = (&opened.fs, opened.dir.path());
+    for name in ["file", "tree/name"] {
+        fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+        fs::write(dir.join(name), "").unwrap();
+        fs.create_dir_all(Path::new("/image").join(name)).unwrap();
+    }
+    fs.write("/file", "").unwrap();
+    fs.create_dir_all("/tree/name").unwrap();
+    let image = opened.image();
+    for (copied, expected) in [
+        (fs.copy_in(dir.join("file"), "/image/file"), Errno::ISDIR),
+        (fs.copy_in(dir.join("tree"), "/image/tree"), Errno::ISDIR),
+        (fs.copy_out("/tree", dir.join("tree")), Errno::NOTDIR),
+        (fs.copy_out("/file", dir.join("tree")), Errno::ISDIR),
+        (fs.copy_in(&image, "/new"), Errno::INVAL),
+        (fs.copy_out("/file", &image), Errno::INVAL),
+    ] {
+        let error = copied.unwrap_err();
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        assert_eq!(inner.map(Error::errno), Some(expected), "{error}");
+    }
+    opened.check();
+}
+
+#[test]
+fn file_is_not_copied_to_a_path_that_ends_in_a_slash() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (fs, dir) = (&opened.fs, opened.dir.path());
+    fs::write(dir.join("file"), "").unwrap();
+    fs.write("/file", "").unwrap();
+    for copied in [
+        fs.copy_in(dir.join("file"), "/new/"),
+        fs.copy_out("/file", dir.join("new/")),
+    ] {
+        assert_eq!(copied.unwrap_err().kind(), ErrorKind::IsADirectory);
+    }
+    assert!(!fs.exists("/new").unwrap());
+    assert!(!dir.join("new").exists());
+    opened.check();
+}
+
+#[test]
+fn copy_of_a_directory_is_private_until_it_is_complete() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let (image, out) = (opened.image(), opened.dir.path().join("out"));
+    opened.fs.create_dir("/tree").unwrap();
+    opened.fs.write("/tree/file", "content").unwrap();
+    opened.fs.close().unwrap();
+    drop(opened.fs);
+    // The content has no valid map of extents. So the copy ends before the directory gets its permissions.
+    e2fsprogs::debugfs_write(&image, &["set_inode_field /tree/file block[0] 0"]).unwrap();
+    let fs = larder::open(&image).unwrap();
+    fs.copy_out("/tree", &out).unwrap_err();
+    assert_eq!(fs.metadata("/tree").unwrap().permissions, 0o755);
+    assert_eq!(fs::metadata(&out).unwrap().mode() & 0o7777, 0o700);
 }
 
 #[test]

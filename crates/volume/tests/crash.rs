@@ -22,8 +22,8 @@ use larder_testkit::{Medium, Random, Requirement, Seed, skip, test_layouts};
 
 const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
-    most_nodes: 60,
-    most_bytes: 1 << 20,
+    max_nodes: 60,
+    max_bytes: 1 << 20,
     syncs_one_in: 6,
     shares_one_in: 0,
     reopens: false,
@@ -31,7 +31,7 @@ const MIX: Mix = Mix {
 };
 
 const SHARING: Mix = Mix {
-    most_nodes: 40,
+    max_nodes: 40,
     ..MIX.sharing()
 };
 
@@ -386,8 +386,8 @@ fn ea_inode_1k_block_with_all_its_users_survives_power_cuts() {
 /// The slot of the open file that has no name.
 const SLOT: Slot = Slot(0);
 
-/// Returns operations in which files with much content are replaced by new ones, with and without
-/// another name.
+/// Returns operations in which files with much content are replaced by new ones. Some of the replaced files have
+/// another name, and others do not.
 fn replace_files(seed: Seed) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let owned = Owned {

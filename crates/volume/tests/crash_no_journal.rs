@@ -179,8 +179,7 @@ impl Workload<'_> {
     }
 }
 
-/// Returns the content of each file in the volume that is not empty, by the file number in the
-/// content.
+/// Returns the content of each nonempty file in the volume, by the file number in the content.
 fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![Ino::ROOT];

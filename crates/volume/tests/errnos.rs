@@ -20,7 +20,7 @@ fn failures_have_the_documented_errnos() {
         place: Place::Inode(INO),
         source: device_error(),
     };
-    let table: [(Error, Errno); 14] = [
+    let table: [(Error, Errno); 16] = [
         (Place::Superblock.corrupt("damaged").into(), Errno::UCLEAN),
         (Ext4::Device(device_error()).into(), Errno::IO),
         (unreadable.into(), Errno::IO),
@@ -38,6 +38,8 @@ fn failures_have_the_documented_errnos() {
         (Error::TooManyLinks(String::new()), Errno::LOOP),
         (Error::IsDirectory(INO), Errno::ISDIR),
         (Error::NoMoreData(INO), Errno::NXIO),
+        (Error::OtherFormat("a qcow2 image"), Errno::INVAL),
+        (Error::NotCopied(Errno::NOTDIR, "a reason"), Errno::NOTDIR),
     ];
     for (error, errno) in table {
         assert_eq!(error.errno(), errno, "{error:?}");

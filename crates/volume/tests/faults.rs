@@ -16,8 +16,8 @@ use std::ops::Range;
 
 const OPERATIONS: usize = 300;
 const MIX: Mix = Mix {
-    most_nodes: 60,
-    most_bytes: 1 << 20,
+    max_nodes: 60,
+    max_bytes: 1 << 20,
     syncs_one_in: 10,
     shares_one_in: 0,
     reopens: true,
@@ -32,7 +32,7 @@ const SHORT_CALLS: u64 = 60;
 /// The number of calls that fail in turn on each layout with each other medium.
 const FILE_CALLS: u64 = 6;
 
-fn excused(errno: Errno) -> bool {
+fn is_expected_errno(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::ROFS | Errno::NOSPC)
 }
 
@@ -61,7 +61,7 @@ fn fail_at(
     let (image, faulty) = restored.map_err(|error| error.to_string())?;
     let (device, first) = (image.device(), faulty.call_count());
     let empty = Model::new(layout.rules);
-    let done = run(empty, &device, operations, || 0, excused)?;
+    let done = run(empty, &device, operations, || 0, is_expected_errno)?;
     Ok((done, image, first..faulty.call_count()))
 }
 

@@ -63,18 +63,18 @@ fn removed_directory_is_still_listed() {
     let first = walk.next().unwrap().unwrap();
     let second = if first.file_name() == "b" { "c" } else { "b" };
     fs.remove_dir_all("/a").unwrap();
-    // A new directory gets the inode number if it is not held.
+    // A new directory gets the inode number of `/a`, unless the listing holds it.
     fs.create_dir("/other").unwrap();
     fs.write("/other/file", "").unwrap();
     assert_eq!(listing.count(), 0);
-    // The name of the second directory is returned, and then that it is missing.
+    // The walk returns the name of the second directory, and then an error, because that directory is missing.
     assert_eq!(walk.next().unwrap().unwrap().file_name(), second);
     let error = walk.next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let expected = format!("/a/{second}: ");
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(walk.next().is_none());
-    // They hold the directory.
+    // `first` and `walk` hold the removed directory.
     drop((first, walk));
     opened.check();
 }
@@ -404,6 +404,80 @@ fn owner_and_umask_of_new_files_can_be_set() {
 }
 
 #[test]
+fn new_directory_inherits_the_group_and_has_no_set_id_bits_of_its_own() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir("/shared").unwrap();
+    fs.chown("/shared", None, Some(1234)).unwrap();
+    fs.set_permissions("/shared", 0o2775).unwrap();
+    fs.create_dir_with("/shared/dir", 0o5770).unwrap();
+    let metadata = fs.metadata("/shared/dir").unwrap();
+    assert_eq!((metadata.permissions, metadata.gid), (0o3750, 1234));
+    opened.check();
+}
+
+#[test]
+fn link_with_a_slash_after_its_target_leads_only_to_a_directory() {
+    if tools_are_missing() {
+        return;
+    }
+    let opened = opened();
+    let fs = &opened.fs;
+    fs.create_dir("/dir").unwrap();
+    fs.write("/dir/file", "content").unwrap();
+    for (target, link) in [
+        ("dir/file/", "/to-file"),
+        ("to-file", "/to-link"),
+        ("dir//", "/to-dir"),
+        ("/", "/to-root"),
+    ] {
+        fs.symlink(target, link).unwrap();
+    }
+    for path in ["/to-file", "/to-link"] {
+        let kinds = [
+            fs.read(path).unwrap_err().kind(),
+            fs.metadata(path).unwrap_err().kind(),
+        ];
+        assert_eq!(kinds, [ErrorKind::NotADirectory; 2], "{path}");
+        assert!(fs.symlink_metadata(path).unwrap().is_symlink());
+        let created = fs.write(path, "").unwrap_err();
+        assert_eq!(created.kind(), ErrorKind::IsADirectory, "{path}");
+    }
+    for path in ["/to-dir/file", "/to-root/dir/file"] {
+        assert_eq!(fs.read(path).unwrap(), b"content", "{path}");
+    }
+    assert!(fs.metadata("/to-dir").unwrap().is_dir());
+    assert!(fs.metadata("/to-root").unwrap().is_dir());
+    opened.check();
+}
+
+#[test]
+fn error_of_an_image_that_begins_like_another_format_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("disk.img");
+    // A partition of type 0x83 in the last entry, and the end of a boot record.
+    let partition = b"\0\0\0\0\x83\0\0\0\0\0\0\0\0\0\0\0\x55\xaa";
+    let cases: [(usize, &[u8], &str); 4] = [
+        (0, b"QFI\xfb", "a qcow2 image"),
+        (494, partition, "a disk with partitions"),
+        // The end of a boot sector, as that of a FAT file system.
+        (510, b"\x55\xaa", "no magic number"),
+        (0, b"", "no magic number"),
+    ];
+    for (at, magic, expected) in cases {
+        let mut bytes = vec![0; 64 << 10];
+        bytes[at..at + magic.len()].copy_from_slice(magic);
+        fs::write(&image, bytes).unwrap();
+        let error = larder::open(&image).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn volume_and_fs_show_the_same_files() {
     if tools_are_missing() {
         return;
@@ -434,7 +508,7 @@ fn name_that_leads_elsewhere_is_an_error_of_the_listing() {
     fs.write("/dir/NAMEx", "").unwrap();
     fs.close().unwrap();
     drop(fs);
-    // Without checksums, damage of the name remains valid.
+    // Without checksums, the directory remains valid after a change of the name.
     let bytes = fs::read(&image).unwrap();
     let at = bytes
         .windows(5)
@@ -564,7 +638,8 @@ fn sorted_walk_steps_through_directories_in_order() {
     assert_eq!(steps(walk(), ""), expected);
     let expected = ["a", "b", "(", ".hidden", "deep", "(", ")", "z", ")", "c"];
     assert_eq!(steps(walk(), "a")[..10], expected);
-    // After the first entry, the rest are its siblings; after the next step, the entries of the directory.
+    // After the first entry, `rest` returns the siblings of the entry. After the next step, it returns the entries of
+    // the directory.
     let mut walk = walk();
     walk.step().unwrap().unwrap();
     assert_eq!(names(&walk), ["b", "c", "empty"]);

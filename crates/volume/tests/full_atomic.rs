@@ -536,7 +536,7 @@ fn space_that_is_set_aside_suffices_for_accepted_content_on_a_full_image() {
         let small = fixture.make("small", pattern(5));
         let sparse = fixture.make("sparse", Vec::new());
         let volume = &fixture.volume;
-        // The small file has two of the pages. Like a mount, the test sets aside twice the space.
+        // Two more pages are for the small file. Like a mount, the test sets aside twice the space that the pages need.
         let bytes = volume.space_for_pages(((PAGES + 2) * PAGE_BYTES) as u64);
         volume.set_aside(2 * bytes).unwrap();
         fixture.fill();

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const TOOLS: [Requirement; 2] = [Requirement::Tool("mke2fs"), Requirement::Tool("e2fsck")];
 
-/// Layouts in which small content is stored in blocks, and in inodes.
+/// A layout that stores small content in blocks, and a layout that stores small content in inodes.
 const LAYOUTS: [&str; 2] = ["^inline_data", "inline_data"];
 
 const FIFO: Make<'_> = Make::Node {

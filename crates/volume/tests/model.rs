@@ -26,8 +26,8 @@ use std::sync::Arc;
 const SEQUENCES: usize = 3;
 const OPERATIONS: usize = 400;
 const MIX: Mix = Mix {
-    most_nodes: 120,
-    most_bytes: 2 << 20,
+    max_nodes: 120,
+    max_bytes: 2 << 20,
     syncs_one_in: 0,
     shares_one_in: 0,
     reopens: true,

@@ -17,7 +17,7 @@ const IMAGES_EACH: u64 = 120;
 const MAX_GROWTH_BYTES: u64 = 192 << 20;
 
 /// Damages images of the recipe with and without checksums. With checksums, most damage is detected
-/// at once. Without checksums, damaged metadata is used further.
+/// at once. Without checksums, the code continues to use damaged metadata.
 fn survive(name: &str, number: u64) {
     let tools = ["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool);
     let recipe = recipe(name).unwrap_or_else(|| panic!("no recipe {name}"));

@@ -66,7 +66,8 @@ impl Image {
     }
 }
 
-/// Calls `test` with an image on a server, and with one that is local and is opened for reading, or for writing.
+/// Calls `test` with an image on a server, with a local image that is opened for reading, and with a local image that
+/// is opened for writing.
 fn each_image(test: impl Fn(&Image)) {
     for (is_local, read_write) in [(false, false), (true, false), (true, true)] {
         if let Some(image) = Image::new(is_local, read_write) {

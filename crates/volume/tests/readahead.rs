@@ -210,7 +210,7 @@ fn pages_reclaimed_before_use_are_read_singly_only_by_legacy() {
 }
 
 /// Reads requests of `request_pages` at these pages under the adaptive policy, with checks of every byte. Returns the
-/// number of requests, and the number of pages that the policy read ahead, of which all were used.
+/// number of requests, and the number of pages that were read ahead and then used.
 fn read_adaptively(request_pages: u64, pages: impl Iterator<Item = u64>) -> (u64, u64) {
     let recorded = Recorded::new(32, &options(PolicyName::Adaptive));
     let file = recorded.open();

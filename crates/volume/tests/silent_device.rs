@@ -20,8 +20,8 @@ const PAGES: usize = 8;
 /// The timeout of requests that the device does not answer.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// The timeout in tests in which the device answers some requests and not others. Those that it answers are complete
-/// earlier, also on a loaded machine.
+/// The timeout in tests in which the device answers some requests and not others. The requests that it answers complete
+/// before this timeout, even on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A timeout that no request reaches in a test.
@@ -34,8 +34,8 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// A device with a timeout that is [`LONG`] until a part of the device is silent. The timeout can then be short without an
-/// effect on the requests that the device answers.
+/// A device whose timeout is [`LONG`] until a part of the device becomes silent. After that, the timeout can be short.
+/// It does not affect the earlier requests, which the device answers.
 #[derive(Debug)]
 struct LimitedDevice {
     device: Arc<ReorderingDevice>,
@@ -64,13 +64,13 @@ impl LimitedDevice {
     }
 
     /// Sets the timeout to [`LONG`].
-    fn be_patient(&self) {
+    fn use_long_timeout(&self) {
         self.is_impatient.store(false, Ordering::Relaxed);
     }
 
     /// Performs the requests that were not answered, and all later ones.
     fn answer(&self) {
-        self.be_patient();
+        self.use_long_timeout();
         self.device.answer();
     }
 
@@ -152,9 +152,9 @@ impl BlockDevice for LimitedDevice {
 
 /// The system's clock. Its waits end at once.
 #[derive(Debug)]
-struct HastyClock;
+struct NonWaitingClock;
 
-impl Clock for HastyClock {
+impl Clock for NonWaitingClock {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -183,7 +183,7 @@ impl Image {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let mut options = OpenOptions::default();
         options.read_write = true;
-        options.clock = Arc::new(HastyClock);
+        options.clock = Arc::new(NonWaitingClock);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
         let create = |name: &[u8], byte| {
             let ino = volume.create(Ino::ROOT, name, &NEW).unwrap().ino;
@@ -221,7 +221,7 @@ impl Image {
         options.device_timeout = device_timeout;
         options.read_write = read_write;
         options.background = false;
-        options.clock = Arc::new(HastyClock);
+        options.clock = Arc::new(NonWaitingClock);
         let volume = Volume::open_device(device, &options).unwrap();
         // Load the inodes into the cache.
         for ino in [self.silent, self.other] {
@@ -272,7 +272,7 @@ fn reader_gets_eio_if_the_superblock_was_read_from_a_backup() {
         return;
     }
     let image = Image::new(layout("meta-bg-1k").unwrap());
-    // The block size in the superblock.
+    // Damage the block size in the superblock.
     image.device.write_at(&[9; 4], 1024 + 0x18).unwrap();
     let (device, volume) = image.open(SHORT, false);
     assert!(volume.info().superblock_repair.is_some());
@@ -287,7 +287,7 @@ fn files_on_the_answering_part_of_a_device_remain_readable() {
         let start = device_offset(image, 1);
         device.silence(start..start + (PAGES * PAGE) as u64);
         assert_eq!(read(&volume, image.silent, 0, 1), Err(Errno::IO));
-        device.be_patient();
+        device.use_long_timeout();
         for page in 0..PAGES {
             read(&volume, image.other, page, 2).unwrap();
         }
@@ -312,7 +312,7 @@ fn device_offset(image: &Image, byte: u8) -> u64 {
 fn lookup_on_a_silent_device_gets_eio() {
     each_mode(|image, read_write| {
         let device = Arc::new(image.reordering());
-        // The other tests limit the device without the option.
+        // This test sets the timeout with the option `device_timeout`. The other tests use a [`LimitedDevice`] instead.
         let volume = image.open_device(Arc::clone(&device) as _, Some(TIMEOUT), read_write);
         device.silence(0..u64::MAX);
         let error = volume.lookup(Ino::ROOT, b"other").unwrap_err();
@@ -461,8 +461,8 @@ fn commit_on_a_silent_device_gets_eio_and_a_late_answer_does_no_harm() {
     }
 }
 
-/// Drops the device of a volume that was dropped. If it `answers`, the late writes are performed; otherwise, they never
-/// are.
+/// Drops the device of a volume that was already dropped. If `answers` is true, the late writes are performed first. If
+/// it is false, they are never performed.
 fn end_late_writes(device: Arc<LimitedDevice>, answers: bool) {
     if answers {
         device.answer();

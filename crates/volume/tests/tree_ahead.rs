@@ -1,4 +1,5 @@
-//! The readahead of directory trees: a walk gets the same entries, and reads directories before it lists them.
+//! The readahead of directory trees: a walk returns the same entries as without readahead, and directories are read
+//! before the walk lists them.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, TreeReadaheadStats, Volume};
 use larder_block::{BlockDevice, MemoryDevice};

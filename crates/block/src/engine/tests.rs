@@ -1,4 +1,4 @@
-//! Engines for an end of a pipe. A request completes when a test uses the other end.
+//! Tests of engines whose file is one end of a pipe. A request completes when the test uses the other end.
 
 use super::queue::DEMAND_RUN;
 use super::*;

@@ -27,7 +27,7 @@ fn finish(ring: &mut Ring, count: usize) {
 }
 
 #[test]
-fn failed_ring_ends_requests_by_whether_the_kernel_took_them() {
+fn failed_ring_fails_only_requests_that_the_kernel_has_not_taken() {
     let (reader, writer) = std::io::pipe().unwrap();
     let Ok(mut ring) = Ring::new(&Arc::new(OwnedFd::from(reader).into()), 4) else {
         return report_skipped("io_uring is not available");

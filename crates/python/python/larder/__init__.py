@@ -18,10 +18,11 @@ import errno
 import io
 import math
 import os
+import pathlib
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, AnyStr, BinaryIO, Generic, Literal, Self, TextIO, TypedDict, Unpack, cast, overload
 
 from . import _larder
@@ -82,19 +83,30 @@ class Fs(_larder.BaseFs):
 
     _image: str
     _options: Options
-    _files: weakref.WeakSet[io.IOBase]
+    # The open files, in the order in which they were opened. The values are not used.
+    _files: weakref.WeakKeyDictionary[io.IOBase, None]
     _process: int
+    # The image in `_shared` whose open image this one uses. It exists as long as it is used.
+    _source: Fs | None
 
     def __new__(cls, image: StrOrBytesPath, **options: Unpack[Options]) -> Self:
         unknown = options.keys() - Options.__annotations__.keys()
         if unknown:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-        image = _absolute(image)
-        self = super().__new__(cls, {"image": image, **options})
+        cache_dir = options.get("cache_dir")
+        if cache_dir is not None:
+            options["cache_dir"] = absolute(cache_dir)
+        return cls._new(absolute(image), options)
+
+    @classmethod
+    def _new(cls, image: str, options: Options, source: Fs | None = None) -> Self:
+        """Opens an image, or uses the one that `source` has opened."""
+        self = super().__new__(cls, {"image": image, **options}, source)
         self._image = image
         self._options = options
-        self._files = weakref.WeakSet()
+        self._files = weakref.WeakKeyDictionary()
         self._process = os.getpid()
+        self._source = source
         if self.read_write:
             _written.add(self)
         return self
@@ -117,17 +129,21 @@ class Fs(_larder.BaseFs):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.read_write:
             raise TypeError("an image that is open for writing cannot be pickled, because only one process can open it")
-        return shared, (self._image, self._options)
+        return _unpickled, (self._image, self._options)
 
     def close(self) -> None:
-        """Closes the files of the image that are open, writes all changes, and closes the image."""
+        """Closes the files of the image that are open, writes all changes, and closes the image.
+
+        After an error, continues with the next file, and then raises the first error.
+        """
+        # What a child has in buffers belongs to its parent.
+        is_own = not self.closed and self._process == os.getpid()
+        # A wrapper is opened after the file in it, and closed before.
+        files = [file for file in self._files if not _is_detached(file)][::-1] if is_own else []
         try:
-            # What a child has in buffers belongs to its parent.
-            if not self.closed and self._process == os.getpid():
-                for file in list(self._files):
-                    file.close()
+            _call_all([*(getattr(file, "_end", file.close) for file in files), super().close])
         finally:
-            super().close()
+            self._source = None
             _written.discard(self)
 
     @overload
@@ -189,15 +205,15 @@ class Fs(_larder.BaseFs):
         if buffering != 0:
             size = buffering if buffering > 1 else BUFFER_SIZE
             if "+" in letters:
-                file = io.BufferedRandom(raw, size)
+                file = BufferedRandom(raw, size)
             elif "r" in letters:
                 file = BufferedReader(raw, size)
             else:
-                file = io.BufferedWriter(raw, size)
+                file = BufferedWriter(raw, size)
         if not is_binary:
             file = TextFile(file, encoding, errors, newline, line_buffering=buffering == 1)
             file.mode = mode
-        self._files.add(file)
+        self._files[file] = None
         return cast(IO[Any], file)
 
     @overload
@@ -435,6 +451,14 @@ class File(io.RawIOBase):
         if hasattr(self, "_file"):
             self._file.close()
 
+    def _end(self) -> None:
+        """Ends the use of the file, because its image is closed.
+
+        `closed` stays false until the program closes the file. Otherwise, a buffer that the program has put around the
+        file would drop its data without an error when it is closed.
+        """
+        self._file.close()
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self.writable():
             raise TypeError("a file that is open for writing cannot be pickled")
@@ -457,12 +481,60 @@ class BufferedReader(io.BufferedReader):
         super().__init__(raw, buffer_size)
         self._buffer_size = buffer_size
 
+    @property
+    def size(self) -> int:
+        """The size of the file, in bytes, as fsspec expects it."""
+        raw: Any = self.raw
+        return cast(int, raw._file.size())
+
     def __reduce__(self) -> tuple[Any, ...]:
         raw: Any = self.raw
         return _reopened_reader, (raw._fs, raw.name, self.tell(), self._buffer_size)
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
         return self.__reduce__()
+
+
+class _Writer(io.BufferedIOBase):
+    """The part of a buffered file that is open for writing which differs from `io`.
+
+    If its image is closed first, the buffer is written, but `closed` stays false until the program closes the file.
+    Otherwise, an `io.TextIOWrapper` that the program has put around the file would drop its text without an error.
+    """
+
+    raw: Any
+    _is_closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._is_closed
+
+    def flush(self) -> None:
+        # `_end` has written the buffer, or raised an error.
+        if self._is_closed or not self.raw.closed:
+            super().flush()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._is_closed = True
+
+    def _end(self) -> None:
+        """Ends the use of the file, because its image is closed."""
+        try:
+            if not self._is_closed:
+                self.flush()
+        finally:
+            self.raw.close()
+
+
+class BufferedWriter(_Writer, io.BufferedWriter):
+    """A buffered file that is open for writing."""
+
+
+class BufferedRandom(_Writer, io.BufferedRandom):
+    """A buffered file that is open for reading and writing."""
 
 
 class TextFile(io.TextIOWrapper):
@@ -495,14 +567,14 @@ class TextFile(io.TextIOWrapper):
 def _reopened_file(fs: Fs, path: StrOrBytesPath, position: int) -> File:
     file = File(fs, path)
     file.seek(position)
-    fs._files.add(file)
+    fs._files[file] = None
     return file
 
 
 def _reopened_reader(fs: Fs, path: StrOrBytesPath, position: int, buffer_size: int) -> BufferedReader:
     reader = BufferedReader(File(fs, path), buffer_size)
     reader.seek(position)
-    fs._files.add(reader)
+    fs._files[reader] = None
     return reader
 
 
@@ -521,6 +593,15 @@ def reached_twice(path: str | bytes) -> OSError:
     return OSError(_EUCLEAN, "the directory is reached by two paths", path)
 
 
+def _is_detached(file: Any) -> bool:
+    """Returns whether the program has taken the buffer out of a wrapper. The buffer is closed by itself."""
+    try:
+        getattr(file, "buffer", None)
+    except ValueError:
+        return True
+    return False
+
+
 def _leads_to_directory(entry: DirEntry[Any]) -> bool:
     try:
         return entry.is_dir()
@@ -534,9 +615,22 @@ def _nanoseconds(seconds: float) -> int:
     return whole * 10**9 + math.floor((seconds - whole) * 10**9)
 
 
-def _absolute(image: StrOrBytesPath) -> str:
-    image = os.fsdecode(image)
-    return image if _larder.is_url(image) else os.path.abspath(image)
+def absolute(name: StrOrBytesPath) -> str:
+    """Returns a URL unchanged, and a path as an absolute one. Keeps `..`, because the name before it can be a link."""
+    name = os.fsdecode(name)
+    return name if _larder.is_url(name) else str(pathlib.Path(name).absolute())
+
+
+def _call_all(functions: Iterable[Callable[[], object]]) -> None:
+    """Calls all functions, and then raises the first error."""
+    first: BaseException | None = None
+    for function in functions:
+        try:
+            function()
+        except BaseException as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 # The images that `shared` has opened.
@@ -550,15 +644,36 @@ _written: weakref.WeakSet[Fs] = weakref.WeakSet()
 def shared(image: StrOrBytesPath, options: Options) -> Fs:
     """Opens an image like `open`, or returns the one that this function has opened with the same options.
 
-    Unpickled objects and instances of `larder.fsspec.Ext4FileSystem` share an image in this way, and so its caches.
+    Unpickled objects and instances of `larder.fsspec.Ext4FileSystem` share an image in this way, and so its caches. A
+    file that has replaced the image is opened. If the file was removed or renamed, the open image is returned.
     """
-    image = _absolute(image)
-    key = (image, *sorted(options.items()))
+    image = absolute(image)
+    identity = _identity(image, options)
+    key = (image, identity, *sorted(options.items()))
     with _shared_lock:
         fs = _shared.get(key)
+        if identity is None:
+            opened = list(_shared.items())
+            fs = next((one for (name, _, *rest), one in opened if (name, *rest) == (image, *key[2:]) and not one.closed), fs)
         if fs is None or fs.closed:
             fs = _shared[key] = open(image, **options)
         return fs
+
+
+def _identity(image: str, options: Options) -> tuple[int, ...] | None:
+    """Returns numbers that differ between an image and the file that replaces it, or `None` for a URL."""
+    try:
+        found = os.stat(image)
+    except OSError:
+        return None
+    # This process itself changes an image that it has open for writing.
+    modified = 0 if options.get("read_write") else found.st_mtime_ns
+    return found.st_dev, found.st_ino, modified
+
+
+def _unpickled(image: str, options: Options) -> Fs:
+    """Returns an object of its own for the image that `shared` opens. Its close has no effect on others."""
+    return Fs._new(image, options, shared(image, options))
 
 
 def _after_fork() -> None:
@@ -568,8 +683,7 @@ def _after_fork() -> None:
 
 
 def _close_written() -> None:
-    for fs in list(_written):
-        fs.close()
+    _call_all([fs.close for fs in list(_written)])
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -7,15 +7,19 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import io
 import os
 import stat
-from typing import Any, Unpack
+from typing import Any, cast
 
 import fsspec
-from fsspec.spec import AbstractFileSystem
+from fsspec.config import apply_config
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractFileSystem, _Cached
 from fsspec.utils import stringify_path
 
-from . import Options, StrOrBytesPath, reached_twice, shared
+from . import Fs, Options, StrOrBytesPath, absolute, reached_twice, shared
 
 # The protocols of images that larder opens itself, and the schemes of their URLs.
 _SCHEMES = {
@@ -31,10 +35,47 @@ _SCHEMES = {
 }
 
 
-class Ext4FileSystem(AbstractFileSystem):
+# The options of every file system of fsspec. They are for caches of listings and for asynchronous file systems, and
+# have no effect here.
+_FSSPEC_OPTIONS = {
+    "asynchronous",
+    "batch_size",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "use_listings_cache",
+}
+
+
+class _Instances(_Cached):
+    """Finds the instance for the arguments of a call, as fsspec does."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if args:
+            # No other argument is positional.
+            (options["image"],) = args
+        options = apply_config(cls, options)
+        # fsspec compares and pickles the arguments as they are.
+        makers = {"image": absolute, "cache_dir": absolute}
+        if options.get("target_protocol") is None:
+            makers["fo"] = absolute
+        elif options["target_protocol"] in ("file", "local"):
+            # A URL, or a path that can begin with a tilde.
+            makers["fo"] = LocalFileSystem._strip_protocol
+        for name, made_absolute in makers.items():
+            if options.get(name) is not None:
+                options[name] = made_absolute(options[name])
+        fs = super().__call__(**options)
+        # The image of an instance that was made before may be closed or replaced.
+        fs.image = shared(fs._target, fs._options)
+        return fs
+
+
+class Ext4FileSystem(AbstractFileSystem, metaclass=_Instances):
     """The files of an image.
 
-    Instances with the same image and options share the open image, and so its caches.
+    Instances with the same image and options share the open image, and so its caches. fsspec keeps all instances, and
+    so the images stay open, until `close` or `clear_instance_cache` is called.
 
     Walks, and the methods that use them, such as `find`, do not follow links to directories, and enter no directory
     twice. Therefore they end on every image.
@@ -42,6 +83,7 @@ class Ext4FileSystem(AbstractFileSystem):
 
     protocol = "ext4"
     root_marker = "/"
+    image: Fs
 
     def __init__(
         self,
@@ -51,7 +93,7 @@ class Ext4FileSystem(AbstractFileSystem):
         target_protocol: str | None = None,
         target_options: dict[str, Any] | None = None,
         auto_mkdir: bool = False,
-        **options: Unpack[Options],
+        **options: Any,
     ) -> None:
         """
         Parameters
@@ -59,16 +101,17 @@ class Ext4FileSystem(AbstractFileSystem):
         image: the path or the URL of the image
         fo, target_protocol, target_options: the same in a chained URL, as fsspec passes it
         auto_mkdir: whether directories of new files are made, as by the local file system of fsspec
-        options: the options of `larder.open`, such as read_write
+        options: the options of `larder.open`, such as read_write, and those of every file system of fsspec
         """
-        super().__init__()
+        super().__init__(**{name: options.pop(name) for name in _FSSPEC_OPTIONS & options.keys()})
         target = image if image is not None else fo
         if target is None:
             raise ValueError("name the image with the storage option image, or with a chained URL")
         if target_protocol is not None:
             target, more = _image(os.fsdecode(target), target_protocol, target_options or {})
             options = {**more, **options}
-        self.image = shared(target, options)
+        self._target = target
+        self._options = cast(Options, options)
         self.auto_mkdir = auto_mkdir
 
     @classmethod
@@ -88,8 +131,10 @@ class Ext4FileSystem(AbstractFileSystem):
 
     def close(self) -> None:
         """Closes the image, also for other instances with the same image and options."""
-        self.image.close()
-        self.clear_instance_cache()
+        try:
+            self.image.close()
+        finally:
+            self.clear_instance_cache()
 
     def ls(self, path: str, detail: bool = True, entered: set[int] | None = None, **kwargs: Any) -> list[Any]:
         """Lists a directory. A link to a directory has the type `link`, so that walks do not follow it.
@@ -157,6 +202,13 @@ class Ext4FileSystem(AbstractFileSystem):
     def modified(self, path: str) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], tz=datetime.UTC)
 
+    def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
+        file = super().open(path, mode, *args, **kwargs)
+        if isinstance(file, io.TextIOWrapper):
+            # The image writes the text when it is closed.
+            self.image._files[file] = None
+        return file
+
     def _open(
         self,
         path: str,
@@ -220,7 +272,17 @@ class Ext4FileSystem(AbstractFileSystem):
             self.image.copy(path1, path2)
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+        """Moves a file or a directory, into `path2` if that is a directory or ends in a slash."""
+        is_into = stringify_path(path2).endswith("/") or self.isdir(path2)
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if path1 == path2:
+            return
+        if is_into:
+            path2 = f"{path2.rstrip('/')}/{path1.rpartition('/')[2]}"
+            if path1 == path2:
+                return
+            if self.image.lexists(path2):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path2)
         self._make_parent(path2)
         self.image.rename(path1, path2)
 

@@ -31,7 +31,7 @@ impl Fs {
     #[inline]
     fn metadata_at(&self, path: &Path, last: Last) -> io::Result<Metadata> {
         let pinned = self.pin(path, last)?;
-        // Converts the error before the attributes are computed, so that they are not copied.
+        // Convert the error here, before the attributes are computed. A conversion of the final result would copy them.
         let inode = self.volume().inode(pinned.ino())?;
         Ok(self.volume().metadata_of(&inode))
     }
@@ -202,11 +202,11 @@ impl Fs {
         self.set_xattr_with_nofollow(path, name, value, XattrMode::Any)
     }
 
-    /// Sets the attribute like [`Fs::set_xattr`], if it exists, or does not exist, as `mode` requires.
+    /// Sets the attribute like [`Fs::set_xattr`]. `mode` can require that the attribute exists, or that it does not
+    /// exist.
     ///
     /// # Errors
-    /// `EEXIST` or `ENODATA` if the attribute is not as `mode` requires, and otherwise the same as for
-    /// [`Fs::set_xattr`].
+    /// `EEXIST` or `ENODATA` if the requirement of `mode` is not met, or an error of [`Fs::set_xattr`].
     pub fn set_xattr_with(
         &self,
         path: impl AsRef<Path>,

@@ -23,6 +23,7 @@ mod file;
 mod listing;
 mod names;
 mod options;
+mod other_format;
 mod path;
 mod walk;
 

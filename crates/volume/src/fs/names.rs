@@ -15,15 +15,27 @@ use std::path::{Path, PathBuf};
 /// The permissions of a new directory, before the umask is applied.
 const DIRECTORY_PERMISSIONS: u16 = 0o777;
 
+/// The permissions that mkdir(2) sets: all but the set-id bits.
+const PERMISSIONS_OF_MKDIR: u16 = 0o1777;
+
 impl Fs {
     /// Creates the directory `path`, whose parent must exist.
     ///
     /// # Errors
     /// The same as for [`std::fs::create_dir`].
     pub fn create_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.create_dir_with(path, DIRECTORY_PERMISSIONS)
+    }
+
+    /// Creates the directory `path` like [`Fs::create_dir`], with `permissions`, from which the umask is removed. As for
+    /// mkdir(2), the set-id bits of `permissions` are ignored, and the set-group-id bit of the parent is inherited.
+    ///
+    /// # Errors
+    /// The same as for [`std::fs::create_dir`].
+    pub fn create_dir_with(&self, path: impl AsRef<Path>, permissions: u16) -> io::Result<()> {
         let path = path_bytes(path.as_ref())?;
         let place = self.place(path, |_| Errno::EXIST)?;
-        let new = self.new_file(DIRECTORY_PERMISSIONS);
+        let new = self.new_file(permissions & PERMISSIONS_OF_MKDIR);
         let directory = place.directory.ino();
         self.volume().make_dir(directory, place.name, &new)?;
         Ok(())
@@ -42,19 +54,19 @@ impl Fs {
             match self.create_dir(path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => missing.push(path),
                 created => {
-                    self.unless_directory(path, created)?;
+                    self.ok_if_directory(path, created)?;
                     break;
                 }
             }
         }
         for path in missing.into_iter().rev() {
-            self.unless_directory(path, self.create_dir(path))?;
+            self.ok_if_directory(path, self.create_dir(path))?;
         }
         Ok(())
     }
 
     /// Returns success if `path` is a directory, otherwise `created`.
-    pub(super) fn unless_directory(&self, path: &Path, created: io::Result<()>) -> io::Result<()> {
+    pub(super) fn ok_if_directory(&self, path: &Path, created: io::Result<()>) -> io::Result<()> {
         match created {
             Err(_) if self.metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
             created => created,

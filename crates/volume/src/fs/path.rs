@@ -4,6 +4,7 @@
 //! An operation on a name resolves the path of the directory. Like the kernel, it then returns an
 //! error of its own if the path ends in `.`, `..` or a slash.
 
+use super::other_format::other_format;
 use crate::file::Held;
 use crate::lookup::MAX_NAME_BYTES;
 use crate::{Errno, Error, Ino, NewFile, OpenOptions, Result, Volume};
@@ -69,9 +70,16 @@ impl OpenOptions {
     /// Opens the image at `path` with these options.
     ///
     /// # Errors
-    /// The same as for [`Volume::open`].
+    /// The same as for [`Volume::open`], and [`Error::OtherFormat`].
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<Fs> {
-        Ok(Fs::new(Volume::open(path, self)?))
+        let path = path.as_ref();
+        match Volume::open(path, self) {
+            Err(error @ Error::Ext4(larder_ext4::Error::NotExt)) if self.offset_bytes == 0 => {
+                let error = other_format(path).map_or(error, Error::OtherFormat);
+                Err(error.into())
+            }
+            opened => Ok(Fs::new(opened?)),
+        }
     }
 }
 
@@ -307,7 +315,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn number_of_a_deleted_file_is_not_pinned_for_the_file_that_gets_it() {
+    fn reused_inode_number_is_not_pinned() {
         if skip(&[Requirement::Tool("mke2fs")]) {
             return;
         }

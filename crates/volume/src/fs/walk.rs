@@ -2,8 +2,8 @@
 //!
 //! Model: fts(3). An image can be hostile: a walk enters no directory twice, so a loop does not make it endless.
 //!
-//! Cost: for each level of directories, one name, and the entries that are read at a time (all entries of the directory
-//! in a sorted walk). For each directory, its inode number.
+//! Cost: memory for one name and one batch of entries for each level of directories, and for the inode number of each
+//! directory. In a sorted walk, a batch is all entries of the directory.
 
 use super::listing::{DirEntry, ReadDir, damage, entered_twice};
 use super::path::{Fs, at};
@@ -122,8 +122,8 @@ impl Walk {
         matches!(self.next, Some(Err(_)))
     }
 
-    /// Returns entries of the present directory that the next steps return. In a [sorted](Walk::sorted) walk, these are
-    /// all entries that are not returned yet.
+    /// Returns the entries of the present directory that were read and are not returned yet. In a
+    /// [sorted](Walk::sorted) walk, these are all entries that are not returned yet.
     pub fn rest(&self) -> impl Iterator<Item = &DirEntry> {
         self.levels.last().into_iter().flat_map(ReadDir::unreturned)
     }

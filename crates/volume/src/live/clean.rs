@@ -24,7 +24,7 @@ impl Live<'_> {
             let writing = state.dirty.writing.as_ref();
             writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
         };
-        let what = "a block that write-back did not write is marked as clean";
+        let what = "write-back marks a block as clean that it did not write";
         self.inodes.fs.ensure(is_held, what)?;
         self.mark_clean(blocks);
         Ok(())

@@ -54,8 +54,8 @@ impl Live<'_> {
         }
     }
 
-    /// Reserves space again for delayed blocks whose reservation write-back used for a claim, if it
-    /// then failed to map the claim. Also releases surplus reservations. The caller must hold
+    /// Reserves space again for delayed blocks, after write-back has used their reservation for a
+    /// claim that it failed to map. Also releases surplus reservations. The caller must hold
     /// `writeback`.
     pub(crate) fn settle_reservation(&self) {
         let mut state = self.state();

@@ -5,7 +5,7 @@ use larder_readahead::{Balance, Ticket};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// The start of the times of all requests.
+/// The instant from which the times of all requests are measured.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 fn now() -> Duration {

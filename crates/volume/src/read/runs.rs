@@ -7,8 +7,9 @@
 //!
 //! On a device that delivers [in pieces](larder_block::BlockDevice::pieces), a run is divided so that all pages of a part
 //! end in the same piece. Therefore a part never waits for a piece after the one in which it ends. A page that crosses
-//! the border of two pieces is the first page of the part that ends in the later piece. Before a run is divided, each of its ranges that is contiguous on the device is announced to the
-//! device as a whole. The device can then fetch it with few requests to its server.
+//! the border of two pieces is the first page of the part that ends in the later piece. Before a run is divided, each
+//! of its ranges that is contiguous on the device is announced to the device as a whole. The device can then fetch the
+//! range with few requests to its server.
 //!
 //! If blocks are smaller than pages, the blocks of one page can be in several places on the device. Such a
 //! page is a part of its own, with one request for each place. These requests are performed in sequence: the
@@ -97,8 +98,8 @@ struct Answer {
 
 /// The state that a reader shares with the request for which it waits.
 enum Handover {
-    /// The reader waits, and the request is not complete. A drop of [`Runs`] waits for the pages that are counted as
-    /// in flight. These pages need not be counted: the reader borrows the [`Runs`], so they cannot be dropped meanwhile.
+    /// The reader waits, and the request is not complete. The pages of the request are not counted as in flight: only a
+    /// drop of [`Runs`] waits for counted pages, and the [`Runs`] cannot be dropped while the reader borrows them.
     Expected,
     /// The request is complete, and the reader has not taken the answer yet.
     Answered(Answer),

@@ -135,9 +135,9 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Creates the streams. The limit of windows is `limits.max_pages` pages. Unless `limits.is_exact`, the limit is
-    /// lower in two cases: many streams share the cache of `cache_pages` pages, or shorter windows keep `device` busy.
-    /// [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size of a device read, in
-    /// pages. See [`FileState::set_io_pages`] for its effect on windows.
+    /// lower in two cases: many streams share the cache of `cache_pages` pages, or shorter windows suffice to keep
+    /// `device` busy. [`Advice::Sequential`] doubles the limit for a stream. `io_pages` is the maximum size of a device
+    /// read, in pages. See [`FileState::set_io_pages`] for its effect on windows.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         limits: Limits,

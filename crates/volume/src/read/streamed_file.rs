@@ -175,8 +175,8 @@ impl<'r> StreamedFile<'r> {
     /// pages of the request that are in `own`.
     ///
     /// After a miss, a window without an asynchronous part is continued at the next miss, when the policy is
-    /// called again. Therefore the pages of such a window after `own` are not requested now. The windows of
-    /// the policy `adaptive` can extend past the request without an asynchronous part; these are requested.
+    /// called again. Therefore the pages of such a window after `own` are not requested now. With the policy
+    /// `adaptive`, such a window can extend past the request. Its pages are then requested now.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();

@@ -13,8 +13,8 @@ pub struct RequestStats {
     pub start_ns: u64,
     /// The time since the volume was mounted, in nanoseconds.
     pub uptime_ns: u64,
-    /// The time since the last request of a program arrived, in nanoseconds. `None` if there was none yet. Requests
-    /// with which the kernel only frees its memory (`forget`, `release`, `releasedir`) do not count.
+    /// The time since the last request of a program arrived, in nanoseconds. `None` if no request has arrived yet.
+    /// Requests with which the kernel only frees its memory (`forget`, `release`, `releasedir`) do not count.
     pub idle_ns: Option<u64>,
     /// The number of answered requests.
     pub requests: u64,
@@ -52,7 +52,7 @@ pub struct OperationStats {
 /// The files and the processes with the most requests. Only the owner of the mount and root receive them.
 ///
 /// The statistics are estimates with bounded memory: if there are many requests, only a random sample is recorded. The
-/// rates are averages that give a request half of the weight of a request 5 s later.
+/// rates are averages in which the weight of a request is halved every 5 s.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HotStats {
     /// The files with the most requests, the busiest first.
@@ -72,7 +72,7 @@ pub struct HotFile {
     /// The bytes of the path in hexadecimal, if the path is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_hex: Option<String>,
-    /// The requests and the content of the file.
+    /// The requests for the file, and the content that they read and write.
     pub load: Load,
 }
 
@@ -87,14 +87,14 @@ pub struct BusyProcess {
     pub name: Option<String>,
     /// Whether the process still exists.
     pub is_running: bool,
-    /// The requests and the content of the process.
+    /// The requests of the process, and the content that they read and write.
     pub load: Load,
 }
 
 /// The requests for a file, or of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// The number of requests since the file or the process is among the busiest.
+    /// The number of requests since the file or the process became one of the busiest.
     pub requests: u64,
     /// The requests per second.
     pub requests_per_s: f64,

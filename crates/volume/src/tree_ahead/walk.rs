@@ -27,7 +27,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 /// The maximum number of walks.
 const MAX_WALKS: usize = 8;
-/// The window after a directory that was not read ahead.
+/// The window after the listing of a directory that was not read ahead.
 const FIRST_WINDOW: usize = 16;
 /// The maximum number of directories that were read ahead and not listed yet.
 const MAX_WINDOW: usize = 1024;
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_walk_is_forgotten() {
+    fn oldest_walk_is_dropped() {
         let mut walks = Walks::default();
         walks.listed(Ino(1)).0.found(Ino(1), &inos(100..150));
         for root in 2..20 {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn long_walk_forgets_what_it_has_passed() {
+    fn long_walk_drops_directories_before_its_position() {
         let mut walk = Walk::new(Ino(1));
         walk.found(Ino(1), &inos(2..200));
         for parent in 2..200 {

@@ -20,7 +20,8 @@ impl ContentBuffers {
         }
     }
 
-    /// Returns a buffer that is not shared, with any content. Reuses one that was kept, if it is not shared any more.
+    /// Returns a buffer that is not shared, and whose content is unspecified. Reuses a kept buffer if one is no longer
+    /// shared.
     pub fn take(&mut self) -> Arc<Vec<u8>> {
         let unshared = |buffer: &mut Arc<Vec<u8>>| Arc::get_mut(buffer).is_some();
         match self.kept.iter_mut().position(unshared) {

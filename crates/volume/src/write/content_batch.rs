@@ -14,7 +14,8 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The zeros after the end of a file, in its last block. Longer ends are written in several parts.
+/// Zeros that fill the last block of a file after the end of the content. A longer rest of the block is filled in
+/// several parts.
 static ZEROS: [u8; 4096] = [0; 4096];
 
 /// Files whose content is written together.
@@ -107,7 +108,8 @@ fn check_empty(inodes: &Inodes, live: &Live<'_>, blocks: Range<u64>) -> Result<I
     Err(Error::Invalid(live.ino(), "the file is not new and empty").into())
 }
 
-/// Writes the content of `batch` to the device. Pieces that are adjacent on the device are one device write.
+/// Writes the content of `batch` to the device. Pieces that are adjacent on the device are written with one device
+/// write.
 pub(crate) fn write_content(write_back: &WriteBack, batch: &Batch) -> Result<()> {
     let block_bytes = write_back.block_bytes();
     let mut parts = Vec::with_capacity(batch.files.len());

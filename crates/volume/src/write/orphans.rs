@@ -140,8 +140,8 @@ impl Writer {
         Ok(!is_held)
     }
 
-    /// Deletes the inode if it has neither names nor holds. An inode that has names need not be in memory: it is not
-    /// read.
+    /// Deletes the inode if it has neither names nor holds. Does not read the inode from the device: an inode whose
+    /// state is not loaded has names.
     fn delete_unnamed(&self, live: &Live<'_>) -> Result<()> {
         // The state of an inode without names stays loaded until the inode is deleted.
         let loaded = live.state().loaded();

@@ -260,10 +260,9 @@ impl Writer {
         loop {
             self.wait_written(live, index)?;
             match pages.lock(key, || self.is_writing(live, index..index + 1)) {
-                // A write-back of the page may have begun after `wait_written` returned. The
-                // write-back may already have removed its pin, so that this thread could lock the
-                // page. But before it ends, it marks the blocks as clean, and a change that this
-                // thread made now would be lost.
+                // A write-back of the page may have begun after `wait_written` returned. It may already have removed
+                // its pin, which is why this thread could lock the page. Before the write-back ends, it marks the
+                // blocks as clean. A change that this thread made now would then be lost.
                 Lock::Locked(page) if self.is_writing(live, index..index + 1) => {
                     drop(page);
                     continue;

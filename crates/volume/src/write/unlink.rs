@@ -116,7 +116,7 @@ impl Volume {
     /// content may then already be freed.
     ///
     /// # Errors
-    /// As [`Volume::release`].
+    /// The same as for [`Volume::release`].
     pub fn try_release(&self, ino: Ino) -> Result<bool> {
         self.writer.try_release(ino)
     }

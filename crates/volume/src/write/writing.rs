@@ -43,7 +43,8 @@ impl<'b> Writing<'b> {
         }
     }
 
-    /// Determines the offset of an append, unless it has begun: `end_bytes`, the end of the file.
+    /// Sets the offset of an append to `end_bytes`, the end of the file, unless the append has
+    /// already begun.
     pub(super) fn begin(&mut self, end_bytes: u64) {
         if self.appends && self.done == 0 {
             self.offset_bytes = end_bytes;

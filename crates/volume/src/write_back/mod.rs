@@ -301,10 +301,9 @@ impl WriteBack {
         result
     }
 
-    /// Removes ranges from the front of `queue`, and writes them back as one batch. If the batch is
-    /// full, or if a claim must be mapped before the next blocks are placed, it can end inside a
-    /// range. The remaining part of this range is then returned. Appends the removed ranges to
-    /// `begun`, even on an error.
+    /// Removes ranges from the front of `queue`, and writes them back as one batch. The batch can end inside a range:
+    /// if it is full, or if a claim must be mapped before the next blocks are placed. The remaining part of this range
+    /// is then returned. Appends the removed ranges to `begun`, even on an error.
     fn write_next_batch<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
@@ -657,8 +656,8 @@ mod tests {
     }
 
     #[test]
-    fn marking_a_block_clean_that_is_not_being_written_stops_writing() {
-        assert_stops_writing("that write-back did not write", |_, live| {
+    fn marking_an_unwritten_block_clean_stops_writing() {
+        assert_stops_writing("that it did not write", |_, live| {
             live.mark_written_back(0..1)
         });
     }

@@ -128,7 +128,7 @@ impl Side for Kernel {
         let (from, to) = (self.path(from), self.path(to));
         let ino = |path: &Path| fs::metadata(path).map(|metadata| metadata.ino()).ok();
         if fs::metadata(&from).is_ok_and(|from| from.is_file()) && ino(&from) == ino(&to) {
-            // The standard library empties the file.
+            // The standard library would empty a file that is copied to itself.
             return Err(io::ErrorKind::InvalidInput.into());
         }
         fs::copy(from, to)

@@ -64,7 +64,7 @@ const LONG: &str = "LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL
 /// The targets of symbolic links. They are relative: on the kernel's mount, an absolute target would
 /// lead to the files of the host.
 const TARGETS: &[&str] = &[
-    "a", "b", "../a", "../b/c", "c", "a/b/", "missing", ".", "d/a",
+    "a", "b", "../a", "../b/c", "c", "c/", "a/b/", "missing", ".", "d/a",
 ];
 
 const MODES: &[u16] = &[0o644, 0o600, 0o4755, 0o2755, 0o1777, 0];
@@ -94,7 +94,8 @@ const FILES: usize = 3;
 /// The number of open listings.
 const LISTINGS: usize = 2;
 
-/// The directory [`MANY`] at the start of a test with many names: more than a listing reads at a time.
+/// The number of names in the directory [`MANY`] at the start of a test with many names. It exceeds the number of names
+/// that a listing reads at a time.
 const MANY_NAMES: u16 = 300;
 const MANY: &str = "d";
 
@@ -159,7 +160,8 @@ fn perform<S: Side>(side: &S, files: &mut Files<S>, operation: Operation) -> Str
         13 => shown(sorted(side.walk(path))),
         14 => shown(side.remove_file(path)),
         15 => shown(side.remove_dir(path)),
-        // The standard library empties a directory whose path does not end in a name before it fails.
+        // If the path of a directory does not end in a name, the standard library empties the directory before it
+        // fails.
         16 if !path.contains('.') && !path.ends_with('/') => shown(side.remove_dir_all(path)),
         17 | 18 => shown(side.rename(path, other)),
         19 | 20 => shown(side.hard_link(path, other)),

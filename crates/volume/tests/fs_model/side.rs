@@ -49,7 +49,7 @@ pub(crate) trait Side {
     fn write(&self, path: &str, content: &[u8]) -> io::Result<()>;
     fn copy(&self, from: &str, to: &str) -> io::Result<u64>;
     fn entries(&self, path: &str) -> io::Result<Vec<(OsString, FileKind)>>;
-    /// Returns the entries while they are read. They may change meanwhile.
+    /// Returns an iterator that reads the entries while it is used. The directory may change meanwhile.
     fn listing(&self, path: &str) -> io::Result<Entries>;
     fn walk(&self, path: &str) -> io::Result<Vec<PathBuf>>;
     fn create_dir(&self, path: &str) -> io::Result<()>;

@@ -2,6 +2,7 @@
 
 mod copy;
 mod errors;
+mod formats;
 mod list;
 mod open;
 mod read;
@@ -13,13 +14,15 @@ mod write;
 
 use larder::OpenOptions;
 use larder_testkit::{Requirement, e2fsprogs, skip};
+use std::fs;
 use std::path::Path;
 
 const GUIDE: &str = include_str!("../../../../docs/guide/library.md");
 
 /// The files with the blocks of the guide, in the order of the guide.
-const BLOCKS: [&str; 9] = [
+const BLOCKS: [&str; 10] = [
     include_str!("open.rs"),
+    include_str!("formats.rs"),
     include_str!("list.rs"),
     include_str!("read.rs"),
     include_str!("write.rs"),
@@ -32,6 +35,17 @@ const BLOCKS: [&str; 9] = [
 
 /// The block of the README of the crate.
 const README_BLOCK: &str = include_str!("readme.rs");
+
+/// Makes a disk at `disk` with one partition, which contains the image of 64 MiB at `image`.
+fn partition(image: &Path, disk: &Path) {
+    let mut bytes = vec![0; 1 << 20];
+    bytes[450] = 0x83;
+    bytes[454..458].copy_from_slice(&2048_u32.to_le_bytes());
+    bytes[458..462].copy_from_slice(&(64_u32 << 11).to_le_bytes());
+    bytes[510..512].copy_from_slice(&[0x55, 0xaa]);
+    bytes.extend(fs::read(image).unwrap());
+    fs::write(disk, bytes).unwrap();
+}
 
 /// Returns the Rust blocks of a page.
 fn blocks(page: &str) -> Vec<&str> {
@@ -50,7 +64,7 @@ fn blocks_of_the_guide_are_the_files_of_this_test() {
 fn blocks_of_the_readmes_are_a_file_of_this_test() {
     let of_crate = blocks(include_str!("../../README.md"));
     assert_eq!(of_crate, [README_BLOCK.strip_prefix("pub ").unwrap()]);
-    // The block of the project's README is a part of it.
+    // The block of the project's README is a part of the block of the crate's README.
     let of_project = blocks(include_str!("../../../../README.md"));
     let lines = README_BLOCK.replace("\n    ", "\n");
     assert_eq!(of_project.len(), 1);
@@ -89,6 +103,13 @@ fn blocks_of_the_guide_run() {
     assert_eq!(threads::read_in_parallel(&fs, &paths).unwrap(), 8 + 4096);
     statistics::report(&fs);
     drop(fs);
+
+    let disk = Path::new("card.img");
+    partition(image, disk);
+    for path in [image, disk] {
+        let fs = formats::open_any(path).unwrap();
+        assert_eq!(fs.read_to_string("/etc/hostname").unwrap(), "example\n");
+    }
 
     write::write().unwrap();
     copy::copy().unwrap();

@@ -52,7 +52,7 @@ pub fn write_content(
     Ok(())
 }
 
-/// What is a hole of a copy in an image.
+/// The parts of a file that become holes of its copy in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holes {
     /// The holes that the file system of the host reports.
@@ -63,7 +63,7 @@ pub(super) enum Holes {
 
 /// Writes the content of `file` to the empty file `copy` of the image.
 ///
-/// With [`Holes::Zeros`], the writes to the image do not depend on the holes of `file`, either.
+/// With [`Holes::Zeros`], the same content causes the same writes to the image, whatever holes `file` has.
 pub(super) fn read_content(
     volume: &Volume,
     file: &File,
@@ -117,7 +117,7 @@ pub(super) fn read_content(
     end_at(volume, copy, end_bytes)
 }
 
-/// Gives the file `copy` the size `size_bytes`, if it ends with a hole, so that writing the data has not done this.
+/// Extends the file `copy` to `size_bytes` if it is shorter: writing the data does not include a hole at the end.
 fn end_at(volume: &Volume, copy: Ino, size_bytes: u64) -> Result<(), CopyError> {
     let metadata = volume.metadata(copy).map_err(CopyError::copy)?;
     if metadata.size_bytes < size_bytes {
@@ -127,8 +127,8 @@ fn end_at(volume: &Volume, copy: Ino, size_bytes: u64) -> Result<(), CopyError> 
     Ok(())
 }
 
-/// Writes `bytes` to the regular file `ino` at `offset_bytes`, except blocks of zeros. In a file without content there, they
-/// are holes. The size of the file does not change for zeros at the end.
+/// Writes `bytes` to the regular file `ino` at `offset_bytes`, except blocks of zeros. Such a block stays a hole if it
+/// was a hole before. Blocks of zeros at the end do not extend the file.
 ///
 /// # Errors
 /// Those of [`Volume::write_all_at`].
@@ -146,8 +146,8 @@ pub fn write_except_zeros(
     Ok(())
 }
 
-/// Returns whether `bytes`, the content of a file from its start, have a block of zeros in an image with blocks of the
-/// size of those of `volume`.
+/// Returns whether `bytes`, the content of a file from its start, contain a block of zeros. Blocks have the size of
+/// those of `volume`.
 #[must_use]
 pub fn has_zero_block(volume: &Volume, bytes: &[u8]) -> bool {
     blocks(bytes, 0, volume.inodes.block_bytes()).any(|block| is_zeros(&bytes[block]))
@@ -190,8 +190,8 @@ fn is_zeros(bytes: &[u8]) -> bool {
         && bytes.get(1..) == bytes.split_last().map(|(_, all)| all)
 }
 
-/// Returns the number of bytes of `file`, a file of the host with `size_bytes`, in blocks of `block_bytes` that are not
-/// zeros.
+/// Returns the number of bytes in those blocks of `file` that are not zeros. `file` is a file of the host with
+/// `size_bytes`, and is divided into blocks of `block_bytes`.
 ///
 /// # Errors
 /// An error of a read.
@@ -232,8 +232,8 @@ pub(super) fn read_full_at(file: &File, buffer: &mut [u8], offset_bytes: u64) ->
     Ok(len)
 }
 
-/// Returns the next run of data of `file`, a file of the host with `size_bytes`, at or after `at_bytes`. Returns `None` if
-/// there is no more data. If the host's file system does not report holes, the run is the rest of the file.
+/// Returns the next run of data at or after `at_bytes` of `file`, a file of the host with `size_bytes`. Returns `None`
+/// if there is no more data. If the host's file system does not report holes, the run is the rest of the file.
 ///
 /// # Errors
 /// An error of lseek(2).

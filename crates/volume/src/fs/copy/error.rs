@@ -1,5 +1,6 @@
 //! Errors of copies.
 
+use crate::Errno;
 use crate::error::{Error, prefix};
 use std::io;
 use std::path::Path;
@@ -41,29 +42,29 @@ impl CopyError {
         Self::new("cannot write the copy", cause)
     }
 
-    pub(super) fn refused(kind: io::ErrorKind, reason: &'static str) -> Self {
-        Self::new("", io::Error::new(kind, reason))
+    pub(super) fn refused(errno: Errno, reason: &'static str) -> Self {
+        Self::new("", Error::NotCopied(errno, reason))
     }
 
     /// A file cannot replace a directory.
-    pub(super) fn replaces_directory() -> Self {
+    pub(super) fn cannot_replace_directory() -> Self {
         let reason = "cannot replace a directory with a file";
-        Self::refused(io::ErrorKind::IsADirectory, reason)
+        Self::refused(Errno::ISDIR, reason)
     }
 
     /// A directory cannot replace a file.
-    pub(super) fn replaces_file() -> Self {
-        let reason = "cannot create the directory: another file has its name";
-        Self::refused(io::ErrorKind::NotADirectory, reason)
+    pub(super) fn cannot_replace_file() -> Self {
+        let reason = "cannot create the directory: a file with this name exists";
+        Self::refused(Errno::NOTDIR, reason)
     }
 
     /// The source or the copy is the file that stores the image.
     pub(super) fn is_image() -> Self {
-        Self::refused(io::ErrorKind::InvalidInput, "is the image itself")
+        Self::refused(Errno::INVAL, "is the image itself")
     }
 
-    /// Returns whether the image had no space. An attribute that is larger than ext4 permits has the same errno, but does
-    /// not fit into an empty image, either.
+    /// Returns whether the image had no space. An attribute that is larger than ext4 permits has the same errno, but is
+    /// not included: it would not fit into an empty image either.
     pub(super) fn is_no_space(&self) -> bool {
         let inner = self.cause.get_ref();
         let inner = inner.and_then(|inner| inner.downcast_ref());

@@ -5,12 +5,12 @@
 //!    no symbolic link is followed. Metadata, attributes and content are read from the descriptor. So
 //!    another process that changes the tree cannot make the copy read other files.
 //! 2. A new file has no name until its content and metadata are complete. It then gets its name, and
-//!    replaces the file that had the name before. An existing directory is kept. The exception is a copy
-//!    into an image that is not used before it is complete ([`CopyIn::into_unused`]).
+//!    replaces the file that had the name before. An existing directory is kept. Exception: in a copy into an image
+//!    that is not used before it is complete ([`CopyIn::into_unused`]), new files have their names from the start.
 //! 3. The file that stores the image is not copied into the image.
 //!
-//! Cost: the names of all directories on the present path are in memory, because they are copied in
-//! order: about 40 bytes a name.
+//! Cost: about 40 bytes for each entry of each directory on the present path. The names of these entries are kept in
+//! memory, because entries are copied in the order of their names.
 
 use super::content::{BUFFER_BYTES, Holes, read_content};
 use super::error::CopyError;
@@ -26,7 +26,6 @@ use rustix::fs::{CWD, Dir, FileType, major, minor, readlinkat};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
 use std::fs::Metadata;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -78,8 +77,8 @@ impl<'a> CopyIn<'a> {
         }
     }
 
-    /// Lets new files have their names before their content is complete, so that the content of small files is written
-    /// together. This is much faster. For images that are discarded if the copy fails.
+    /// Lets new files have their names before their content is complete. The content of small files can then be written
+    /// together, which is much faster. Suitable only for images that are discarded if the copy fails.
     ///
     /// Each block of zeros is then a hole, whether or not it is a hole of the source. So copies of the same content are the
     /// same, on all file systems of the host.
@@ -99,8 +98,8 @@ impl<'a> CopyIn<'a> {
         self
     }
 
-    /// Gives each copy the time of its modification as the time of its access, too. Reading a file can change its time
-    /// of access, so two copies of a tree are otherwise different.
+    /// Sets the access time of each copy to its modification time. Reading a file can change its access time, so two
+    /// copies of one tree could otherwise differ.
     #[must_use]
     pub fn without_access_times(mut self) -> Self {
         self.times = Times::Modification;
@@ -171,7 +170,8 @@ impl<'a> CopyIn<'a> {
         let volume = self.volume;
         let open = || Source::open(volume, parent, OsStr::from_bytes(name), false);
         match self.entry(open()?, level.copy.ino(), name) {
-            // Content that is not in the image yet has reserved space in the worst case.
+            // Content that is not in the image yet has reserved the space that it needs in the worst case. Release the
+            // surplus, and try again.
             Err(error) if error.is_no_space() && self.together.is_some() => {
                 self.finish_together()?;
                 self.entry(open()?, level.copy.ino(), name)
@@ -206,12 +206,12 @@ impl<'a> CopyIn<'a> {
                     let copy = Pinned::new(volume, ino).map_err(CopyError::copy)?;
                     self.enter_existing(source, copy).map(Some)
                 }
-                Some((_, false)) => Err(CopyError::replaces_file()),
+                Some((_, false)) => Err(CopyError::cannot_replace_file()),
                 None => self.directory(source, parent, name).map(Some),
             };
         }
         match present {
-            Some((_, true)) => return Err(CopyError::replaces_directory()),
+            Some((_, true)) => return Err(CopyError::cannot_replace_directory()),
             // The content of the file that is replaced may not be in the image yet.
             Some((_, false)) => self.finish_together()?,
             None => {}
@@ -245,7 +245,7 @@ impl<'a> CopyIn<'a> {
             let removed = volume.remove_dir(parent, name);
             removed.map_err(CopyError::copy)?;
             let reason = "the directory and its content were not copied";
-            return Err(CopyError::refused(io::ErrorKind::Other, reason));
+            return Err(CopyError::refused(Errno::IO, reason));
         }
         self.enter(source, copy)
     }
@@ -296,9 +296,10 @@ impl<'a> CopyIn<'a> {
     }
 
     /// Copies a file that is not a directory. The copy has its name and its metadata from the start. Returns false, and
-    /// copies nothing, if this is a directory, or another file has the name.
+    /// copies nothing, if `source` is a directory, or if another file has the name.
     ///
-    /// A file with several hard links is copied like one with a single link: its other links may be outside the source.
+    /// The first link of a file with several hard links is copied like the only link of a file, because the other links
+    /// may be outside the source.
     fn named(&mut self, source: &Source, parent: Ino, name: &[u8]) -> Result<bool, CopyError> {
         let (volume, metadata) = (self.volume, &source.metadata);
         if metadata.is_dir() {
@@ -309,7 +310,7 @@ impl<'a> CopyIn<'a> {
             match volume.link(first.ino(), parent, name) {
                 Ok(_) => return Ok(true),
                 Err(error) if error.errno() == Errno::EXIST => return Ok(false),
-                // The file has too many links, so that it gets another copy.
+                // The copy has too many links, so create another copy.
                 Err(error) if error.errno() == Errno::MLINK => {}
                 Err(error) => return Err(CopyError::copy(error)),
             }
@@ -332,7 +333,7 @@ impl<'a> CopyIn<'a> {
         Ok(true)
     }
 
-    /// Copies the content and the attributes of the new file `copy`, which has this name in `parent`.
+    /// Copies the content and the attributes to the new file `copy`, which has the name `name` in `parent`.
     fn complete(
         &mut self,
         source: &Source,
@@ -408,7 +409,7 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-/// Calls `make` with what creates a copy of `source`, which must not be a directory.
+/// Calls `make` with the [`Make`] that creates a copy of `source`. `source` must not be a directory.
 fn with_make<R>(source: &Source, make: impl FnOnce(Make<'_>) -> R) -> Result<R, CopyError> {
     let metadata = &source.metadata;
     let node = |kind, has_device: bool| Make::Node {

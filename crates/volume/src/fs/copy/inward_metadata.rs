@@ -136,7 +136,7 @@ fn set_xattrs(
     Ok(())
 }
 
-/// Returns the names of the extended attributes of `source`, in order: the order of the host must not determine the bytes
+/// Returns the names of the extended attributes of `source`, sorted: the order on the host must not determine the bytes
 /// of the image.
 fn xattr_names(source: &Source) -> Result<Vec<Vec<u8>>, CopyError> {
     let list = |buffer: &mut [u8]| {

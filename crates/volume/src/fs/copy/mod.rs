@@ -35,9 +35,12 @@ pub use rules::{Rules, attribute_value};
 use super::path::{Fs, Last, at, path_bytes};
 use crate::Errno;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::fs::DirBuilder;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Stops a copy at its first error.
@@ -98,10 +101,11 @@ impl Fs {
         let mut first_error = FirstError::default();
         let mut copy = CopyIn::new(self.volume(), &mut first_error);
         if metadata.is_dir() {
-            self.unless_directory(to, self.create_dir(to))?;
+            self.ok_if_directory(to, self.create_dir(to))?;
             let directory = self.pin(to, Last::Follow)?;
             copy.copy_into(from, directory.ino());
         } else {
+            check_no_slash(to)?;
             let place = self.place(path_bytes(to)?, |_| Errno::ISDIR)?;
             copy.copy(from, false, place.directory.ino(), place.name);
         }
@@ -129,7 +133,8 @@ impl Fs {
         let source = self.pin(from, Last::Keep)?;
         let mut first_error = FirstError::default();
         if self.volume().metadata(source.ino())?.is_dir() {
-            match std::fs::create_dir(to) {
+            // Other users have no access before the copy has its permissions.
+            match DirBuilder::new().mode(0o700).create(to) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(at(to, error));
                 }
@@ -142,6 +147,7 @@ impl Fs {
             let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
                 return Err(at(to, Errno::ISDIR.into()));
             };
+            check_no_slash(to)?;
             let parent = Some(parent).filter(|parent| !parent.as_os_str().is_empty());
             let root = open_directory(parent.unwrap_or(Path::new(".")))?;
             CopyOut::new(self.volume(), root.as_fd(), &mut first_error).copy(
@@ -152,6 +158,14 @@ impl Fs {
         }
         first_error.result()
     }
+}
+
+/// Returns an error if the path of a copy that is not a directory ends in a slash.
+fn check_no_slash(to: &Path) -> io::Result<()> {
+    if to.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(at(to, Errno::ISDIR.into()));
+    }
+    Ok(())
 }
 
 fn open_directory(path: &Path) -> io::Result<OwnedFd> {

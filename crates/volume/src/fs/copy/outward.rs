@@ -25,7 +25,6 @@ use rustix::fs::{
 };
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ pub struct CopyOut<'a> {
     buffer: Vec<u8>,
     /// The path of the present file, for messages.
     source: Trail,
-    /// The path of its copy below `root`.
+    /// The path of the copy of the present file, below `root`.
     target: Trail,
 }
 
@@ -283,14 +282,14 @@ impl<'a> CopyOut<'a> {
             return Ok(());
         };
         match FileType::from_raw_mode(present.st_mode) {
-            FileType::Directory => Err(CopyError::replaces_directory()),
+            FileType::Directory => Err(CopyError::cannot_replace_directory()),
             FileType::RegularFile if self.volume.is_stored_in(present.st_dev, present.st_ino) => {
                 Err(CopyError::is_image())
             }
             FileType::RegularFile | FileType::Symlink => Ok(()),
             present if present == file_type(kind) => Ok(()),
             _ => Err(CopyError::refused(
-                ErrorKind::AlreadyExists,
+                Errno::EXIST,
                 "cannot replace a device, a FIFO or a socket with a file of another type",
             )),
         }
@@ -323,7 +322,7 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, CopyE
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|errno| match errno {
-        Errno::NOTDIR | Errno::LOOP => CopyError::replaces_file(),
+        Errno::NOTDIR | Errno::LOOP => CopyError::cannot_replace_file(),
         Errno::MFILE => {
             let what = "the tree has more levels than the limit on open files";
             CopyError::new(what, errno)
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_replaced_the_created_one_is_not_opened() {
+    fn replacement_of_created_file_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
         let parent = File::open(dir.path()).unwrap();
         let copy = Unfinished::new(parent.as_fd());

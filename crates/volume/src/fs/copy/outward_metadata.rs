@@ -110,8 +110,8 @@ fn remove_inherited(names: &[Vec<u8>], copy: &Handle<'_>, errors: &mut Vec<CopyE
             continue;
         }
         match copy.remove_xattr(list) {
-            // `EACCES` means that only directories can have a default list, and `EPERM` that the copy
-            // belongs to another user. Setting the permissions then fails, too.
+            // `EACCES`: the copy is not a directory, so it cannot have a default list. `EPERM`: the copy belongs to
+            // another user. Setting its permissions fails, too, and that error is returned.
             Ok(())
             | Err(Errno::NODATA | Errno::NOTSUP | Errno::INVAL | Errno::ACCESS | Errno::PERM) => {}
             Err(errno) => {

@@ -21,7 +21,7 @@ pub trait Rules: Debug {
         gid
     }
 
-    /// Returns whether files with this name, and everything in such directories, are left out.
+    /// Returns whether files with this name are left out. A directory is left out with everything in it.
     fn excludes(&self, _name: &[u8]) -> bool {
         false
     }
@@ -50,7 +50,7 @@ pub fn attribute_value<'a>(rules: &dyn Rules, name: &[u8], value: &'a [u8]) -> C
     Cow::Owned(value)
 }
 
-/// The rules of a copy with all files and owners.
+/// The rules of a copy that keeps all files and owners.
 #[derive(Debug)]
 pub(super) struct KeepAll;
 

@@ -25,7 +25,7 @@ pub(super) struct Together<'v> {
     buffer: Arc<Vec<u8>>,
     /// The files with content in `buffer`.
     files: Vec<(Ino, Range<usize>)>,
-    /// The end of this content.
+    /// The end of the content in `buffer`.
     end: usize,
 }
 
@@ -44,8 +44,8 @@ impl<'v> Together<'v> {
         }))
     }
 
-    /// Reads the content of `source` for the new file `ino`. Returns its length, or `None` if the file is large, has a block
-    /// of zeros, or has grown, so that its content must be copied on its own.
+    /// Reads the content of `source` for the new file `ino`. Returns the length of the content. Returns `None` if the
+    /// content must be copied on its own, because the file is large, has a block of zeros, or has grown.
     pub(super) fn add(&mut self, ino: Ino, source: &Source) -> Result<Option<u64>, CopyError> {
         let size_bytes = source.metadata.len();
         if size_bytes > MAX_FILE_BYTES {

@@ -27,7 +27,7 @@ impl Trail {
         self.0.len()
     }
 
-    /// Removes the names that were added when the path had `len` bytes, and later.
+    /// Removes the names that were added since the path had `len` bytes.
     pub(super) fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }

@@ -16,7 +16,7 @@ pub(super) struct Unfinished<'d> {
     pub(super) parent: BorrowedFd<'d>,
     /// A temporary name.
     pub(super) name: OsString,
-    /// A regular file.
+    /// The open file, if it is a regular file.
     file: Option<File>,
     /// Whether `file` has no name yet.
     is_nameless: bool,
@@ -61,7 +61,7 @@ impl<'d> Unfinished<'d> {
     /// Gives the file its final name, and replaces an existing file of that name.
     pub(super) fn rename_to(self, name: &OsStr) -> Result<(), CopyError> {
         self.replace(name).map_err(|errno| match errno {
-            Errno::ISDIR => CopyError::replaces_directory(),
+            Errno::ISDIR => CopyError::cannot_replace_directory(),
             errno => CopyError::copy(errno),
         })
     }
@@ -69,7 +69,7 @@ impl<'d> Unfinished<'d> {
     fn replace(&self, name: &OsStr) -> Result<(), Errno> {
         if let Some(file) = self.file.as_ref().filter(|_| self.is_nameless) {
             match self.link(file, name) {
-                // link(2) cannot replace a file, so that rename(2) does.
+                // link(2) cannot replace a file, but rename(2) can.
                 Err(Errno::EXIST) => self.link(file, &self.name)?,
                 linked => return linked,
             }
@@ -80,7 +80,7 @@ impl<'d> Unfinished<'d> {
     fn link(&self, file: &File, name: &OsStr) -> Result<(), Errno> {
         let path = descriptor::path(file);
         match linkat(CWD, &path, self.parent, name, AtFlags::SYMLINK_FOLLOW) {
-            // Without /proc, root can still link the file, and other users since Linux 6.10.
+            // Without /proc, root can still link the file, and so can other users since Linux 6.10.
             Err(Errno::NOENT) => linkat(file, "", self.parent, name, AtFlags::EMPTY_PATH),
             linked => linked,
         }
