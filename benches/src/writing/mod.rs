@@ -155,6 +155,7 @@ impl Writing<'_> {
         };
         let config = BenchConfig {
             operations: self.plan.attribute_sets,
+            is_warm: false,
             runs: 1,
             seed: 1,
         };

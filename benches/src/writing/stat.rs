@@ -69,7 +69,7 @@ pub(super) fn after_changes(
             fs::write(directory.join(name), CONTENT)?;
         }
     }
-    // The kernel caches what it needs for the path of a file.
+    // With these calls, the kernel caches what it needs for the path of each file.
     stat_all(&files(&directories, FILE), CONTENT.len())?;
     let mut values: Vec<Measured> = Vec::new();
     for case in CASES {

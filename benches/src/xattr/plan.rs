@@ -75,6 +75,7 @@ impl Plan {
     pub(super) fn config(&self, case: Case) -> BenchConfig {
         BenchConfig {
             operations: self.sets / case.processes,
+            is_warm: false,
             runs: 1,
             seed: self.seed,
         }

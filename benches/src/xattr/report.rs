@@ -10,10 +10,11 @@ use crate::verdict::{self, Verdict};
 use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
-/// The minimum time of a call in fuse2fs relative to Larder, for any number of processes.
+/// The minimum ratio of fuse2fs's time of a call to Larder's, for any number of processes.
 const MIN_RATIO_OF_FUSE2FS: f64 = 3.0;
 
-/// The maximum time of a call relative to `mbcache=off`, in the pool whose values seldom repeat.
+/// The maximum ratio of Larder's time of a call to that with `mbcache=off`, in the pool whose values seldom
+/// repeat.
 const MAX_RATIO_TO_OFF: f64 = 1.05;
 
 /// Returns the whole report.

@@ -47,11 +47,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Answers a completion script. The words of the request are those of `larder lab`.
+/// Answers a completion script. The words of the request begin with `larder-lab`, or with `larder lab`.
 fn answer(request: &[OsString]) -> ExitCode {
-    if let Some(request) = Request::parse(request)
-        && let [_, words @ ..] = request.words()
-    {
+    if let Some(request) = Request::parse(request) {
+        let words = match request.words() {
+            [_, words @ ..] if matches!(words, [name, _, ..] if name == "lab") => words,
+            words => words,
+        };
         let answer = request.answer(command(), words, |_| None);
         // If the shell no longer waits for the answer, nothing is to be done.
         let _ = io::stdout().write_all(&answer);

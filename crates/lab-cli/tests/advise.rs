@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// Number of pages that are read in a loop: 160 MB.
 const PAGES: u64 = 40_000;
 
-/// The distance between two of them in the file, in pages.
+/// The distance in the file from one of these pages to the next, in pages.
 const DISTANCE: u64 = 1536;
 
 /// Writes a trace in which 160 MB of a sparse file are read three times in 24 s.
@@ -71,7 +71,7 @@ fn advise_prints_the_options_and_their_saving() {
     assert_eq!(html.matches("<svg").count(), 2);
     let kept = lab_ok(["advise", &trace, "--current", "cache_size=1G"]);
     assert!(
-        kept.contains("Keep what you have (-o cache_size=1G)"),
+        kept.contains("Keep the current options (-o cache_size=1G)"),
         "{kept}"
     );
     let limited = lab_ok([
@@ -82,7 +82,7 @@ fn advise_prints_the_options_and_their_saving() {
         "--current",
         "cache_size=64M",
     ]);
-    assert!(limited.contains("Keep what you have"), "{limited}");
+    assert!(limited.contains("Keep the current options"), "{limited}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::process::Command;
 use support::{assert_fails, binary, lab, lab_ok};
 use tempfile::TempDir;
 
-/// Returns keys of which some are frequent, with scans between them and a change of the frequent ones.
+/// Returns keys of which some are frequent. Scans interrupt them, and in the second half, other keys are frequent.
 fn keys(seed: Seed, len: usize) -> Vec<u64> {
     let mut random = Random::new(seed);
     let mut keys = Vec::new();

@@ -4,6 +4,7 @@ mod support;
 
 use larder::CacheKind;
 use larder_lab::hash::{KeyKind, Keys, Source};
+use larder_testkit::page::blocks;
 use larder_testkit::report_skipped;
 use larder_trace::{TraceInfo, TraceWriter};
 use std::fs::{self, Permissions};
@@ -143,6 +144,22 @@ const FIELDS: [&str; 7] = [
     "longest_chain",
 ];
 
+/// Runs the Python block of the page about clusters on `sweep.csv` in `directory`.
+fn assert_page_lists_the_best_functions(python: &Path, directory: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/cluster.md")).unwrap();
+    let (_, program) = blocks(&page)
+        .find(|(language, _)| *language == "python")
+        .unwrap();
+    let mut command = Command::new(python);
+    let output = command.args(["-c", program]).current_dir(directory);
+    let output = output.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("over_chance"), "{printed}");
+}
+
 #[test]
 fn sweep_on_a_cluster_equals_a_local_sweep() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -160,7 +177,7 @@ fn sweep_on_a_cluster_equals_a_local_sweep() {
     let script = format!("#!/bin/sh\nshift\nexec '{}' \"$@\"\n", binary().display());
     fs::write(&larder, script).unwrap();
     fs::set_permissions(&larder, Permissions::from_mode(0o755)).unwrap();
-    let status = Command::new(python)
+    let status = Command::new(&python)
         .arg(root.join("scripts/sweep-cluster"))
         .arg("--larder")
         .arg(larder)
@@ -177,6 +194,7 @@ fn sweep_on_a_cluster_equals_a_local_sweep() {
         .status()
         .unwrap();
     assert!(status.success());
+    assert_page_lists_the_best_functions(&python, dir.path());
     let sweep = fs::read_to_string(&output).unwrap();
     let mut lines = sweep
         .lines()

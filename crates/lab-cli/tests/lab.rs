@@ -204,7 +204,8 @@ fn reproduce_kara2016_quick_report_has_every_finding_and_no_verdict() {
     }
     let tables = json["ours"].as_array().unwrap().len() + not_measured.len();
     assert_eq!(tables, 4, "simulated, volume, engine, kernel");
-    assert_eq!(json["findings"].as_array().unwrap().len(), 9);
+    assert_eq!(json["findings"].as_array().unwrap().len(), 12);
+    assert_eq!(json["assumptions"].as_array().unwrap().len(), 12);
     assert_eq!(json["entries"].as_array().unwrap().len(), 5, "all but off");
 }
 

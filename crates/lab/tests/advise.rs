@@ -72,7 +72,7 @@ fn advised(
 
 /// Returns the page at `place` of a loop over `pages` pages, in an order that is not sequential.
 fn scattered(place: u64, pages: u64) -> u64 {
-    // The number is prime.
+    // The factor is prime, so each page occurs once in a pass.
     place * 7919 % pages
 }
 
@@ -139,7 +139,7 @@ fn small_working_set_needs_no_change() {
     );
     assert!(advice.recommendation.saved_ns.value.abs() < 1e-9);
     assert!(
-        advice.verdict().starts_with("Keep what you have"),
+        advice.verdict().starts_with("Keep the current options"),
         "{}",
         advice.verdict()
     );
@@ -266,7 +266,7 @@ fn recorded_streams_that_interleave_on_a_disk_need_readahead() {
     );
 }
 
-/// A measured disk of 1 GiB, which the model makes as large as that of sata-2007.
+/// A measured disk. Its model has at least the size of sata-2007.
 fn measured_disk(size_bytes: u64) -> Settings {
     let figures = DeviceFigures {
         version: 1,
@@ -307,7 +307,7 @@ fn trace_that_exceeds_the_device_has_unknown_readahead() {
 }
 
 #[test]
-fn pages_that_were_read_ahead_are_not_hits_of_every_size() {
+fn readahead_does_not_count_as_hits_at_every_cache_size() {
     // A loop over 4000 pages with readahead of 32 pages, and memory for 980.
     let (pages, window, frames) = (4000, 32, 980);
     let mut events = Vec::new();

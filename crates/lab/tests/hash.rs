@@ -262,7 +262,7 @@ fn histogram_of_known_keys_equals_a_simple_model() {
 }
 
 #[test]
-fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
+fn uniform_keys_pass_the_test_at_5_percent_in_95_percent_of_cases() {
     let seed = Seed::from_environment(0x4a51_0003);
     let rounds = 400;
     let mut random = Random::new(seed);
@@ -279,8 +279,8 @@ fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
             p_value(histogram.chi_square()) > 0.05
         })
         .count();
-    // Of 400 tests that pass with probability 0.95, 380 pass, with a deviation of 4.4: four deviations
-    // to either side.
+    // Of 400 tests that pass with probability 0.95, 380 pass on average, with a deviation of 4.4. The range
+    // extends by four deviations to each side.
     assert!((362..=398).contains(&passed), "{passed}, seed {seed}");
 }
 
@@ -298,7 +298,7 @@ fn lookup_only_trace_is_completed_within_the_capacity() {
 }
 
 #[test]
-fn hit_of_an_earlier_entry_is_one_miss_and_a_contradiction() {
+fn hit_without_recorded_insertion_counts_as_miss_and_contradiction() {
     let key = |index| HashKey { object: 1, index };
     let lookup = |index| {
         let operation = Operation::Lookup { hit: true };

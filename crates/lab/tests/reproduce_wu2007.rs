@@ -79,10 +79,10 @@ fn thrashing_streams_are_much_faster_under_ondemand_than_under_legacy() {
     );
     assert!(ondemand.max_throughput_mb_s() > 1.5 * legacy.max_throughput_mb_s());
     let gain = RESULTS.thrashing_gain.expect("the run is long enough");
-    assert!(gain.largest.gain() > 3.0, "{gain:?}");
+    assert!(gain.largest.throughput.gain.value > 3.0, "{gain:?}");
 }
 
-/// The cause that the report states.
+/// The report states that congestion is the cause of the recovery.
 #[test]
 fn legacy_recovers_from_thrashing_only_with_a_congested_queue() {
     let [modelled, never_congested, ..] = &*RESULTS.thrashing_variants else {
@@ -102,12 +102,13 @@ fn legacy_recovers_from_thrashing_only_with_a_congested_queue() {
     assert!(change.abs() < 0.05, "{with:?} {without:?}");
 }
 
+/// Only the courses and the machines are results of the first seed alone.
 #[test]
 fn published_thrashing_equals_the_measurement() {
     assert_eq!(PUBLISHED["seed"], SMALL.seed);
     // Serialized and parsed like the published results, since parsing may round.
     let measured: Value = serde_json::from_str(&serde_json::to_string(&*RESULTS).unwrap()).unwrap();
-    for part in ["thrashing", "thrashing_variants", "thrashing_gain"] {
+    for part in ["thrashing", "thrashing_variants"] {
         assert!(
             PUBLISHED[part] == measured[part],
             "{part}: {OUTDATED_REPORT}"

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 const CONFIG: BenchConfig = BenchConfig {
     operations: 40,
+    is_warm: false,
     runs: 2,
     seed: 1,
 };

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 ///
 /// The command reads a trace once, and predicts how long the recorded program would wait with other options of
 /// larder mount: with another size of the caches, and with other readahead policies. It compares tables (-o tables=) only
-/// if faster lookups can matter. It prints the recommended options, and how much time of the recording they
-/// save, with a 95% confidence interval.
+/// if faster lookups can save 1% of the recording. It prints the recommended options, and how much time of the
+/// recording they save, with a 95% confidence interval.
 ///
 /// An option is recommended only if it saves at least 1% of the recording, and if the whole interval is above
 /// zero. Otherwise the advice is to keep the current option.
@@ -70,9 +70,10 @@ JSON:
   notes                   what is missing or may be inaccurate
   caches [{cache, lookups, inserts, removals, recorded_misses, current_misses (predicted),
     current_objects, least_misses, knee_objects, useful_objects, is_exact (whether all objects
-    were tracked), sampled_share, points [{objects, lru (miss ratio), low, high, clock (miss ratio
-    of a mount)}]}]
-  costs                   time of a miss: {page_ns, buffer_ns, dentry_ns, inode_ns, reduced_by}
+    were tracked), sampled_share, points [{objects, lru (miss ratio with LRU), low, high,
+    clock (miss ratio with the clock algorithm of mounts)}]}]
+  costs                   time of a miss: {page_ns, buffer_ns, dentry_ns, inode_ns, reduced_by
+                          (factor that makes all misses fit into the recording)}
   memory                  {current, sizes [{cache_size_bytes, miss_ns}], sufficient_bytes}
   readahead               {origin (recorded: the trace has the reads; page_lookups: they were
                           reconstructed), reads, readers (threads), pages (not in memory when they
@@ -140,8 +141,8 @@ pub(crate) struct AdviseArgs {
     pub verification: VerifyArgs,
 }
 
-/// The options of a recorded mount that are used. A trace of another origin must not choose other options, such as
-/// `overlay`, for the mounts of `--verify`.
+/// The options that are taken from the trace of a mount. All others are ignored, so that a trace of unknown origin
+/// cannot choose options such as `overlay` for the mounts of `--verify`.
 const RECORDED_OPTIONS: [&str; 17] = [
     "ro",
     "noload",

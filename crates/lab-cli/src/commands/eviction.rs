@@ -21,10 +21,10 @@ use std::process::ExitCode;
 /// the policy of the mount.
 ///
 /// A trace is a file of larder mount --record or larder lab record, or a file that larder lab import can read. The
-/// command detects the format, and decompresses files that gzip or zstd compressed. Each lookup in the trace is an
-/// access. A removal removes the object from the cache of every policy. An eviction is ignored. Recordings of the
-/// kernel, and of earlier versions of larder, do not distinguish removals from evictions: use --ignore-removals if
-/// the recorded cache was too small for everything.
+/// command detects the format, and decompresses files that are compressed with gzip or zstd. Each lookup in the trace
+/// is an access. A removal removes the object from the cache of every policy. An eviction is ignored. Recordings of the
+/// kernel, and of earlier versions of larder, do not distinguish removals from evictions: use --ignore-removals if the
+/// recorded cache was too small for all objects.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Policies:
@@ -40,9 +40,9 @@ Policies:
   belady           Belady's optimum, which knows the future
 
 Columns of the summary:
-  mean            change of the misses relative to larder: the mean of the traces, each of which is the
-                  mean of its sizes. -5% means 5% fewer misses
-  of the optimum  share of the misses avoided, of those that belady avoids
+  mean            change of the misses relative to larder, averaged over the sizes of a trace, and then
+                  over the traces. -5% means 5% fewer misses
+  of the optimum  part of the misses avoided by belady that the policy avoids as well
   best, worst     smallest and largest change, with the trace and the size
   verdict         a policy meets the rule if it saves at least 3% in the mean, and loses at most 1% for
                   each trace and size

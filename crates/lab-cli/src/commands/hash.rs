@@ -227,7 +227,7 @@ pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     Ok(trace)
 }
 
-/// Returns which objects the table of each of `caches` contains: as recorded, or up to a limit.
+/// Returns `caches`, each with the rule that decides which objects its table contains: as recorded, or up to a limit.
 fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
     caches.iter().fold(Wanted::default(), |wanted, cache| {
         let capacity = match (args.memory, args.objects) {

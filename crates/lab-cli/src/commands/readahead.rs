@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// mounts nothing. With --trace, it replays the recorded reads, with the pauses between the reads of each
 /// thread. Then the output has one row for each policy: the simulated time from the first to the last read;
 /// the time of all reads together; the number of reads that had to wait; latency of reads; device requests;
-/// pages that the device read; pages read ahead, and how many of these were used, and not used.
+/// pages that the device read; pages read ahead, how many of these were used, and how many were not.
 ///
 /// With --workload, the output has one row for each policy: throughput; latency of requests
 /// (median, 99th percentile, maximum); number and mean size of device reads; number of pages read ahead, how
@@ -94,7 +94,8 @@ pub(crate) struct ReadaheadArgs {
     /// scsi-1998 is a 9 GB SCSI disk of 1998. sata-2007 is a 160 GB SATA disk of 2007. sata-2007-cfq is the
     /// same disk with CFQ, the default I/O scheduler of Linux 2.6.20. nvme is an NVM Express drive for data
     /// centres. network-1ms is network storage with a latency of 1 ms, over 10 Gbit/s. object-30ms is an
-    /// object store with 30 ms to the first byte. instant completes each request at once.
+    /// object store with 30 ms to the first byte. object-tail is an object store with measured latencies, of which
+    /// some are long. instant completes each request at once.
     #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = device_names())]
     pub device: &'static DeviceModel,
     /// Memory for cached pages

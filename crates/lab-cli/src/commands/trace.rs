@@ -62,9 +62,10 @@ Examples:
 JSON: info {source, began_unix_s, tells_changes (whether insertions and removals were recorded),
 records_reads, records_paths, mount {cache_bytes, readahead, readahead_max_bytes} (settings of the
 recorded mount), attributes {variant, lookups, hits, shares, evicted} (use of mbcache), tables (of the
-caches), lost (events), is_cut_short (whether the end of the trace is missing)}, shortened (why the end is missing, or null), is_being_recorded, is_summed (whether all row
-groups have checksums), row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts,
-removals, evictions}}, files {reads, read_bytes, paths}")]
+caches), lost (events), is_cut_short (whether the end of the trace is missing)}, shortened (why the
+end is missing, or null), is_being_recorded, is_summed (whether all row groups have checksums),
+row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals,
+evictions}}, files {reads, read_bytes, paths}")]
 pub(crate) struct TraceInfoArgs {
     /// Trace to read
     pub file: PathBuf,
@@ -91,7 +92,7 @@ pub(crate) struct TraceShowArgs {
 ///
 /// The copy has all events up to the first missing or damaged row group. A row group has up to half a
 /// million events. In the trace of a mount, a row group has the events of about 5 seconds, or fewer. The
-/// trace may still be recorded.
+/// command also works while the trace is being recorded.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -95,8 +95,8 @@ pub(super) fn print_verified(out: &mut dyn Write, verified: &Verified) -> io::Re
     write!(out, "{}\n\n{table}\n{summary}", verified.title())
 }
 
-/// Measures the options `recommended` against `current` on mounts of `image`. If the user or the command ended the
-/// measurement, prints this and returns the exit code of the program.
+/// Measures the options `recommended` against `current` on mounts of `image`. If the user interrupts the measurement,
+/// or the command fails, prints the failure and returns the exit code of this program.
 pub(super) fn verify(
     args: &VerifyArgs,
     image: PathBuf,

@@ -174,6 +174,7 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     let (name, targets) = targets(args)?;
     let config = BenchConfig {
         operations: args.ops,
+        is_warm: false,
         runs: args.runs,
         seed: args.seed,
     };

@@ -1,16 +1,16 @@
 //! Advice on the caches of shared attributes (`mbcache`), from their counts in the trace.
 //!
 //! # Model
-//! A trace has no rows of these caches, so their curve is unknown. But whether they are of use is known: they are if files
-//! began to share attributes. If they were not, `mbcache=off` saves the searches. This saving is bounded, but not measured,
-//! so it is not recommended.
+//! A trace has no rows of these caches, so their curve is unknown. But the counts show whether the caches are useful:
+//! they are if files began to share attributes. If none did, `mbcache=off` would save the searches. Only an upper bound
+//! of this saving is known, so `mbcache=off` is not recommended.
 
 use super::recommendation::{Change, MIN_SHARE};
 use crate::run_report::{as_f64, ratio};
 use crate::statistics::Interval;
 use larder_trace::AttributeInfo;
 
-/// Assumed upper limit of the time of a search and of an insertion.
+/// Assumed upper limit of the total time of a search and the insertion after it.
 const MAX_NS: f64 = 5000.0;
 
 /// Part of the configuration that this module examines.
@@ -33,7 +33,7 @@ pub(super) fn advise(attributes: Option<&AttributeInfo>, recording_ns: u64) -> C
         evicted,
     } = attributes;
     if variant == "off" {
-        let reason = "it was off, so it is unknown what would be shared".to_owned();
+        let reason = "it was off, so its benefit is unknown".to_owned();
         return keep(None, reason);
     }
     let found = 100.0 * ratio(as_f64(*hits), as_f64(*lookups));

@@ -15,10 +15,10 @@ pub struct CurvePoint {
     pub objects: u64,
     /// The miss ratio of LRU.
     pub lru: f64,
-    /// The range of the miss ratio of LRU, with three standard errors on each side. Without sampling, both ends are
-    /// the ratio.
+    /// The lower end of the range of `lru`, which has three standard errors on each side. Without sampling, it equals
+    /// `lru`.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of this range.
     pub high: f64,
     /// The miss ratio of a mount, which evicts by a clock.
     pub clock: f64,
@@ -39,13 +39,14 @@ pub struct CacheCurve {
     pub recorded_misses: Option<u64>,
     /// The predicted misses of a mount with the current memory.
     pub current_misses: f64,
-    /// The number of objects for which such a mount has memory. Pages and buffers share theirs.
+    /// The number of objects for which a mount has space with the current memory. Pages and buffers share one part of
+    /// the memory.
     pub current_objects: u64,
     /// The misses that no size avoids.
     pub least_misses: f64,
-    /// The smallest size with at most 5% of the misses that larger sizes avoid.
+    /// The smallest size that avoids at least 95% of the misses that any size can avoid.
     pub knee_objects: u64,
-    /// The size from which on nothing changes.
+    /// The smallest size with the least misses.
     pub useful_objects: u64,
     /// Whether all objects were tracked.
     pub is_exact: bool,
@@ -91,7 +92,7 @@ pub(super) fn curves(
     used.map(of_cache).collect()
 }
 
-/// Returns points at sizes whose ratio is the square root of 2, up to twice the largest useful size.
+/// Returns points up to twice the largest useful size. Each size is the previous size times the square root of 2.
 fn points(curve: &MissCurve, pool: &PoolCurve, cache: CacheKind) -> Vec<CurvePoint> {
     let last = curve.largest_useful_size().max(1) * 2;
     let mut sizes: Vec<u64> = (0..=last.ilog2())
@@ -101,8 +102,8 @@ fn points(curve: &MissCurve, pool: &PoolCurve, cache: CacheKind) -> Vec<CurvePoi
     let lookups = as_f64(curve.lookups());
     let point = |objects: u64| {
         let [low, high] = curve.range(objects);
-        // The simulation of the clock counts pages and buffers in the memory that they share. Their own curves
-        // are those of separate memory, so only the difference between clock and LRU is used.
+        // Pages and buffers share one part of the memory, and `pool` contains the misses in this part. `curve` contains
+        // the misses of one of the two caches alone. So only the difference between clock and LRU is taken from `pool`.
         let shared = pool.lru.misses(objects);
         let misses = match cache {
             CacheKind::Page | CacheKind::Buffer => {

@@ -1,13 +1,13 @@
 //! The time of a miss in each cache.
 //!
 //! # Model
-//! A miss of a page takes the device's part of the simulated reads, divided by the number of pages; so readahead is
-//! included. A miss of a buffer takes a random read. A miss of a name or an inode takes processor time, and looks up the
-//! block that contains it in the buffer cache.
+//! A miss of a page takes the time that the device needs for the simulated reads, divided by the number of pages. So
+//! the effect of readahead is included. A miss of a buffer takes a random read. A miss of a name or an inode takes
+//! processor time, and looks up the block that contains it in the buffer cache.
 //!
 //! The trace contains these lookups of blocks, so their misses are among those of the buffers. With another capacity,
-//! there are more or fewer misses of names and inodes than in the recording. Then there are as many more or fewer
-//! lookups of buffers, which miss as often as all others.
+//! there are more or fewer misses of names and inodes than in the recording. Each additional miss adds a lookup of a
+//! buffer, and each avoided miss removes one. These lookups miss as often as all other lookups of buffers.
 //!
 //! The recorded program cannot have waited for longer than the recording took. If the misses would take longer
 //! at these costs, the device of the recording was faster, or several threads waited at the same time. All costs
@@ -30,12 +30,12 @@ pub struct Costs {
     pub page_ns: f64,
     /// A block of metadata: a random read.
     pub buffer_ns: f64,
-    /// The processor's part for a name.
+    /// A name: only the processor time.
     pub dentry_ns: f64,
-    /// The processor's part for an inode.
+    /// An inode: only the processor time.
     pub inode_ns: f64,
-    /// The factor by which all costs were reduced, so that the recorded misses fit into the recording; 1 if they
-    /// were not.
+    /// The factor by which all costs were reduced, so that the recorded misses fit into the recording; 1 if the costs
+    /// were not reduced.
     pub reduced_by: f64,
 }
 

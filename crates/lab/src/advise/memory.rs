@@ -16,11 +16,11 @@ use serde::Serialize;
 const MIN_BYTES: u64 = 4 << 20;
 const MAX_BYTES: u64 = 1 << 42;
 
-/// Minimum number of segments that contribute to a saving for an interval.
+/// Minimum number of segments that contribute to a saving. With fewer, the interval of the saving is unknown.
 const MIN_SEGMENTS: usize = 8;
 
-/// A larger memory is recommended only if it saves at least this share of the recording more.
-const STEP_SHARE: f64 = MIN_SHARE / 2.0;
+/// A size is sufficient if the best size saves at most this share of the recording in addition.
+const SUFFICIENT_SHARE: f64 = MIN_SHARE / 2.0;
 
 /// The predicted time of all misses with one size of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub struct MemoryTimes {
     pub current: MemoryTime,
     /// All sizes, in ascending order. The current one is among them.
     pub sizes: Vec<MemoryTime>,
-    /// The smallest size from which on a larger one saves less than 0.5% of the recording.
+    /// The smallest sufficient size: the best size saves at most 0.5% of the recording in addition.
     pub sufficient_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl Observation {
         self.capacity(self.recorded_bytes)
     }
 
-    /// Returns the time of the misses in each segment of an LRU cache.
+    /// Returns the time of the misses of LRU caches in each segment of the trace.
     fn segments_ns(&self, costs: &Costs, capacity: Capacity) -> Vec<f64> {
         let recorded_capacity = self.recorded_capacity();
         let of_segment = |segment: &super::segment::Segment| {
@@ -91,7 +91,7 @@ impl Observation {
         self.segments.iter().map(of_segment).collect()
     }
 
-    /// Returns the largest deviation of the predicted time that the sampling of the curves can cause.
+    /// Returns the largest deviation that the sampling of the curves can cause in the predicted time.
     fn curve_error_ns(&self, costs: &Costs, capacity: Capacity) -> f64 {
         let deviation = CacheKind::ALL.map(|cache| {
             let PoolCurve { lru, .. } = &self.pools[cache as usize];
@@ -134,14 +134,14 @@ pub(super) fn predict(
     bytes.sort_unstable();
     bytes.dedup();
     let mut sizes: Vec<MemoryTime> = bytes.into_iter().map(at).collect();
-    // Sizes above the point at which nothing is saved any more are of no use.
+    // The sufficient size is the smallest one that is nearly as good as the best.
     let is_allowed = |one: &MemoryTime| one.cache_size_bytes <= limit;
     let least = sizes
         .iter()
         .filter(|one| is_allowed(one))
         .map(|one| one.miss_ns);
     let least = least.fold(f64::INFINITY, f64::min);
-    let enough = least + STEP_SHARE * as_f64(observation.recording_ns);
+    let enough = least + SUFFICIENT_SHARE * as_f64(observation.recording_ns);
     let sufficient = sizes
         .iter()
         .find(|one| one.miss_ns <= enough && is_allowed(one));
@@ -174,7 +174,8 @@ impl MemoryTimes {
         let Some(range) = percentile_range(&saved, &mut generator(seed, 7), sum) else {
             return Interval::unknown(value);
         };
-        // The segments show how the saving varies; its amount is that of the clock.
+        // The segments contain the misses of LRU, so they show only how the saving varies. Its amount is `value`, which
+        // contains the misses of the clock.
         let error = [before, after].map(|capacity| observation.curve_error_ns(costs, capacity));
         let error = error.iter().map(|error| error.powi(2)).sum::<f64>().sqrt();
         let [low, high] = range.map(|end| value + end - sum(&saved));
@@ -197,9 +198,9 @@ impl MemoryTimes {
         let is_recommended = is_over_limit || grows && is_worth_it(saved_ns, recording_ns);
         let (sufficient, shown) = (size(self.sufficient_bytes), size(now));
         let reason = if is_over_limit {
-            format!("--memory is below the current {shown}, and {sufficient} suffice within it")
+            format!("the current {shown} exceed --memory; {sufficient} suffice within this limit")
         } else if is_recommended {
-            format!("more than {sufficient} saves less than 0.5% of the recording")
+            "a larger size would save less than another 0.5% of the recording".to_owned()
         } else if grows {
             format!(
                 "{sufficient} instead of {shown} saves less than 1% of the recording, or less than the noise"

@@ -1,11 +1,11 @@
 //! Recommends the options of a mount for a recorded workload, with the time that they are predicted to save.
 //!
 //! # Model
-//! The trace is read once ([`Pass`]). From the stack distances of all lookups, the misses of each
-//! cache are known for every size ([`MissCurve`]); a mount evicts by a clock, so the difference between the clock
-//! and LRU is simulated in miniature. The reads of 16 parts of the trace are replayed on a simulated device
+//! The trace is read once ([`Pass`]). The stack distances of all lookups give the misses of each cache at every size
+//! under LRU ([`MissCurve`]). A mount evicts by a clock instead, so the difference between the clock and LRU is
+//! simulated in miniature. The reads of 16 parts of the trace are replayed on a simulated device
 //! under all readahead policies, with the recommended memory. The cost of a miss follows from the device. Tables are
-//! compared only if their lookups can matter.
+//! compared only if faster lookups can save 1% of the recording.
 //!
 //! A change is recommended only if it is predicted to save at least 1% of the recording, and if the 95% interval
 //! of its saving is above zero. Otherwise the recommendation is to keep the current option.
@@ -13,8 +13,8 @@
 //! # Limits
 //! - The prediction assumes that the program waits for each miss, and does nothing else meanwhile.
 //! - In a trace without reads of files, threads are unknown, and reads are reconstructed from lookups of pages.
-//! - Without the recorded reason of a removal, evictions are distinguished from invalidations by the number of
-//!   objects (the module `population`).
+//! - If the trace does not distinguish evictions from invalidations, a removal from a nearly full cache is regarded as
+//!   an eviction (the module `population`).
 //! - A trace contains only counts of the searches for shared attributes, so `mbcache` has no curve.
 
 mod attributes;
@@ -270,7 +270,7 @@ fn observe(
 
 /// Returns the mean time of a random read of a page from the device, in nanoseconds.
 fn random_read_ns(device: &DeviceModel) -> Result<f64, simulator::Error> {
-    /// Number of reads: the mean deviates by a few percent.
+    /// The reads. With 1000 of them, the mean deviates by a few percent.
     const READS: &str = "random:file=1G,requests=1000";
     let mut simulator = Simulator::new(SimulatorConfig {
         policy: PolicyName::Off,

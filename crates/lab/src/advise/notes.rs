@@ -7,7 +7,7 @@ use super::readahead::ReadaheadTimes;
 use crate::hash::{Source, TraceFile};
 use larder_cache::tape::CacheKind;
 
-/// Largest part of the recording from which reads are expected, for a note.
+/// If the simulated reads are from a smaller part of the recording, a note states the part.
 const SMALL_SHARE: f64 = 0.2;
 
 /// Returns what may be inaccurate, each as a sentence.

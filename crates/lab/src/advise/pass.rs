@@ -3,17 +3,17 @@
 //!
 //! # Insertions
 //! A curve counts the pages or blocks that a cache of each size has to fetch, on demand or by readahead. An insertion of a
-//! page or a block is not a use, and does not change the stacks or the clocks: it shows that the recorded mount fetched it,
-//! perhaps ahead of its reader, and another cache fetches it when its lookup misses. If the insertion counted, each page that
-//! was read ahead would hit at every size. So the misses of a recording with readahead exceed the lookups that
-//! missed in it. A page that was read ahead and never used is not counted. A page that a program wrote counts at its first
-//! lookup, like one that was fetched.
+//! page or a block is not a use, and does not change the stacks or the clocks. It shows only that the recorded mount
+//! fetched the object, perhaps by readahead. A cache of another size fetches the object when a lookup misses. If an
+//! insertion were a use, each page that was read ahead would hit at every size. So for a recording with readahead, the
+//! curve has more misses than were recorded. A page that was read ahead and never used is not counted. A page that a
+//! program wrote counts at its first lookup, like one that was fetched.
 //!
 //! An insertion of a name or an inode is a use, because a program has created or found it.
 //!
 //! # Cost
-//! At most about 600 MB, whatever the length of the trace: each of the five stacks has up to two million
-//! objects, then a sample. The example `advise_trace` writes a long trace.
+//! The pass needs at most about 600 MB of memory, whatever the length of the trace: each of the five stacks contains up
+//! to two million objects, and if there are more, a sample of them. The example `advise_trace` writes a long trace.
 
 use super::curve::{
     ClockMisses, ClockSimulations, Depths, LruStack, MissCurve, StackLimits, identify,
@@ -25,7 +25,8 @@ use super::table_sample::TableSample;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_trace::{Row, TraceEvent};
 
-/// Number of segments of equal numbers of events, which are the units of the bootstrap.
+/// Number of segments into which the trace is divided. All have the same number of events. The bootstrap resamples
+/// segments.
 pub(super) const SEGMENTS: u64 = 64;
 
 /// The counts of one cache.
@@ -64,7 +65,7 @@ pub(super) struct Observation {
     pub(super) counts: [Counts; 4],
     /// The LRU curve of each cache alone.
     pub(super) curves: [MissCurve; 4],
-    /// The curve of each cache in the memory that it uses. Pages and buffers share their memory.
+    /// The curve of each cache in the memory that it uses. Pages and buffers share one part of the memory.
     pub(super) pools: [PoolCurve; 4],
     pub(super) segments: Vec<Segment>,
     pub(super) reads: ReadSample,
@@ -166,7 +167,7 @@ impl Pass {
             }
             Operation::Evict => {
                 counts.removals += 1;
-                // The object still exists, so that a larger cache would keep it.
+                // The object still exists, so a larger cache would keep it.
                 self.population.evict(event.cache);
             }
         }
@@ -257,8 +258,9 @@ mod tests {
         }
     }
 
-    /// The brute force: an LRU cache of `size` pages of a file of `pages`, which at each miss also fetches the missing ones
-    /// of the `window` - 1 next pages. Returns the events that it records, and the number of fetched pages.
+    /// Replays `lookups` of a file of `pages` pages in an LRU cache of `size` pages, by brute force. After a miss, the
+    /// cache also fetches those of the next `window` - 1 pages that are missing. Returns the recorded events, and the
+    /// number of fetched pages.
     fn recorded(
         cache: CacheKind,
         lookups: &[u64],
@@ -310,7 +312,7 @@ mod tests {
     const SIZES: [usize; 8] = [16, 50, 99, 100, 149, 150, 199, 400];
 
     #[test]
-    fn curve_of_a_recording_with_readahead_counts_the_pages_that_each_size_fetches() {
+    fn curve_with_readahead_counts_fetched_pages() {
         let pages = 200;
         let loops: Vec<u64> = (0..5 * pages).map(|place| place % pages).collect();
         for cache in [CacheKind::Page, CacheKind::Buffer] {
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn curve_of_random_lookups_is_that_of_demand_fetches_whatever_was_inserted() {
+    fn insertions_do_not_change_the_curve_of_random_lookups() {
         let (pages, mut random) = (200, generator(51, 1));
         let lookups: Vec<u64> = (0..4000).map(|_| random.random_range(0..pages)).collect();
         for (size, window) in [(30, 8), (100, 16), (150, 1)] {

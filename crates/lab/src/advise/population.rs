@@ -1,11 +1,11 @@
 //! Distinguishes evictions from invalidations.
 //!
 //! # Model
-//! A trace contains removals, but not their reason. If an object was *evicted* because the recorded cache was
+//! Some traces contain removals, but not their reason. If an object was *evicted* because the recorded cache was
 //! full, a larger cache still contains it. If it was *invalidated*, for example because its file was deleted, no
-//! cache contains it. A removal is regarded as an eviction if the recorded cache was nearly full at that time:
-//! the number of its objects, which is the difference of insertions and removals, was at least 90% of the number
-//! for which the mount has memory.
+//! cache contains it. A removal is regarded as an eviction if the recorded cache was nearly full at that time: it
+//! contained at least 90% of the objects for which the mount has memory. The number of objects in the cache is the
+//! number of insertions minus the number of removals.
 
 use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
@@ -26,8 +26,9 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Returns the capacity of a mount with `cache_size_bytes`, if its arenas contain `dentries` and `inodes`, or
-    /// as many as they can hold. Frames are retired for the memory of the arenas.
+    /// Returns the capacity of a mount with `cache_size_bytes` whose arenas contain `dentries` names and `inodes`
+    /// inodes, or the maximum number if these are more. An arena that grows takes its memory from frames, which are
+    /// retired.
     #[must_use]
     pub fn of(cache_size_bytes: u64, dentries: u64, inodes: u64) -> Self {
         let config = BudgetConfig::new(cache_size_bytes, BLOCK_BYTES);
@@ -60,7 +61,7 @@ pub(super) struct Population {
     evictions: u64,
     invalidations: u64,
     exceeds: bool,
-    /// Whether the trace has evictions, which it then distinguishes from other removals.
+    /// Whether the trace contained an eviction, and so distinguishes evictions from other removals.
     records_evictions: bool,
 }
 
@@ -122,8 +123,8 @@ impl Population {
         *count = count.saturating_sub(1);
     }
 
-    /// Counts a removal, and returns whether it is regarded as an eviction. If the trace has evictions, no other removal
-    /// is one.
+    /// Counts a removal, and returns whether it is regarded as an eviction. If the trace distinguishes evictions from
+    /// other removals, the result is always false.
     pub(super) fn remove(&mut self, cache: CacheKind) -> bool {
         let (objects, capacity) = self.fill(cache);
         let is_eviction = !self.records_evictions && objects >= capacity - capacity / 10;

@@ -1,13 +1,14 @@
 //! Simulates readahead policies on the reads of a trace, and recommends the fastest one.
 //!
 //! # Model
-//! The reads are replayed on a simulated device, once for each policy, and for larger and smaller windows with the best
-//! policy. All runs have the same pauses between the reads of each thread, and begin with a cold cache of the size that
-//! the mount has for pages. So reads that the cache answers take the same time with all policies. The parts of the trace
-//! are replayed one after the other; they are the units of the bootstrap.
+//! The reads are replayed on a simulated device, once for each policy. The best policy is also replayed with smaller
+//! and larger windows. All runs have the same pauses between the reads of each thread, and begin with a cold cache of
+//! the size that the mount has for pages. So reads that the cache answers take the same time with all policies. The
+//! parts of the trace are replayed one after the other. The bootstrap resamples these parts.
 //!
-//! Reads of several threads that overlap make the program wait only once. Therefore the time of the reads is multiplied
-//! by the share of it that the reads would take without overlaps in the recording.
+//! While reads of several threads overlap, the program waits only once. Therefore the sum of the simulated durations is
+//! multiplied by a factor from the recording: the time in which at least one read was in progress, divided by the sum
+//! of the durations of all reads.
 
 use super::current::Current;
 use super::reads::{ReadOrigin, ReadSample};
@@ -26,7 +27,7 @@ use serde::Serialize;
 /// The windows that are tried with the best policy, in bytes.
 const WINDOWS: [u64; 4] = [128 << 10, 512 << 10, 1 << 20, 4 << 20];
 
-/// Memory of a simulation. The reads of all parts together have at most about 4 GiB.
+/// The smallest and the largest memory of a simulation. The reads of all parts together have at most about 4 GiB.
 const MIN_MEMORY: u64 = 1 << 20;
 const MAX_MEMORY: u64 = 8 << 30;
 
@@ -51,8 +52,8 @@ pub struct PolicyTime {
     /// The pages that the device read.
     #[serde(skip)]
     pages_read: u64,
-    /// Estimated time that the program waits for the reads of each part, with those that were not simulated, in
-    /// nanoseconds.
+    /// Estimated time that the program waits for the reads of each part, in nanoseconds. It includes the reads that
+    /// were not simulated.
     #[serde(skip)]
     parts_ns: Vec<f64>,
 }
@@ -72,7 +73,7 @@ pub struct ReadaheadTimes {
     pub reads: u64,
     /// Number of threads that read.
     pub readers: usize,
-    /// Number of pages that the simulated cache does not contain when they are read, without readahead.
+    /// Number of pages that the simulated device reads without readahead, because the cache does not contain them.
     pub pages: u64,
     /// Number of parts of the trace that have reads.
     pub parts: usize,
@@ -84,7 +85,7 @@ pub struct ReadaheadTimes {
     pub memory_bytes: u64,
     /// The current policy first, then the others.
     pub policies: Vec<PolicyTime>,
-    /// The device's part of the time for each of `pages` under the current policy, in nanoseconds.
+    /// The time for each of `pages` under the current policy, without processor time, in nanoseconds.
     pub page_ns: f64,
 }
 
@@ -99,7 +100,8 @@ impl<'a> Simulations<'a> {
     pub(super) fn new(sample: &'a ReadSample, device: &DeviceModel) -> Self {
         let mut device = *device;
         if let ServiceModel::Parallel(_) = device.service {
-            // All offsets are equivalent, so there is always space for the files.
+            // All offsets of such a device are equivalent, so a larger size changes no times. It makes space for all
+            // files.
             device.size_bytes.value = 1 << 60;
         }
         Self { sample, device }
@@ -215,7 +217,7 @@ impl<'a> Simulations<'a> {
     }
 }
 
-/// Returns the policy whose reads take the least time. The first of several is returned, and `policies` is not empty.
+/// Returns the policy whose reads take the least time, and the first one if several do. `policies` must not be empty.
 fn fastest(policies: &[PolicyTime]) -> &PolicyTime {
     policies.iter().skip(1).fold(&policies[0], |fastest, one| {
         if one.all_parts_ns() < fastest.all_parts_ns() {

@@ -5,8 +5,8 @@
 //!
 //! Otherwise, reads are reconstructed from lookups of pages, as reads of a single thread. Consecutive lookups of
 //! consecutive pages of a file are regarded as one read of up to 128 KiB, which is the largest read of a FUSE mount
-//! without options. The time between two reads is the time that the program computes, unless the first read missed:
-//! then the program waited, and only the time above that of a device read counts.
+//! without options. The time between two reads is treated as the program's own computation. If the first read missed,
+//! the program waited for the device first, so the time of a device read is subtracted.
 
 use super::waiting::Waiting;
 use crate::readahead_replay::{MAX_READS, TraceReads};
@@ -49,7 +49,7 @@ struct PartBytes {
 #[derive(Clone, Debug)]
 pub(super) struct ReadSample {
     info: TraceInfo,
-    /// Time of a read from the device, which a reconstructed read that missed has taken.
+    /// Time of a read from the device: the duration of a reconstructed read that missed.
     latency_ns: u64,
     /// Number of events of each part.
     part_events: u64,
@@ -188,7 +188,7 @@ impl ReadSample {
         }
     }
 
-    /// Returns the reads. Each part of the trace that has reads is a part of them.
+    /// Returns the reads, divided into the parts of the trace that have reads.
     pub(super) fn reads(&self) -> &TraceReads {
         &self.reads
     }
@@ -198,7 +198,7 @@ impl ReadSample {
         self.origin
     }
 
-    /// Returns, for each part of the reads, the factor from the reads that were kept to all reads.
+    /// Returns, for each part of the reads, the bytes of all reads divided by the bytes of the reads that were kept.
     pub(super) fn scales(&self) -> impl Iterator<Item = f64> + '_ {
         let parts = self.parts.iter().filter(|part| part.kept > 0);
         parts.map(|part| ratio(as_f64(part.all), as_f64(part.kept)))
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(sample.origin(), ReadOrigin::Recorded);
         let reads = sample.reads();
         assert_eq!((reads.kept(), reads.files(), reads.readers()), (2, 1, 2));
-        // From 0 to 30, instead of 2 times 20.
+        // Reads are in progress from 0 to 30, and their durations add up to 2 times 20.
         assert!((sample.waiting_share() - 0.75).abs() < 1e-9);
     }
 

@@ -4,10 +4,10 @@ use crate::run_report::as_f64;
 use crate::statistics::Interval;
 use serde::Serialize;
 
-/// A saving of less than this share of the recording is not recommended.
+/// A change that saves less than this share of the recording is not recommended.
 pub const MIN_SHARE: f64 = 0.01;
 
-/// The option that a change sets, or the reason why there is none.
+/// The recommendation for one part of the configuration: to set options, or to keep the current ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// What was examined: `memory`, `readahead`, `tables` or `mbcache`.
@@ -16,7 +16,7 @@ pub struct Change {
     /// should be kept.
     pub options: Vec<String>,
     /// The predicted saving of the best alternative, in nanoseconds over the whole recording. It is present
-    /// even if the alternative is not recommended; `None` if the trace does not contain what is needed.
+    /// even if the alternative is not recommended. `None` if the trace does not contain the necessary data.
     pub saved_ns: Option<Interval>,
     /// The reason for the recommendation, as a sentence.
     pub reason: String,

@@ -42,7 +42,7 @@ impl CacheCurve {
     }
 }
 
-/// Returns the plural of the objects of a cache.
+/// Returns the name of the objects of a cache, in the plural.
 pub(super) fn objects(cache: CacheKind) -> &'static str {
     match cache {
         CacheKind::Page => "pages of 4 KiB",

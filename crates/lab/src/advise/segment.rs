@@ -8,7 +8,8 @@ use larder_cache::tape::CacheKind;
 /// The distances of the lookups of a segment. Each bucket contains distances that differ by less than 2%.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Segment {
-    /// For each cache, the number of lookups in each bucket. Pages and buffers share their memory.
+    /// For each cache, the number of lookups in each bucket. The distances of pages and buffers are those in the memory
+    /// that they share.
     buckets: [Vec<u64>; 4],
     /// For each cache, the lookups that miss in all sizes.
     cold: [u64; 4],

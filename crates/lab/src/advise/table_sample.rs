@@ -19,7 +19,7 @@ pub(super) struct TableSample {
     is_needed: bool,
     part_events: u64,
     seen: u64,
-    /// Number of lookups of this part that are still to be collected.
+    /// Number of lookups of the current part that are still to be collected.
     left: u64,
     events: Vec<TraceEvent>,
 }

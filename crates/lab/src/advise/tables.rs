@@ -18,8 +18,7 @@ const MAX_SAVED_NS: f64 = 500.0;
 /// Part of the configuration that this module examines.
 const PART: &str = "tables";
 
-/// Returns a recommendation that is known without comparing tables: the current tables, if their lookups are a
-/// negligible part of the recording.
+/// Recommends the current tables without a comparison, if their lookups are a negligible part of the recording.
 pub(super) fn negligible(observation: &Observation) -> Option<Change> {
     let lookups: u64 = observation.counts.iter().map(|counts| counts.lookups).sum();
     let most_ns = as_f64(lookups) * MAX_SAVED_NS;
@@ -101,7 +100,7 @@ pub(super) fn advise(
     Ok((change, Some(advice)))
 }
 
-/// Returns the saving in `lookups` lookups of one cache. The interval has two standard deviations of both times.
+/// Returns the saving in `lookups` lookups of one cache. The interval extends by two standard deviations on each side.
 fn saved_in_cache(advice: &CacheAdvice, lookups: f64) -> Interval {
     let times = advice.current.lookup_ns.zip(advice.selected.lookup_ns);
     let saved = times.map_or(0.0, |(current, selected)| current - selected);

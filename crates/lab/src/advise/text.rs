@@ -35,7 +35,7 @@ impl Advice {
                 |option| format!("-o {option}"),
             );
             return format!(
-                "Keep what you have ({now}): no change is predicted to save 1% of the recording."
+                "Keep the current options ({now}): no change is predicted to save 1% of the recording."
             );
         }
         format!(

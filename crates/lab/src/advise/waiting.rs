@@ -3,7 +3,7 @@
 use crate::run_report::{as_f64, ratio};
 use larder_trace::FileRead;
 
-/// The times of reads: their sum, and that of their union.
+/// The times of reads: their sum, and the length of their union.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     sum_ns: u64,

@@ -1,9 +1,9 @@
 //! The table of cells: every workload on every kind of device under every policy, with several seeds.
 //!
-//! A cell is a workload on a device. Its figure is the throughput of `adaptive`, divided by that of the fastest policy
-//! of Linux in the same cell and with the same seed. The figure of a cell is the median over the seeds, with a 95%
-//! interval. Most workloads have no random numbers and a device without moving parts has none either, so many intervals
-//! have no width.
+//! A cell is a workload on a device. For each seed, the throughput of `adaptive` is divided by that of the fastest
+//! policy of Linux in the same cell. The figure of a cell is the median of these ratios, with a 95% interval. Most
+//! workloads use no random numbers, and the devices without moving parts use none either, so many intervals have no
+//! width.
 //!
 //! The waste of a cell is the number of pages that were read ahead and evicted before their use, divided by the number
 //! of pages that were read from the device.
@@ -79,7 +79,7 @@ pub struct Cells {
     pub cells: Vec<Cell>,
 }
 
-/// Returns the number of simulations of [`cells`] that are reported to its caller.
+/// Returns the number of cells that [`cells`] simulates.
 #[must_use]
 pub fn cell_count() -> u64 {
     (ROWS.len() * DEVICES.len()) as u64

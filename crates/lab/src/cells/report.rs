@@ -10,7 +10,7 @@ const MIB: f64 = 1_048_576.0;
 
 const PLOT_NAME: &str = "readahead-cells.svg";
 
-/// The least ratio of a cell that counts as no loss.
+/// The least ratio of a cell that does not count as a loss.
 const NO_LOSS: f64 = 0.98;
 
 /// The least ratio of a cell that counts as a gain.
@@ -23,7 +23,7 @@ impl Cells {
     /// Returns one sentence for each target.
     #[must_use]
     pub fn summary(&self) -> String {
-        // The numbers of required cells and of all cells.
+        // Returns the number of the required cells that match, and the number of all cells that match.
         let count = |is: &dyn Fn(&Cell) -> bool| {
             let matching = || self.cells.iter().filter(|cell| is(cell));
             let required = matching().filter(|cell| cell.is_required).count();
@@ -107,7 +107,7 @@ impl Report for Cells {
              median over the seeds, and its 95% interval. Throughputs are medians, too. The waste is the share of the \
              pages read from the device that were read ahead and evicted before their use, with the worst seed; the last \
              column contains the smallest waste of a policy of Linux. The required cells are those of the 16 workloads for \
-             which the targets were set: the first 17 rows without `cursors`. [Design of readahead](readahead.md) explains the \
+             which the targets were set: the first 17 workloads except `cursors`. [Design of readahead](readahead.md) explains the \
              results.\n\n{}\n\n![Ratios]({PLOT_NAME})\n\n{}",
             self.seeds,
             self.readahead_max_bytes / 1024,
@@ -172,7 +172,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line
 }
 
-/// Returns the workload as the table of rows has it.
+/// Returns the workload as it is written in `ROWS`.
 fn short(cell: &Cell) -> &'static str {
     super::ROWS
         .iter()
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The published page is changed only by a new run, except for its text.
+    /// The table of the published page changes only with a new run, but its text may be edited.
     #[test]
     fn published_page_has_the_summary_of_its_table() {
         const PAGE: &str = concat!(

@@ -7,7 +7,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) workload: &'static str,
     pub(super) memory_bytes: u64,
-    /// The largest window of the policies of Linux, unless the command has another.
+    /// The largest window of the policies of Linux; `None` if the caller of [`cells`](super::cells) chooses it.
     pub(super) readahead_max_bytes: Option<u64>,
     /// Whether the workload is one of the 16 for which the targets were set.
     pub(super) is_required: bool,
@@ -26,7 +26,7 @@ const fn row(name: &'static str, workload: &'static str) -> Row {
     }
 }
 
-/// Creates a row that was added later, with 1 GiB of memory.
+/// Creates a row with 1 GiB of memory that was added after the targets were set.
 const fn added(name: &'static str, workload: &'static str) -> Row {
     Row {
         is_required: false,
@@ -43,8 +43,8 @@ pub(super) const DEVICES: [&str; 5] = [
     "object-30ms",
 ];
 
-/// All kinds of workloads, with the parameters that are the defaults of `larder lab readahead` unless the run would
-/// take too long. Below them, workloads for which adaptive readahead was designed.
+/// All kinds of workloads, with the default parameters of `larder lab readahead` unless the run would take too long.
+/// They are followed by workloads for which adaptive readahead was designed.
 pub(super) const ROWS: &[Row] = &[
     row("sequential", "sequential:file=512M"),
     row("reread", "reread:file=512M"),

@@ -126,7 +126,7 @@ impl Worker<'_> {
         self.operation == self.operations.len()
     }
 
-    /// Returns the lock that the operation acquired last and still holds, after the index of the step that
+    /// Returns the lock that the operation acquired last and still holds, with the index of the step that
     /// acquired it. Returns `None` if the operation holds no lock.
     fn lock_held(&self) -> Option<(usize, u64)> {
         let steps = &self.operations[self.operation][..self.step];
@@ -474,8 +474,8 @@ mod tests {
     #[test]
     fn lock_of_two_processors_is_handed_over_each_time() {
         let outcome = machine(2).simulate(&[vec![critical(50); 2], vec![critical(50); 2]]);
-        // The first worker holds the lock from 0 to 51. Then it changes owners three times, at 100 and 50
-        // each, and the last one releases it.
+        // The first worker holds the lock from 0 to 51. Then the lock changes its owner three times: each time, the
+        // transfer takes 100 and the work 50. The last owner releases the lock.
         assert_eq!(
             outcome,
             Outcome {
@@ -522,11 +522,11 @@ mod tests {
     fn exclusive_entry_parks_other_workers_until_its_release() {
         let outcome =
             machine(2).simulate(&[vec![hold(HoldExclusive(9))], vec![hold(HoldShared(9))]]);
-        // The first worker: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2,
-        // owns it from 102, cannot hold the entry, releases the lock and parks. The first worker acquires
-        // the lock from 503 to 603, releases the entry, releases the lock at 604, and pays for waking the
-        // second. The second continues at 603 + 10 + 1000, owns the lock at 1713, holds the entry,
-        // unlocks at 1715, works until 2215, locks, releases the entry and unlocks.
+        // The first worker locks until 1, holds until 2, unlocks until 3 and works until 503. The second waits for the
+        // lock until 2, owns it from 102, cannot hold the entry, releases the lock and parks. The first worker acquires
+        // the lock from 503 to 603, releases the entry, releases the lock at 604, and pays for waking the second. The
+        // second continues at 603 + 10 + 1000, owns the lock at 1713, holds the entry, unlocks at 1715, works until
+        // 2215, locks, releases the entry and unlocks.
         assert_eq!(
             outcome,
             Outcome {

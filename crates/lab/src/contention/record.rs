@@ -76,6 +76,7 @@ impl Recording {
         let cache = cache(variant, case, recorder.clone())?;
         let config = BenchConfig {
             operations: case.files + self.operations,
+            is_warm: false,
             runs: 1,
             seed: self.seed,
         };

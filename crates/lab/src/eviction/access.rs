@@ -13,12 +13,12 @@ pub const NEVER: u32 = u32::MAX;
 pub struct Access {
     /// The object.
     pub object: Object,
-    /// The number of the next access to this object, counted over all accesses; [`NEVER`] if it is not
-    /// accessed again, or is removed before that. Only Belady's policy uses it.
+    /// The number of the next access to this object, counted over all accesses; [`NEVER`] if the object is not
+    /// accessed again, or is removed before its next access. Only Belady's policy uses this number.
     pub next: u32,
 }
 
-/// A cache of objects of equal size, with a replacement policy. It contains only numbers.
+/// A cache of objects of equal size, with a replacement policy. It contains only the numbers of the objects.
 ///
 /// A policy evicts only if an access misses while the cache is full, and then evicts one object or, like the
 /// clock of the frames, a few. Each missed object is inserted.

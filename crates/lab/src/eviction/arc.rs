@@ -1,5 +1,5 @@
-//! ARC: two LRU lists of cached objects, of those used once and of those used more often, and two lists of
-//! objects that were evicted from them. A miss on an evicted object moves the target size of the first list.
+//! ARC: an LRU list of cached objects that were used once, another of those that were used more often, and a list of
+//! evicted objects for each of the two. A miss on an evicted object moves the target size of the first list.
 //! N. Megiddo and D. S. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003.
 
 use super::access::{Access, Object, Policy};

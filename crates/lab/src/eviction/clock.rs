@@ -1,6 +1,6 @@
-//! CLOCK with one bit, as a FIFO queue: an object at the tail whose bit is set returns to the head without its
-//! bit, instead of being evicted. In the variant in which the first use counts, an object has its bit from its
-//! insertion on. F. J. Corbató, "A Paging Experiment with the Multics System", 1968.
+//! CLOCK with one bit, as a FIFO queue: an object at the tail whose bit is set is not evicted, but returns to the head
+//! with its bit cleared. In the variant in which the first use counts, the insertion of an object sets its bit.
+//! F. J. Corbató, "A Paging Experiment with the Multics System", 1968.
 
 use super::access::{Access, Object, Policy};
 use super::lists::Lists;

@@ -1,17 +1,18 @@
 //! The clock of Larder's frames, for one thread: the hand, the free list and the batches of reclaim.
 //!
 //! # Model
-//! `crates/cache/src/page/pool.rs`, `crates/cache/src/table/arena.rs` and `crates/cache/src/shrink.rs`. The
-//! differences from [CLOCK](super::clock):
+//! The policy follows `crates/cache/src/page/pool.rs`, `crates/cache/src/table/arena.rs` and
+//! `crates/cache/src/shrink.rs`. The differences from [CLOCK](super::clock):
 //!
-//! - The hand passes over frames, and a new page uses a frame that was freed last. So the order of the frames is
-//!   not exactly the order of insertion.
+//! - The hand passes over frames, and a new page uses the frame that was freed last. So the order of the pages in the
+//!   frames is not exactly the order of their insertion.
 //! - A reclaim frees several frames: 1/64 of all, at most 16. The cache is therefore not always full.
-//! - A reclaim visits at most all frames in one pass, and passes over the frames in parts, each from its end.
+//! - A reclaim makes several passes, each over at most all frames. A pass visits the frames in parts, and each part
+//!   from its end.
 //!
 //! As in CLOCK, the use for which a page was read does not set its bit
 //! ([`NewPage::set_wanted`](larder_cache::page::NewPage::set_wanted)). The policy assumes that no page is pinned,
-//! busy or dirty, and that no frame is lent. A test compares it with the cache itself.
+//! busy or dirty, and that no frame is lent. A test compares the policy with the page cache itself.
 
 use super::access::{Access, Object, Policy};
 

@@ -1,7 +1,7 @@
 //! The frequency of accesses, estimated with a counting Bloom filter: the `TinyLFU` of W-TinyLFU.
 //!
-//! An access increments only the smallest counters of the object, so that an object that shares some of its counters
-//! with others keeps an exact estimate.
+//! An access increments only the smallest counters of the object. So the estimate of an object stays exact, even if
+//! some of its counters are shared with other objects.
 
 use super::access::Object;
 
@@ -45,8 +45,8 @@ impl Frequency {
         })
     }
 
-    /// Returns the estimated number of accesses, which is at most 15. Except for halvings and for that limit, it is
-    /// never too low.
+    /// Returns the estimated number of accesses, which is at most 15. It is too low only because of halvings or this
+    /// limit.
     pub fn estimate(&self, object: Object) -> u8 {
         let counters = self.places(object).map(|place| self.counters[place]);
         counters.into_iter().min().unwrap_or(0)

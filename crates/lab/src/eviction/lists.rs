@@ -34,7 +34,7 @@ pub(super) struct Lists<const N: usize> {
 }
 
 impl<const N: usize> Lists<N> {
-    /// Creates empty lists for the objects below `objects`.
+    /// Creates empty lists for objects whose numbers are below `objects`.
     pub fn new(objects: usize) -> Self {
         let unlinked = Links {
             newer: NONE,

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Each lookup becomes an access, whether it hit in the recorded cache or not. An insertion is ignored: a page that
-//! was read ahead is first accessed when a program reads it. A removal becomes a removal, and an eviction is ignored.
-//! Recordings of the kernel, and those of version 1, do not distinguish removals from evictions. So the recorded cache
-//! must have had room for all objects, or [`Loading::ignores_removals`] must be set.
+//! was read ahead is first accessed when a program reads it. A removal is a step of the workload, but an eviction is
+//! ignored. Recordings of the kernel, and those of version 1, do not distinguish removals from evictions. So the
+//! recorded cache must have had room for all objects, or [`Loading::ignores_removals`] must be set.
 //!
 //! # Cost
 //! The steps of an import are added to the workload while the file is read. The lookups and removals of a recording are sorted
@@ -37,11 +37,11 @@ pub struct Loading {
     pub ignores_removals: bool,
 }
 
-/// The key of an object: of one kind of cache on one device.
+/// The key of an object: its cache, its device, and its key in this cache.
 type Key = (CacheKind, u32, HashKey);
 
-/// Reads the trace at `path`, in Larder's format or in a format that can be imported. A file that gzip or zstd
-/// compressed is decompressed.
+/// Reads the trace at `path`, in Larder's format or in a format that can be imported. A file that is compressed with
+/// gzip or zstd is decompressed.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is too large, or has no lookups in the requested caches.
@@ -88,7 +88,7 @@ fn load_within(path: &Path, loading: &Loading, limits: WorkloadLimits) -> Result
     Ok(workload)
 }
 
-/// Collects the steps of the caches that count.
+/// Collects the steps of the caches whose lookups are accesses.
 struct Collector<'l> {
     loading: &'l Loading,
     limits: WorkloadLimits,
@@ -118,7 +118,7 @@ impl<'l> Collector<'l> {
         let is_lookup = matches!(event.operation, Operation::Lookup { .. });
         let is_default = self.loading.caches.is_empty() && self.caches != FRAMES;
         if is_default && is_lookup && FRAMES.contains(&event.cache) {
-            // The lookups of other caches do not count in a trace that has these.
+            // In a trace with lookups of pages or buffers, other caches do not count. Their steps are discarded.
             self.caches = FRAMES.to_vec();
             self.builder = WorkloadBuilder::with_limits(self.limits);
         }
@@ -192,7 +192,7 @@ fn read_recorded(
         events.extend(batch.events().filter(is_step));
         collector.check(events.len() <= collector.limits.steps)?;
     }
-    // The threads of a mount write their events in blocks.
+    // The threads of a mount write their events in blocks, so the events of different threads are not in order.
     events.sort_by_key(|event| event.time_ns);
     for event in &events {
         collector.add(event)?;

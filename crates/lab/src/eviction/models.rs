@@ -11,7 +11,7 @@ use larder_testkit::seed::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A cache that a model implements: returns whether the access hit.
+/// A model of a cache. `access` returns whether the object was cached.
 trait Model {
     fn access(&mut self, object: Object) -> bool;
     fn remove(&mut self, object: Object);
@@ -42,8 +42,8 @@ impl Model for LruModel {
     }
 }
 
-/// A circle of frames with a hand, which is the usual form of CLOCK. A removed page leaves an empty frame out of the
-/// circle, as in a queue.
+/// A circle of frames with a hand, which is the usual form of CLOCK. The frame of a removed page leaves the circle, as
+/// in a queue.
 struct ClockModel {
     capacity: usize,
     is_new_referenced: bool,
@@ -127,7 +127,7 @@ struct SmallMainModel {
     uses_to_move: u32,
     most_uses: u32,
     has_window: bool,
-    /// Objects, their uses, and the objects that entered before.
+    /// For each object, its uses, and the value of `entered` after its insertion.
     small: VecDeque<(Object, u32, usize)>,
     main: VecDeque<(Object, u32)>,
     ghost: VecDeque<Object>,
@@ -151,7 +151,7 @@ impl SmallMainModel {
                 }
                 continue;
             }
-            // Without a check of the main queue until an object leaves the cache.
+            // The size of the main queue is not checked again until an object leaves the cache.
             while let Some((object, uses, _)) = self.small.pop_back() {
                 if uses < self.uses_to_move {
                     self.ghost.push_front(object);
@@ -208,7 +208,7 @@ struct ArcModel {
 impl ArcModel {
     #[expect(clippy::cast_precision_loss, reason = "the lists are short")]
     fn replace(&mut self, is_in_b2: bool) {
-        // The paper assumes a full cache, which it is not after removals.
+        // The paper assumes that the cache is full, but after removals it is not.
         if self.t1.len() + self.t2.len() < self.c {
             return;
         }
@@ -408,7 +408,7 @@ proptest! {
     }
 
     #[test]
-    fn optimum_has_as_few_misses_as_the_best_choice_of_evictions(
+    fn belady_equals_the_best_choice_of_evictions(
         seed in any::<u64>(),
         capacity in 1_usize..4,
     ) {

@@ -78,7 +78,7 @@ impl PolicyName {
         }
     }
 
-    /// Returns an empty cache for `capacity` of the objects below `objects`.
+    /// Returns an empty cache with room for `capacity` objects, whose numbers are below `objects`.
     #[must_use]
     pub fn cache(self, capacity: usize, objects: usize) -> Box<dyn Policy> {
         let capacity = capacity.max(1);

@@ -13,9 +13,9 @@ use std::io;
 
 /// Explanation of the summary.
 const ABOUT_SUMMARY: &str = "\
-Misses relative to those of the clock of Larder's frames (policy larder). The mean is that of the traces, each of \
-which is the mean of its sizes. The share of the optimum is the share of the misses that Belady's optimum avoids, \
-compared with larder, that the policy avoids as well.";
+Misses relative to those of the clock of Larder's frames (policy larder). For each trace, \
+they are averaged over the sizes of the cache; the mean is the average over the traces. Belady's optimum avoids some of \
+the misses of larder. The share of the optimum is the part of these that the policy avoids as well.";
 
 /// Explanation of the tables of the traces.
 const ABOUT_TRACES: &str = "\
@@ -119,8 +119,9 @@ impl Study {
         format!("eviction-{trace}.svg")
     }
 
-    /// Returns a plot of the misses for a trace: relative to those of the clock of the frames, if that was part of the
-    /// study, because the differences are small compared with the misses.
+    /// Returns a plot of the misses for a trace. The misses are shown relative to those of the clock of the frames,
+    /// because the differences between policies are small. If this clock was not part of the study, miss ratios are
+    /// shown.
     fn plot(&self, trace: usize) -> LinePlot {
         let is_relative = self.policies.contains(&PolicyName::Larder);
         let objects = f64::from(self.traces[trace].objects);
@@ -163,7 +164,7 @@ impl Study {
         };
         BarPlot {
             title: "Misses relative to the clock of Larder's frames (100%)".to_owned(),
-            value: "mean of the sizes, in %; less is better".to_owned(),
+            value: "average over the cache sizes, in %; less is better".to_owned(),
             groups: self.traces.iter().map(name).collect(),
             series: self.summaries().into_iter().map(series).collect(),
         }

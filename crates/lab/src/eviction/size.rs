@@ -47,7 +47,7 @@ impl fmt::Display for CacheSize {
 pub struct Sizes(pub Vec<CacheSize>);
 
 impl Sizes {
-    /// The smallest cache. In smaller ones, the parts of some policies would have no room for an object.
+    /// The smallest cache. In smaller caches, some queues of some policies would have no room for an object.
     pub const LEAST: u32 = 32;
 
     /// The sizes that are compared by default.

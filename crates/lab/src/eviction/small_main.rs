@@ -12,13 +12,13 @@
 //! | uses that count in the small queue | all | all except those soon after the insertion (below) |
 //! | times that the main queue spares an object | 3, one for each use | 1 |
 //!
-//! The *correlation window* of Clock2Q+: a use does not count until as many objects as half of the small queue
-//! entered that queue after the object. Metadata blocks are often used several times within a few operations,
-//! and then no longer.
+//! The *correlation window* of Clock2Q+: the uses of an object do not count until other objects have entered the small
+//! queue after it, half as many as this queue can hold. Metadata blocks are often used several times within a few
+//! operations, and then no longer.
 //!
-//! Sizes: the small queue has a tenth of the capacity, the main queue the rest, and the ghost queue as many
-//! objects as the main queue. Until the first eviction, objects for which the small queue has no room enter the
-//! main queue. These details and parameters are the defaults of libCacheSim 0.3.5.
+//! Sizes: the small queue has a tenth of the capacity, the main queue the rest, and the ghost queue nine tenths of the
+//! capacity. Until the first eviction, objects for which the small queue has no room enter the main queue. These
+//! details and parameters are the defaults of libCacheSim 0.3.5.
 //!
 //! # Sources
 //! J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023 (S3-FIFO). Y. Zhai et al.,
@@ -114,7 +114,7 @@ impl SmallMain {
     /// Returns whether a use of an object in the small queue is so soon that it does not count.
     fn is_correlated(&self, object: Object) -> bool {
         let since = self.entered - self.entered_at[object as usize];
-        // Twice the number of objects, because half of an odd number is not whole.
+        // `since` is doubled instead of halving the size, because half of an odd size is not a whole number.
         self.rules.has_window && since * 2 < self.small_capacity as u64
     }
 

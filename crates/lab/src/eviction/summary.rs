@@ -5,9 +5,9 @@ use super::size::CacheSize;
 use super::study::{Cell, Study};
 use serde::Serialize;
 
-/// A policy must save this share of the misses in the mean of the traces, to be adopted.
+/// To be adopted, a policy must save this share of the misses in the mean over the traces.
 const LEAST_GAIN: f64 = 0.03;
-/// A policy must have at most this share of additional misses for each trace and size, to be adopted.
+/// To be adopted, a policy must have at most this share of additional misses for each trace and size.
 const MOST_LOSS: f64 = 0.01;
 
 /// A change of the misses for one trace and one size.
@@ -26,14 +26,14 @@ pub struct Extreme {
 pub struct PolicySummary {
     /// The policy.
     pub policy: PolicyName,
-    /// The change of the misses, as a share of the misses of the clock: the mean of the traces, each of which is
-    /// the mean of its sizes.
+    /// The change of the misses, as a share of the misses of the clock. It is first averaged over the sizes of each
+    /// trace, and then over the traces.
     pub mean_change: f64,
-    /// The change for each trace, in the order of [`Study::traces`]: the mean of its sizes; `None` if no size
-    /// applies to it.
+    /// The change for each trace, averaged over the sizes, in the order of [`Study::traces`]; `None` if no size applies
+    /// to the trace.
     pub trace_changes: Vec<Option<f64>>,
-    /// The share of the avoidable misses, which are those that the optimum avoids, that the policy avoids: the sum
-    /// over all cells. `None` without the optimum.
+    /// The share of the avoidable misses that the policy avoids, over all cells. The avoidable misses are the misses of
+    /// the clock that the optimum avoids. `None` if the optimum was not part of the study.
     pub share_of_optimum: Option<f64>,
     /// The best result.
     pub best: Extreme,
@@ -90,7 +90,7 @@ impl Study {
         })
     }
 
-    /// Returns a summary of each policy except the clock of the frames; empty if that was not part of the study.
+    /// Returns a summary of each policy except the clock of the frames; empty if this clock was not part of the study.
     #[must_use]
     pub fn summaries(&self) -> Vec<PolicySummary> {
         let others = self.policies.iter();
@@ -139,7 +139,8 @@ impl Study {
         })
     }
 
-    /// Returns the share of the avoidable misses that a policy avoids, from its cells beside those of the clock.
+    /// Returns the share of the avoidable misses that a policy avoids. Each of `pairs` contains a cell of the policy
+    /// and the cell of the clock for the same trace and size.
     fn share_of_optimum(&self, pairs: &[(&Cell, &Cell)]) -> Option<f64> {
         let (mut avoided, mut avoidable) = (0.0, 0.0);
         for (cell, clock) in pairs {

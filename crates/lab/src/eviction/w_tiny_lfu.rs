@@ -3,12 +3,12 @@
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017.
 //!
 //! # Model
-//! The window has 1% of the capacity. The main cache is a segmented LRU: an object enters its probation
-//! segment, a fifth of it, and moves to the protected segment at the next use. All accesses are counted. The counters
-//! are halved after ten accesses for each object of the capacity.
+//! The window has 1% of the capacity. The main cache is a segmented LRU: an object enters the probation
+//! segment, which has a fifth of the main cache, and moves to the protected segment at the next use. All accesses are
+//! counted. The counters are halved after ten accesses for each object of the capacity.
 //!
-//! The window first grows to the whole capacity. At the first eviction, objects move from it to the main cache
-//! until that is full.
+//! The window first grows to the whole capacity. At the first eviction, objects move from the window to the main cache
+//! until the main cache is full.
 
 use super::access::{Access, Object, Policy};
 use super::frequency::Frequency;
@@ -105,7 +105,7 @@ impl WTinyLfu {
         }
     }
 
-    /// Replaces an object of the main cache by `candidate`, if that was used more often. Evicts one of both.
+    /// Replaces an object of the main cache by `candidate`, if `candidate` was used more often. Evicts one of the two.
     fn contend(&mut self, candidate: Object) {
         let Some(victim) = self.main_victim() else {
             return;

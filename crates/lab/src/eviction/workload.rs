@@ -60,7 +60,7 @@ pub(super) struct WorkloadLimits {
 }
 
 impl WorkloadLimits {
-    /// Up to about 4 GB.
+    /// The default limits, with which a workload takes up to about 4 GB.
     pub(super) const DEFAULT: Self = Self {
         steps: 1 << 27,
         objects: 1 << 25,

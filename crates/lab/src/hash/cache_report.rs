@@ -22,7 +22,7 @@ pub struct CacheReport {
     pub rows: Vec<Row>,
 }
 
-/// The requirement for Larder's own functions: a lookup walks more links than chance by at most this share.
+/// The requirement for Larder's own functions: the links of a lookup exceed chance by at most this share.
 const OWN_OVER_CHANCE: f64 = 0.02;
 
 /// The minimum number of objects for a reliable verdict. With fewer objects, the links of a random function

@@ -79,8 +79,8 @@ impl TraceFile {
         &self.info
     }
 
-    /// Passes all batches to `each`, each with the number of its events that count, until `each` returns false. Events
-    /// that were recorded since the trace was opened do not count.
+    /// Passes all batches to `each`, until `each` returns false. The second argument of `each` is the number of events
+    /// of the batch that count. Events that were recorded since the trace was opened do not count.
     ///
     /// # Errors
     /// Returns an error if the events cannot be read.
@@ -190,13 +190,13 @@ impl Source for Prefix<'_> {
     }
 }
 
-/// The caches whose events are needed, and for each the rule for which objects its table contains.
+/// The caches whose events are needed, each with the rule that decides which objects its table contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     capacities: [Option<Capacity>; CacheKind::ALL.len()],
 }
 
-/// The rule for which objects a table contains.
+/// The rule that decides which objects a table contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// The objects that the trace inserts and does not remove. If the trace does not record insertions and
@@ -223,7 +223,7 @@ impl Wanted {
         CacheKind::ALL.into_iter().filter(|cache| self.has(*cache))
     }
 
-    /// Returns whether insertions and removals are derived from the lookups in all caches that were added.
+    /// Returns whether insertions and removals are derived from lookups, for all caches that were added.
     pub(super) fn completes(&self, source: &dyn Source) -> bool {
         let mut capacities = self.capacities.iter().flatten();
         !source.has_changes() || capacities.all(|capacity| *capacity != Capacity::AsRecorded)

@@ -5,7 +5,7 @@
 //! once for each group. All tables of the group replay each batch in parallel, on all processors. At any
 //! time, all tables of a cache contain the same objects, and the [`Survey`] shows when their number is
 //! largest. At that time all replays pause: chain lengths are recorded and lookups are timed. The thread that
-//! decodes the trace stops when a few batches are ready, so it does not disturb the timing for long.
+//! decodes the trace blocks when a few batches are ready, so it does not disturb the timing for long.
 //!
 //! # Cost
 //! The trace is decoded once for each group. The tables of a group take at most one gigabyte; a larger table

@@ -1,12 +1,11 @@
-//! Times lookups in tables. Meanwhile, no other replay runs, and no objects are inserted. The thread that
-//! decodes the trace soon stops, because a few decoded batches wait for the replay.
+//! Times lookups in tables. During the timing, no other replay runs, and no objects are inserted. The decoding thread
+//! soon blocks, because its queue to the replay holds only a few batches.
 //!
 //! # Model
-//! When the number of objects is largest, the replay pauses and repeats the last lookups in order, so that
-//! the processor's caches see the recorded sequence. An object that a recorded lookup missed may have been
-//! inserted before the pause, so a run hits more often than the trace. A table's time is the time of its
-//! median run. The median absolute deviation (MAD) of the runs shows how large a difference noise can
-//! cause.
+//! When the number of objects is largest, the replay pauses and repeats the last lookups in their order, so the
+//! processor's caches see the recorded sequence. Objects that recorded lookups missed may have been inserted before the
+//! pause, so a run has more hits than the recorded lookups. The time of a table is the time of its median run. The
+//! median absolute deviation (MAD) of the runs shows how large a difference noise can cause.
 
 use super::replay::Replay;
 use super::step::Key;
@@ -40,7 +39,7 @@ pub struct LookupTime {
 }
 
 impl LookupTime {
-    /// Computes the median and its deviation from the times of a lookup in each run.
+    /// Computes the median and the deviation of `runs_ns`. Each element is the mean time of a lookup in one run.
     pub fn of(runs_ns: &[f64]) -> Self {
         let median_ns = median(runs_ns);
         let distances: Vec<f64> = runs_ns.iter().map(|run| (run - median_ns).abs()).collect();
@@ -89,7 +88,7 @@ impl Timing {
         timings
     }
 
-    /// Returns the time of a lookup: the median over the runs of a run's mean time, and its deviation.
+    /// Returns the median and the deviation of the runs' mean times for a lookup.
     pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
         let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));

@@ -126,7 +126,7 @@ impl Recorder {
         };
         let start = match start {
             Some(start) => str::from_utf8(start).map_err(|_| not_text())?.to_owned(),
-            // strace prints the working directory only for AT_FDCWD. It is the home.
+            // strace prints the working directory only for AT_FDCWD. If it is not printed, it is the home.
             None => format!("{}/{}", self.root, self.home),
         };
         let absolute = match path.strip_prefix('/') {

@@ -15,7 +15,7 @@ const LOSS: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 /// Ratios that differ from 1 by less than this are white.
 const NEUTRAL: f64 = 0.02;
 
-/// The ratio, or the inverse of the ratio, with the full colour of a gain or of a loss.
+/// The ratio that has the full colour of a gain, and the inverse of the ratio that has the full colour of a loss.
 const FULL_GAIN: f64 = 16.0;
 const FULL_LOSS: f64 = 1.25;
 

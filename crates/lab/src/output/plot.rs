@@ -270,7 +270,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Formats a label of an axis that ends at `end`, with no more decimals than necessary. Labels are
-/// about a tenth of the axis apart: two digits after the first one of `end` distinguish them.
+/// about a tenth of the axis apart, so two digits after the first digit of `end` distinguish them.
 fn plain(value: f64, end: f64) -> String {
     let mut decimals = 2;
     let mut end = end.abs();

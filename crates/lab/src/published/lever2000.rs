@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_kernel_of_one_machine_has_one_figure_in_all_tables() {
+    fn reference_kernel_has_equal_throughput_in_tables_2_to_5() {
         let first = |rows: Vec<KernelRow>| rows[0].throughput();
         for table in [table_3(), table_4(), table_5()] {
             assert_eq!(first(table), first(table_2()));

@@ -121,8 +121,8 @@ pub fn replay(
 }
 
 impl Replay {
-    /// Replays the reads of the trace named `trace`, which are one part, under each of `policies`. `shortened` is the reason
-    /// why its end is missing.
+    /// Replays `reads`, which must be a single part, under each of `policies`. `trace` is the name of the trace, and
+    /// `shortened` is the reason why its end is missing.
     ///
     /// # Errors
     /// Returns the errors of [`replay`].

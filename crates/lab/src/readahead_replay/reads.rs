@@ -1,7 +1,7 @@
 //! The reads of a trace, in the form that the simulator executes.
 //!
 //! Each thread of the recording becomes a reader. It starts at the recorded time of its first read, and pauses between
-//! reads as long as it did in the recording ([`ThinkTimes`]), whatever the time that the simulated reads take. Files are
+//! reads as long as it did in the recording ([`ThinkTimes`]), however long the simulated reads take. Files are
 //! on the device one after the other, in the order of their first reads.
 //!
 //! The reads can be divided into parts, which are replayed one after the other with the same cache. At the start of a part,
@@ -28,8 +28,8 @@ pub const MAX_READS: u64 = 4 << 20;
 /// The reads of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceReads {
-    /// Whether reads of a file without a number of an open file share a readahead state, as on a mount. Otherwise each
-    /// thread has opened the file itself.
+    /// Whether all reads of a file share one readahead state, as on a mount, if they have no number of an open file. If
+    /// not, each thread is assumed to have opened the file itself.
     shares_states: bool,
     max_reads: u64,
     kept: u64,

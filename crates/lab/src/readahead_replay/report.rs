@@ -30,7 +30,7 @@ impl Replay {
         if self.replayed_reads < self.reads {
             let _ = write!(
                 title,
-                "\nthe trace has {} reads; the first were replayed",
+                "\nthe trace has {} reads; only the first were replayed",
                 self.reads
             );
         }

@@ -37,6 +37,8 @@ pub(super) struct Entry {
     holds: Option<bool>,
     /// The verdict of each table in words; empty if there is only one table.
     pub verdicts: String,
+    /// The table that decides the verdict, if there are several.
+    pub decided_by: Option<&'static str>,
     /// The verdict in words if nothing had changed.
     if_nothing_changed: String,
     /// Whether the finding claims a difference, but would hold even if nothing had changed: its rule proves
@@ -103,6 +105,7 @@ impl Entry {
             verdict: verdict.as_str().to_owned(),
             holds: verdict.is_decided().then_some(verdict == Verdict::Holds),
             verdicts: String::new(),
+            decided_by: None,
             if_nothing_changed: null_text(finding, if_nothing_changed),
             proves_nothing: if_nothing_changed == Verdict::Holds && !finding.is_non_inferiority,
             former: finding.previous.map(|previous| previous.verdict),
@@ -294,7 +297,7 @@ impl FrontPage {
         text
     }
 
-    /// Returns how many findings have each kind of verdict.
+    /// Returns how many findings have each kind of verdict, and how many of them each table decides.
     fn sums(&self) -> String {
         let count = |is_counted: &dyn Fn(&Entry) -> bool| {
             self.entries
@@ -302,8 +305,21 @@ impl FrontPage {
                 .filter(|entry| is_counted(entry))
                 .count()
         };
-        let holds = count(&|entry| entry.holds == Some(true));
-        let fails = count(&|entry| entry.holds == Some(false));
+        let decided = |holds: bool| {
+            let tables = self.tables.iter().filter_map(|&table| {
+                let is_counted =
+                    |entry: &Entry| entry.holds == Some(holds) && entry.decided_by == Some(table);
+                let count = count(&is_counted);
+                (count > 0).then(|| format!("{table} {count}"))
+            });
+            let tables: Vec<String> = tables.collect();
+            let all = count(&|entry| entry.holds == Some(holds));
+            match tables[..] {
+                [] => all.to_string(),
+                _ => format!("{all} ({})", tables.join(", ")),
+            }
+        };
+        let [holds, fails] = [true, false].map(decided);
         let undecided = count(&|entry| entry.holds.is_none());
         let weak = count(&|entry| entry.holds == Some(true) && entry.proves_nothing);
         format!(
@@ -413,6 +429,28 @@ mod tests {
         assert_eq!(text.matches("xor is terrible").count(), 5);
         assert!(text.contains("](lever2000-findings.svg)"), "{text}");
         assert_eq!(page.plot().name, "lever2000-findings.svg");
+    }
+
+    #[test]
+    fn page_counts_the_findings_that_each_table_decides() {
+        use Verdict::{DoesNotHold, Holds, WithinNoise};
+        let by = |table, verdict| Entry {
+            decided_by: Some(table),
+            ..entry(verdict, DoesNotHold, false)
+        };
+        let page = FrontPage {
+            tables: vec!["engine", "simulated"],
+            ..page(vec![
+                by("engine", Holds),
+                by("simulated", Holds),
+                by("simulated", Holds),
+                by("engine", DoesNotHold),
+                entry(WithinNoise, DoesNotHold, false),
+            ])
+        };
+        let sums = page.sums();
+        let expected = "Hold: 3 (engine 1, simulated 2); do not hold: 1 (engine 1); undecided: 1.";
+        assert!(sums.contains(expected), "{sums}");
     }
 
     #[test]

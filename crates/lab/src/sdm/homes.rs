@@ -87,8 +87,8 @@ impl Homes {
 
 impl Drop for Homes {
     fn drop(&mut self) {
-        // After a successful run, the directories have already been removed. After a failed run, the first
-        // error is reported instead of this one.
+        // After a successful run, the directories have already been removed. After a failed run, the error of
+        // the run is reported, so an error of the removal is ignored.
         let _ = fs::remove_dir_all(&self.root);
     }
 }

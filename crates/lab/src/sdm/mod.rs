@@ -5,9 +5,9 @@
 //! SDM "emulates a multi-tasking software development workload with a fixed script of commands typically used
 //! by software developers, such as cc, ed, nroff, and spell". That suite is not freely available, so this
 //! script was written for Larder. A user edits, compiles, links and runs a program of 13 source files and 16
-//! headers, edits, rebuilds and runs it again, formats a manual and spell-checks letters. The initial files
-//! differ between users. They are generated from the seed, so the expected results are known. All results are
-//! verified after the run.
+//! headers. The user then edits, rebuilds and runs it again, formats a manual, and spell-checks letters. The
+//! initial files differ between users. They are generated from the seed, so the expected results are known.
+//! All results are verified after the run.
 //!
 //! A run creates new directories, starts all users at the same time, and measures the time until the last
 //! user finishes. After the first run, the programs and libraries of the commands are cached.

@@ -16,8 +16,8 @@
 //!
 //! A page of a readahead window is either wanted (a reader requests it) or read ahead. In the simulator, the
 //! pages of the request are wanted, and all others are read ahead. A mount treats more pages as read ahead:
-//! - If a marker (the first page of the asynchronous part of the previous window) causes the window, all of its
-//!   pages.
+//! - If a marker (the first page of the asynchronous part of the previous window) causes the window, all pages of
+//!   the window.
 //! - Otherwise, also the pages of the request that the reader does not read itself. The reader stops at the
 //!   first page that is already cached, and at a maximum number of pages.
 //!

@@ -92,7 +92,7 @@ impl Interval {
         Self::of_paired_mean(&logarithms).map(f64::exp)
     }
 
-    /// Returns the mean, over all pairs, of the first figure minus the second one. The interval is that of
+    /// Returns the mean, over all pairs, of the first figure minus the second one. The interval is computed as in
     /// [`Self::of_paired_ratio`].
     pub fn of_paired_difference(pairs: &[(f64, f64)]) -> Self {
         let differences: Vec<f64> = pairs.iter().map(|(one, other)| one - other).collect();
@@ -170,8 +170,8 @@ impl Interval {
         Self::new(ratio, [ratio / factor, ratio * factor])
     }
 
-    /// Returns the factor by which an end of the interval of a ratio of deviations differs from the ratio, for a
-    /// number of pairs of groups with at least three runs each.
+    /// Returns the factor between a ratio of deviations and each end of its interval. `groups` is the number of
+    /// pairs of groups; `runs` is the size of each group, at least three.
     pub fn deviation_factor(groups: usize, runs: usize) -> f64 {
         let degrees = as_f64(groups as u64) * (as_f64(runs as u64) - 2.0);
         (NORMAL_QUANTILE / degrees.sqrt()).exp()
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn difference_of_pairs_has_the_mean_and_an_interval_that_common_noise_does_not_widen() {
+    fn common_noise_does_not_widen_the_interval_of_a_paired_difference() {
         let pairs: Vec<_> = [1.0, 3.0, 1.5, 2.0, 1.2]
             .map(|slow| (slow + 0.25, slow))
             .into();

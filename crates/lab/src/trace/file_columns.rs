@@ -51,7 +51,7 @@ impl FileColumns {
         })
     }
 
-    /// Reads the next `rows` values. Adds those of files, which `batch.cache` shows, to `batch.files`.
+    /// Reads the next `rows` values. Adds those of the rows that `batch.cache` marks as rows of files to `batch.files`.
     pub(super) fn read(&mut self, rows: usize, batch: &mut Batch) -> Result<(), String> {
         let is_file = |(row, cache): (usize, &u8)| {
             (*cache == FILE).then(|| FileRow {

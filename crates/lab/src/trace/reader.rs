@@ -95,8 +95,8 @@ impl TraceReader {
     }
 
     /// Returns the reason why the end of the trace is missing, or `None` if nothing is missing so far. Only a
-    /// reader that tolerates damage, or of a trace that is being recorded, has a reason. A damaged row group is detected
-    /// only when it is read.
+    /// reader that tolerates damage, or a reader of a trace that is being recorded, has a reason. A damaged row
+    /// group is detected only when it is read.
     #[must_use]
     pub fn shortened(&self) -> Option<&str> {
         self.shortened.as_deref()

@@ -1,4 +1,4 @@
-//! The tables that are compared, the table that a mount uses by default, and the selection of one table.
+//! The tables that are compared, the current table of a mount, and the selection of one table.
 
 use crate::hash::{
     BUCKET_BYTES, Combination, Functions, Outcome, Row, Survey, Surveys, own_function,

@@ -1,7 +1,8 @@
 //! Recommends, for each cache, the hash table (hash function and number of buckets) that suits a trace.
 //!
 //! # Model
-//! The current table of a cache is the table that a mount with the given memory and tables would use. A link is an entry that a lookup compares with the key.
+//! The current table of a cache is the table that a mount with the given memory and tables would use. A link is an
+//! entry that a lookup compares with the key.
 //!
 //! 1. Selection. The first half of the trace is replayed in a table of each function and of several sizes. No
 //!    size is below the current one, because a later workload may fill the memory more than the trace did.
@@ -14,10 +15,10 @@
 //!    in the second half when the cache has the most objects, the replay pauses, and the latest lookups are
 //!    repeated and timed. The gain is the relative decrease in links, or in time, from the current table to
 //!    the selected one. The gain estimates the decrease for other traces of the same workload.
-//! 3. Recommendation. A change is recommended only if three conditions are met. The second half has enough
-//!    lookups, and enough segments with links. In the second half as well, the selected table is faster than
-//!    the current one by more than the noise. In at least 95% of the pairs of timed runs, one run of each
-//!    table, the selected table is faster.
+//! 3. Recommendation. A change is recommended only if three conditions are met. First, the second half has enough
+//!    lookups, and enough segments with links. Second, the selected table is faster than the current one by more
+//!    than the noise in the second half as well. Third, the selected table is faster in at least 95% of the pairs
+//!    of timed runs. A pair consists of one run of each table.
 //!
 //! Therefore noise alone seldom causes a recommendation to change a table. The recommendation for a trace is
 //! the same in every run, unless the advantage of a table is close to the noise.

@@ -4,8 +4,7 @@ use super::{Advice, SecondHalfResult};
 use crate::output::Table;
 
 impl Advice {
-    /// Returns a table with one or two rows for each cache: the table that a mount uses by default, and the
-    /// selected table if it differs.
+    /// Returns a table with one or two rows for each cache: the current table, and the selected table if it differs.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table =

@@ -17,8 +17,8 @@ use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 
-/// Minimum relative decrease in the time of a lookup. The two tables are timed one after the other, and the
-/// speed of the machine varies by several percent between the two.
+/// Minimum relative decrease in the time of a lookup. The two replays are timed one after the other, and in between the
+/// speed of the machine can change by several percent.
 const MIN_SAVED_SHARE: f64 = 0.1;
 
 /// The recommendation for eager shrinking, and the measurements that it is based on.

@@ -157,7 +157,7 @@ fn shrinking_verdict(shrinking: &ShrinkingAdvice) -> String {
     };
     let Some(break_even_ns) = shrinking.break_even_ns else {
         return format!(
-            "{subject} adds no misses to {lookups}: this trace gives no reason to choose."
+            "{subject} adds no misses to {lookups}: this trace does not show which is better."
         );
     };
     format!(

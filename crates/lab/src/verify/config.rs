@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub enum Temperature {
     /// Nothing of the image: its pages are evicted before each run. The caches of the mount are empty.
     Cold,
-    /// The parts of the image that the command reads: with each options, there is a run before that is not measured. The
-    /// caches of the mount are empty.
+    /// The parts of the image that the command reads: before the measured runs, the command runs once with each set of
+    /// options. The caches of the mount are empty.
     Warm,
 }
 

@@ -2,8 +2,8 @@
 //! turn, and compares the times.
 //!
 //! # Model
-//! `hyperfine` for mounts. Each run has a new mount ([`run`](mod@run)), and each pair of runs has one run with either
-//! options, in an order that alternates. A change in the machine's speed affects both runs of a pair.
+//! `hyperfine` for mounts. Each run has a new mount ([`run`](mod@run)), and each pair of runs has one run with each set
+//! of options, in an order that alternates. A change in the machine's speed affects both runs of a pair.
 //!
 //! # The image
 //! The image is never changed: each mount that can write has an overlay of its own, which is deleted after the run. A
@@ -30,8 +30,8 @@ use run::Runner;
 /// The minimum number of pairs: fewer have no interval.
 pub const MIN_PAIRS: usize = 5;
 
-/// Runs the command on mounts with either options, `config.pairs` times. Calls `progress` after each run with the number of
-/// finished runs and of all runs. Ends with [`Error::Interrupted`] soon after `is_interrupted` returns true.
+/// Runs the command `config.pairs` times on mounts with each set of options. Calls `progress` after each run with the
+/// number of finished runs and of all runs. Ends with [`Error::Interrupted`] soon after `is_interrupted` returns true.
 ///
 /// # Errors
 /// Returns an error if a mount fails, or if the command fails. Nothing stays mounted, and the overlays are deleted.

@@ -32,22 +32,22 @@ pub enum Verdict {
     NoDifference,
 }
 
-/// A measurement whose interval is wider than this multiple of the predicted saving does not confirm it.
+/// A measurement whose interval is wider than this multiple of the predicted saving does not confirm the prediction.
 const MAX_WIDTH: f64 = 2.0;
 
 /// What the measurement says about the prediction.
 ///
-/// Only hits and misses, [`TooOptimistic`](Self::TooOptimistic) and [`TooPessimistic`](Self::TooPessimistic), count for the
-/// share of hits.
+/// The share of hits is computed over hits and misses only. Misses are [`TooOptimistic`](Self::TooOptimistic) and
+/// [`TooPessimistic`](Self::TooPessimistic).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The advice is to keep the current options, so there is nothing to verify.
     Keep,
-    /// One of the intervals is unknown; or they overlap, and the measured interval contains both 0 and the predicted
-    /// interval, or is wider than twice the predicted saving. It would agree with nearly any prediction.
+    /// One of the intervals is unknown. Or they overlap, but the measured interval would agree with nearly any
+    /// prediction: it contains both 0 and the predicted interval, or is wider than twice the predicted saving.
     Inconclusive,
-    /// The intervals overlap otherwise.
+    /// The intervals overlap, and the measurement is not inconclusive.
     Hit,
     /// The command was slower than predicted, relative to the current options.
     TooOptimistic,
@@ -105,7 +105,7 @@ impl Outcome {
         }
     }
 
-    /// Returns a clause.
+    /// Returns the outcome as a clause.
     fn as_text(self) -> &'static str {
         match self {
             Self::Keep => "the options are the same, so there is nothing to verify",
@@ -129,7 +129,7 @@ impl Verified {
         let saved_s = Interval::of_paired_difference(&walls);
         let current: Vec<f64> = walls.iter().map(|(current, _)| *current).collect();
         let current_s = mean(&current);
-        // Not a ratio with an interval of its own, which could contradict that of the difference.
+        // A separately computed interval of the share could contradict the interval of the difference.
         let saved_share = saved_s.map(|saved| saved / current_s);
         let verdict = match saved_s {
             saved if saved.may_be_zero() => Verdict::NoDifference,

@@ -1,4 +1,4 @@
-//! One run: a mount with a new overlay, the command, and the removal of both.
+//! One run: a mount with a new overlay, the command, and the removal of the mount and the overlay.
 //!
 //! # Cleanup
 //! All processes and files of a run are owned by [`Mounted`], which removes them when it is dropped, also after an error. The
@@ -145,7 +145,7 @@ impl<'c> Runner<'c> {
             server.arg("-o").arg(options.join(","));
         }
         if is_read_only(options) {
-            // `larder mount` may divide `options` differently, so this is an option of its own.
+            // `larder mount` may split the joined options at other places, so `ro` has an `-o` of its own.
             server.args(["-o", "ro"]);
         } else {
             server.arg("--overlay").arg(self.directory.overlay());
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_needs_no_overlay_if_its_last_access_is_read_only() {
+    fn mount_needs_no_overlay_if_its_last_access_option_is_ro() {
         let is_read_only = |options: &[&str]| {
             let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
             is_read_only(&options)

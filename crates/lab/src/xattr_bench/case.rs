@@ -56,12 +56,22 @@ impl Case {
 /// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BenchConfig {
-    /// Number of sets by each process; 50,000 in the letter.
+    /// Number of measured sets by each process; 50,000 in the letter.
     pub operations: u32,
+    /// Whether each process sets each of its files once before the measured time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_warm: bool,
     /// Number of runs of each case; 5 in the letter.
     pub runs: u32,
     /// Seed of the random numbers.
     pub seed: u64,
+}
+
+impl BenchConfig {
+    /// Returns the number of sets by each process before the measured time.
+    pub(super) fn unmeasured(&self, case: Case) -> u32 {
+        if self.is_warm { case.files } else { 0 }
+    }
 }
 
 /// One run of a case.

@@ -33,12 +33,21 @@ pub struct MeanCommits {
 }
 
 impl Commits {
-    /// Returns the commits since a volume was opened.
+    /// Returns the commits since a volume was opened. Without a journal, a commit writes blocks to their places.
     pub(super) fn of(writing: &WritingStats) -> Self {
         Self {
             transactions: writing.commits,
             blocks: writing.committed_blocks,
             seconds: Duration::from_nanos(writing.commit_ns).as_secs_f64(),
+        }
+    }
+
+    /// Returns the commits since `earlier`.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            transactions: self.transactions.saturating_sub(earlier.transactions),
+            blocks: self.blocks.saturating_sub(earlier.blocks),
+            seconds: self.seconds - earlier.seconds,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Runs xattr-bench on a mounted file system: processes call setxattr(2).
 //!
 //! # Model
-//! The parent process starts P child processes. Each child creates its files, reports that it is ready, and
-//! reads from a pipe that all children share. When all children are ready, the measured time begins, and the
+//! The parent process starts P child processes. Each child creates its files, executes the sets before the measured
+//! time, if any, reports that it is ready, and reads from a pipe that all children share. When all children are ready, the measured time begins, and the
 //! parent writes one line for each child to the pipe. The measured time ends when the last child has reported
 //! that it is done. A child exits if the pipe is closed before the start, and is killed when the parent dies.
 
@@ -89,6 +89,18 @@ fn set_all(job: &Job) -> Result<(), Error> {
         File::create_new(file)
             .map_err(|source| directory_error("create the file", &job.dir.join(file), source))?;
     }
+    let set = |draws: Draws| -> Result<(), Error> {
+        for draw in draws {
+            let file = &files[draw.file as usize];
+            let value = bytes_of(draw.value, config.seed);
+            setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
+                .map_err(|error| attribute_error("set", &job.dir.join(file), error))?;
+        }
+        Ok(())
+    };
+    let draws = Draws::new(case, &config, process);
+    let [before, measured] = draws.split(config.unmeasured(case));
+    set(before)?;
     send(&Answer::Ready)?;
     // Read without a buffer, which could consume the lines of other processes.
     let mut line = [0];
@@ -96,12 +108,7 @@ fn set_all(job: &Job) -> Result<(), Error> {
     if waited.map_err(|error| process_error("synchronize", error.into()))? == 0 {
         return Ok(());
     }
-    for draw in Draws::new(case, &config, process) {
-        let file = &files[draw.file as usize];
-        let value = bytes_of(draw.value, config.seed);
-        setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
-            .map_err(|error| attribute_error("set", &job.dir.join(file), error))?;
-    }
+    set(measured)?;
     send(&Answer::Done)
 }
 

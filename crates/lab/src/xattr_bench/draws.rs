@@ -29,8 +29,18 @@ impl Draws {
             generator: generator(config.seed, u64::from(process)),
             case,
             done: 0,
-            operations: config.operations,
+            operations: config.unmeasured(case) + config.operations,
         }
+    }
+
+    /// Divides the sets into those before the measured time and the measured ones, given the number of the former.
+    pub(super) fn split(mut self, unmeasured: u32) -> [Self; 2] {
+        let before = Self {
+            operations: unmeasured,
+            ..self.clone()
+        };
+        self.by_ref().take(unmeasured as usize).for_each(drop);
+        [before, self]
     }
 }
 
@@ -87,6 +97,7 @@ mod tests {
 
     const CONFIG: BenchConfig = BenchConfig {
         operations: 1000,
+        is_warm: false,
         runs: 1,
         seed: 7,
     };
@@ -106,6 +117,23 @@ mod tests {
         assert_eq!(values, (0..10).collect());
         let files = draws(0).into_iter().map(|draw| draw.file);
         assert!(files.eq((0..30).cycle().take(1000)));
+    }
+
+    #[test]
+    fn each_file_is_set_once_before_the_measured_time() {
+        let config = BenchConfig {
+            is_warm: true,
+            ..CONFIG
+        };
+        let all = Draws::new(CASE, &config, 1);
+        let [before, measured] = all.clone().split(config.unmeasured(CASE));
+        let [before, measured] = [before, measured].map(Iterator::collect::<Vec<_>>);
+        let files = before.iter().map(|draw| draw.file);
+        assert!(files.eq(0..30));
+        assert_eq!(measured.len(), 1000);
+        assert!(before.into_iter().chain(measured).eq(all));
+        let [before, measured] = Draws::new(CASE, &CONFIG, 1).split(CONFIG.unmeasured(CASE));
+        assert_eq!((before.count(), measured.count()), (0, 1000));
     }
 
     #[test]

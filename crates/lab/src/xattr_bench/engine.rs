@@ -308,6 +308,9 @@ pub(super) fn run(
     let cache = cache(variant, ())?;
     let (spent, processes) = run_concurrently(case.processes, |number| {
         let mut process = Process::new(number, blocks, &*cache, case, config);
+        for _ in 0..config.unmeasured(case) {
+            process.step();
+        }
         move || {
             while process.step() {}
             process

@@ -57,7 +57,7 @@ impl Room {
     }
 }
 
-/// An ext4 file system with a journal, with the files of a case, which have no attributes yet.
+/// An ext4 file system with the files of a case, which have no attributes yet.
 #[derive(Debug)]
 pub(super) struct Image {
     bytes: Vec<u8>,
@@ -66,8 +66,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    pub(super) fn new(case: Case, room: Room) -> Result<Self, Error> {
-        let formatted = formatted_with(case, room)?;
+    pub(super) fn new(case: Case, room: Room, has_journal: bool) -> Result<Self, Error> {
+        let formatted = formatted_with(case, room, has_journal)?;
         let device = Arc::new(MemoryDevice::new(content(formatted)?));
         let options = options(Variant::Off, &device);
         let volume = Volume::open_device(Arc::clone(&device) as _, &options)?;
@@ -107,20 +107,24 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
-/// Formats an ext4 file system with a journal of 64 MiB and room for the files of a case, in an unnamed file
-/// in memory. There is room for the attributes of each file.
-pub(crate) fn formatted(case: Case) -> Result<File, Error> {
-    formatted_with(case, Room::EachFile)
+/// Formats an ext4 file system with room for the files of a case, and with or without a journal of 64 MiB, in an
+/// unnamed file in memory. There is room for the attributes of each file.
+pub(crate) fn formatted(case: Case, has_journal: bool) -> Result<File, Error> {
+    formatted_with(case, Room::EachFile, has_journal)
 }
 
-fn formatted_with(case: Case, room: Room) -> Result<File, Error> {
+fn formatted_with(case: Case, room: Room, has_journal: bool) -> Result<File, Error> {
     let files = case.all_files();
     let content_bytes = files * FILE_BYTES + room.blocks(files) * BLOCK_BYTES;
     let size_bytes = (content_bytes + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
     let groups = room.groups();
-    let options =
-        format!("-t ext4 -J size={JOURNAL_MIB} -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes} {groups}");
+    let journal = if has_journal {
+        format!("-J size={JOURNAL_MIB}")
+    } else {
+        "-O ^has_journal".to_owned()
+    };
+    let options = format!("-t ext4 {journal} -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes} {groups}");
     Ok(mke2fs::formatted(size_bytes, &options)?)
 }
 

@@ -52,6 +52,8 @@ pub enum Target {
     Volume(MbCacheVariant),
     /// As [`Target::Volume`], but searches also examine full blocks.
     VolumeWithoutFlag(MbCacheVariant),
+    /// As [`Target::Volume`], but the file system has no journal.
+    VolumeWithoutJournal(MbCacheVariant),
     /// A directory of a mounted file system, on which processes call setxattr(2).
     Directory {
         /// The directory in which a subdirectory for the files is created and, afterwards, removed.
@@ -69,14 +71,16 @@ impl Target {
             Self::Engine(variant)
             | Self::EngineWithoutFlag(variant)
             | Self::Volume(variant)
-            | Self::VolumeWithoutFlag(variant) => Some(*variant),
+            | Self::VolumeWithoutFlag(variant)
+            | Self::VolumeWithoutJournal(variant) => Some(*variant),
             Self::Directory { .. } => None,
         }
     }
 }
 
 /// Measures one case on each of `targets`. The targets take turns, so that changes of the machine's
-/// speed affect all of them. Calls `run_done` after each run.
+/// speed affect all of them. Each round of turns begins with another target, so that none is always the first one.
+/// Calls `run_done` after each run.
 ///
 /// # Errors
 /// Returns an error if a target cannot be used, or loses a value that was set.
@@ -88,9 +92,11 @@ pub fn measure(
 ) -> Result<Vec<Measured>, Error> {
     let new = |target: &Target| Measured::new(case, config, target.variant());
     let mut measured: Vec<Measured> = targets.iter().map(new).collect();
-    let mut image = None;
-    for _ in 0..config.runs {
-        for (target, measured) in targets.iter().zip(&mut measured) {
+    // Without a journal, and with one.
+    let mut images = [None, None];
+    for round in 0..config.runs as usize {
+        for at in turns(targets.len(), round) {
+            let target = &targets[at];
             let run = match target {
                 Target::Engine(variant) => {
                     engine::run(*variant, case, config, &Blocks::new(case, config))?
@@ -99,10 +105,13 @@ pub fn measure(
                     let blocks = Blocks::new(case, config).without_reusable_flag();
                     engine::run(*variant, case, config, &blocks)?
                 }
-                Target::Volume(variant) | Target::VolumeWithoutFlag(variant) => {
-                    let image = match &mut image {
+                Target::Volume(variant)
+                | Target::VolumeWithoutFlag(variant)
+                | Target::VolumeWithoutJournal(variant) => {
+                    let has_journal = !matches!(target, Target::VolumeWithoutJournal(_));
+                    let image = match &mut images[usize::from(has_journal)] {
                         Some(image) => image,
-                        none => none.insert(Image::new(case, room(targets, case))?),
+                        none => none.insert(Image::new(case, room(targets, case), has_journal)?),
                     };
                     let examines_full = matches!(target, Target::VolumeWithoutFlag(_));
                     let volume = image.open(*variant, examines_full)?;
@@ -110,11 +119,16 @@ pub fn measure(
                 }
                 Target::Directory { path, worker } => directory::run(path, worker, case, config)?,
             };
-            measured.push(&run);
+            measured[at].push(&run);
             run_done();
         }
     }
     Ok(measured)
+}
+
+/// Returns the order in which `targets` targets run in a round.
+fn turns(targets: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..targets).map(move |turn| (round + turn) % targets)
 }
 
 /// Returns the room that the image of a volume needs for the attributes of all files.

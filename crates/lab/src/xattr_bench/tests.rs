@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 const CONFIG: BenchConfig = BenchConfig {
     operations: 500,
+    is_warm: false,
     runs: 1,
     seed: 2016,
 };
@@ -49,7 +50,7 @@ fn on_engine(variant: MbCacheVariant, case: Case) -> Values {
 }
 
 fn on_volume(variant: MbCacheVariant, case: Case) -> Values {
-    let image = Image::new(case, Room::EachFile).unwrap();
+    let image = Image::new(case, Room::EachFile, true).unwrap();
     let volume = image.open(variant, false).unwrap();
     let ino = |process: u32, file: u32| image.files[process as usize][file as usize];
     for (process, Draw { file, value }) in draws_of_all(case) {
@@ -101,6 +102,38 @@ fn run_on_engine_and_volume_verifies_the_values() {
         let shares = measured.stats.unwrap().shares;
         let is_off = measured.variant == Some(MbCacheVariant::Off);
         assert_eq!(shares == 0, is_off, "{target:?}: {shares} shares");
+    }
+}
+
+#[test]
+fn each_target_runs_first_in_one_of_the_rounds() {
+    let orders: Vec<Vec<usize>> = (0..4).map(|round| turns(3, round).collect()).collect();
+    assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+}
+
+/// With one value, the sets of the measured time change nothing.
+#[test]
+fn files_are_set_once_before_the_measured_time_of_a_warm_run() {
+    let config = BenchConfig {
+        operations: 30,
+        is_warm: true,
+        ..CONFIG
+    };
+    let case = Case { values: 1, ..CASE };
+    let referenced = MbCacheVariant::Referenced;
+    let mut targets = vec![Target::Engine(referenced)];
+    if has_mke2fs() {
+        targets.extend([
+            Target::Volume(referenced),
+            Target::VolumeWithoutJournal(referenced),
+        ]);
+    }
+    for measured in measure(&targets, case, &config, &mut || ()).unwrap() {
+        assert_eq!(measured.operations, 30);
+        // All files except those that made a block. Each process makes at most one.
+        let files = u64::from(case.processes * case.files);
+        let shares = measured.stats.unwrap().shares;
+        assert!((files - 3..files).contains(&shares), "{shares}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::{ATTRIBUTE, BenchConfig, Case, Commits, Error, Run};
-use crate::concurrent::run_concurrently;
+use crate::concurrent::{Spent, run_concurrently};
 use larder::{Ino, Volume, XattrMode};
 
 /// Runs all processes, as threads, on a newly opened volume, and closes it. `all_files` contains the files of each
@@ -13,13 +13,25 @@ pub(super) fn run(
     case: Case,
     config: &BenchConfig,
 ) -> Result<Run, Error> {
-    let (spent, done) = run_concurrently(case.processes, |process| {
-        let files = &all_files[process as usize];
-        let draws = Draws::new(case, config, process);
-        move || set_all(volume, files, draws, config.seed)
-    });
-    done.into_iter().collect::<larder::Result<()>>()?;
-    let commits = volume.stats().writing.map(|writing| Commits::of(&writing));
+    let set = |is_measured: bool| -> larder::Result<Spent> {
+        let (spent, done) = run_concurrently(case.processes, |process| {
+            let files = &all_files[process as usize];
+            let draws = Draws::new(case, config, process);
+            let [before, measured] = draws.split(config.unmeasured(case));
+            let draws = if is_measured { measured } else { before };
+            move || set_all(volume, files, draws, config.seed)
+        });
+        done.into_iter().collect::<larder::Result<()>>()?;
+        Ok(spent)
+    };
+    let commits = || volume.stats().writing.map(|writing| Commits::of(&writing));
+    if config.is_warm {
+        set(false)?;
+    }
+    let before = commits();
+    let spent = set(true)?;
+    let commits = commits().zip(before);
+    let commits = commits.map(|(after, before)| after.since(before));
     for (process, files) in (0..).zip(all_files) {
         check(
             volume,

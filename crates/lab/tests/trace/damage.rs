@@ -68,7 +68,7 @@ fn trace_with_a_damaged_row_group_ends_before_it() {
         losses.contains("1 later row group was not read"),
         "{losses}"
     );
-    // The halves are those of the readable part, and the report states that events are missing.
+    // `tune` divides the readable part into halves, and its report states that events are missing.
     let advice = tune(&trace, Conditions::new(16 << 20), &mut |_| {}).unwrap();
     let events = events(seed, 2 * ROWS);
     let is_lookup = |event: &&TraceEvent| matches!(event.operation, Operation::Lookup { .. });

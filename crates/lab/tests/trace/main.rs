@@ -6,6 +6,7 @@ mod damage;
 mod live;
 mod other_readers;
 mod own_tables;
+mod page;
 mod recording;
 mod replay;
 mod rewritten;

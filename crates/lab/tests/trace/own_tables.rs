@@ -12,7 +12,7 @@ use larder_testkit::{Requirement, Seed, skip};
 /// Enough memory to avoid evictions.
 const MEMORY: u64 = 64 << 20;
 
-/// The maximum of the links that Larder's own functions walk beyond chance, as a share of the links by chance.
+/// The maximum share by which the links of Larder's own functions may exceed the links by chance.
 const OVER_CHANCE: f64 = 0.02;
 
 /// Records a volume with these `tables`. For each cache, passes to `check` the figures of the volume, the

@@ -1,10 +1,9 @@
-//! Traces that another program rewrote: with the columns, some metadata keys, and no checksums. Those that the tests
-//! write themselves are of version 1.
+//! Traces of version 1 that another program rewrote: with the columns, some metadata keys, and no checksums.
 
 use super::{events, info, read_rest, write};
 use larder_cache::tape::Operation;
 use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary};
-use larder_testkit::{Random, Seed, report_skipped, tool};
+use larder_testkit::{Random, Seed};
 use larder_trace::TraceEvent;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
@@ -14,7 +13,6 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 const ROWS: usize = 200;
@@ -177,55 +175,4 @@ fn damaged_trace_without_checksums_gives_rows_or_an_error() {
         read > 50 && refused > 50,
         "{seed}: {read} read, {refused} refused"
     );
-}
-
-/// Each script creates `out` from the trace `trace`, with the events of pages only.
-const PYARROW: &str = "
-import sys, pyarrow.parquet as pq
-trace = pq.read_table(sys.argv[1])
-pq.write_table(trace.filter(pq.filters_to_expression([('cache', '=', 'page')])), sys.argv[2])
-";
-const DUCKDB: &str = "
-import sys, duckdb
-duckdb.sql(f\"COPY (FROM '{sys.argv[1]}' WHERE cache = 'page') TO '{sys.argv[2]}' \"
-    \"(FORMAT parquet, KV_METADATA {'larder.trace.version': '2'})\")
-";
-const POLARS: &str = "
-import sys, polars as pl
-pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 'page').collect().write_parquet(
-    sys.argv[2], compression='snappy', metadata={'larder.trace.version': '2'})
-";
-
-#[test]
-fn trace_rewritten_by_other_programs_is_read() {
-    let dir = tempfile::tempdir().unwrap();
-    // DuckDB detects the format from the extension.
-    let path = dir.path().join("trace.parquet");
-    let rewritten = dir.path().join("rewritten.parquet");
-    let events = events(Seed::from_environment(11), 5000);
-    write(&path, &events, 2000);
-    let pages: Vec<_> = events
-        .into_iter()
-        .filter(|event| event.cache as u8 == 0)
-        .collect();
-    let Some(python) = tool::python() else {
-        return report_skipped("python3 is not installed");
-    };
-    for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
-        let mut run = Command::new(&python);
-        let output = run
-            .args(["-c", script])
-            .args([&path, &rewritten])
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        if errors.contains("ModuleNotFoundError") {
-            report_skipped(format!("python3 has no {name}: make python-tools"));
-            continue;
-        }
-        assert!(output.status.success(), "{name}: {errors}");
-        let mut reader = TraceReader::open(&rewritten, Tolerance::Whole).unwrap();
-        assert!(read_rest(&mut reader).unwrap() == pages, "{name}");
-        fs::remove_file(&rewritten).unwrap();
-    }
 }

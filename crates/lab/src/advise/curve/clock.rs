@@ -1,22 +1,22 @@
 //! Simulates the eviction of a mount: a clock hand scans the objects, and evicts an object unless it was used
 //! since the hand last passed it. The use that inserts an object does not count.
 //!
-//! A sample of the objects has too many or too few of the misses. Therefore the number of misses itself is not
-//! estimated, but the difference to the misses of LRU for the same lookups, whose stack distances are known. The
-//! misses of both are subject to nearly the same error, which cancels out.
+//! By chance, a sample of the objects has too many or too few of the misses. Therefore the simulations do not estimate
+//! the number of misses itself, but its difference from the number of misses of LRU for the same lookups. The stack
+//! distances give the misses of LRU. Both numbers have nearly the same error, so it cancels out.
 //!
 //! # Cost
-//! A cache of up to [`MINIATURE`] objects is simulated with all objects. For a larger cache, the same number of
-//! objects represents all: with a cache of *n* times as many objects, one of *n* objects takes part. All sizes
-//! together simulate about 6 lookups for each lookup of the trace.
+//! A cache of up to [`MINIATURE`] objects is simulated with all objects. A cache that is *n* times as large is
+//! represented by one of [`MINIATURE`] objects, in which one of *n* objects takes part. For each lookup of the trace,
+//! all sizes together simulate about 6 lookups.
 
 use super::ids::IdMap;
 use super::stack::Reference;
 
-/// The largest cache that is simulated, in objects.
+/// The size of the largest simulated cache, in objects. It also represents larger caches.
 const MINIATURE: usize = 1 << 11;
 
-/// The log2 of the smallest and the largest size.
+/// The log2 of the smallest and the largest cache for which misses are estimated.
 const MIN_BITS: u32 = 7;
 const MAX_BITS: u32 = 30;
 
@@ -109,14 +109,14 @@ impl Clock {
 /// A cache of one size.
 #[derive(Debug)]
 struct Simulation {
-    /// Objects take part if this number of the first bits of their hash are 0.
+    /// An object takes part if at least this number of bits at the start of its hash are 0.
     shift: u32,
     clock: Clock,
     /// For both kinds of objects, the number of misses minus that of an LRU cache of the same size.
     differences: [i64; 2],
 }
 
-/// Caches of all sizes that are powers of two, which share their lookups. There can be two kinds of objects,
+/// Caches of all sizes that are powers of two, which receive the same lookups. There can be two kinds of objects,
 /// whose misses are counted separately.
 #[derive(Debug)]
 pub(crate) struct ClockSimulations {
@@ -154,8 +154,8 @@ impl ClockSimulations {
     /// Applies `operation` to all caches in which the object takes part.
     #[inline]
     fn each(&mut self, id: u64, mut operation: impl FnMut(&mut Simulation)) {
-        // The stack selects its sample by the same bits. So the smaller sample is a part of the larger one, and
-        // enough lookups are in both.
+        // The LRU stack selects its sample by the same bits. So the smaller of the two samples is a part of the larger
+        // one, and enough lookups are in both.
         let bits = id.leading_zeros();
         for simulation in &mut self.simulations {
             if simulation.shift > bits {
@@ -208,8 +208,8 @@ impl Simulation {
 }
 
 impl ClockMisses {
-    /// Returns the number of misses in a cache of `size` objects: that of an LRU cache, which `lru` returns, and the
-    /// difference, which is interpolated between the simulated sizes.
+    /// Returns the number of misses in a cache of `size` objects. It is the sum of the misses of an LRU cache, which
+    /// `lru` returns, and the difference, which is interpolated between the simulated sizes.
     pub(crate) fn at(&self, size: u64, lru: impl Fn(u64) -> f64) -> f64 {
         let above = self.differences.partition_point(|(at, _)| *at < size);
         let [below, above] = [above.checked_sub(1), Some(above)]

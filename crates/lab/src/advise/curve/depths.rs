@@ -16,15 +16,15 @@ const BUCKETS: usize = ((48 - STEP_BITS as usize) + 1) << STEP_BITS;
 pub(crate) struct Depths {
     /// Number of all lookups, also of those that are not in the sample.
     pub(super) lookups: u64,
-    /// Element *d* is the number of lookups with the distance *d*, as long as all objects are tracked.
+    /// Element *d* is the number of lookups with the distance *d*, while all objects were tracked.
     pub(super) exact: Vec<u64>,
-    /// Number of lookups that miss in all caches, as long as all objects are tracked.
+    /// Number of lookups that missed in all caches, while all objects were tracked.
     pub(super) cold: u64,
-    /// The lookups since objects are sampled.
+    /// The later lookups, for which only a sample of the objects was tracked.
     pub(super) sampled: Option<Box<SampledDepths>>,
 }
 
-/// The distances of lookups of a sample. Each bucket has a number for each group of objects.
+/// The distances of lookups of a sample. Each bucket has a count for each group of objects.
 #[derive(Clone, Debug)]
 pub(super) struct SampledDepths {
     pub(super) buckets: Vec<[u64; GROUPS]>,

@@ -24,8 +24,7 @@ pub(in crate::advise) fn identify(event: &TraceEvent) -> u64 {
 /// A hash map whose keys are hashes.
 pub(super) type IdMap<V> = HashMap<u64, V, BuildHasherDefault<IdHasher>>;
 
-/// Spreads the bits of a hash. The samples contain only hashes whose first bits are 0, which the map
-/// uses.
+/// Spreads the bits of a hash. The map uses the first bits, but these are 0 in all hashes of a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IdHasher(u64);
 

@@ -6,17 +6,16 @@ use crate::run_report::{as_f64, ratio};
 /// The error of a sample is stated as this number of standard errors.
 const STATED_ERRORS: f64 = 3.0;
 
-/// A cache at the knee of a curve has at most this share of the misses that any larger cache could avoid.
+/// A cache at the knee of a curve has at most this share of the misses that a cache of any size can avoid.
 const KNEE_SHARE: f64 = 0.05;
 
 /// A miss-ratio curve of LRU caches: the misses in a cache of each size.
 #[derive(Clone, Debug)]
 pub struct MissCurve {
     lookups: u64,
-    /// Element *n* is the number of lookups that hit in a cache of *n* objects, as long as all objects were
-    /// tracked.
+    /// Element *n* is the number of lookups that hit in a cache of *n* objects, while all objects were tracked.
     exact_hits: Vec<u64>,
-    /// Number of lookups that missed in all caches, as long as all objects were tracked.
+    /// Number of lookups that missed in all caches, while all objects were tracked.
     exact_cold: u64,
     sampled: Option<SampledMisses>,
 }
@@ -24,8 +23,8 @@ pub struct MissCurve {
 /// The misses of a sample, scaled to all objects.
 #[derive(Clone, Debug)]
 struct SampledMisses {
-    /// Element *b* is the number of misses in a cache that is smaller than all distances in bucket *b*, for
-    /// each group of objects.
+    /// Element *b* contains, for each group of objects, the number of misses in a cache that is smaller than all
+    /// distances in bucket *b*.
     misses: Vec<[f64; GROUPS]>,
     shift: u32,
 }
@@ -104,9 +103,10 @@ impl MissCurve {
     /// Returns the range of misses that contains the exact number, with three standard errors on each side. For
     /// an exact curve, both ends are the exact number.
     ///
-    /// There are two errors. The sample may have too many or too few of the misses; the deviation of the groups
-    /// of objects shows how much. And it may have too many or too few of the objects between two uses, so that
-    /// the misses are those of a smaller or larger cache; the number of sampled objects is distributed binomially.
+    /// There are two errors. First, the sample may have too many or too few of the misses. The deviation of the groups
+    /// of objects shows how much. Second, the sample may have too many or too few of the objects between two uses.
+    /// Then the misses are those of a smaller or larger cache. How much smaller or larger follows from the number of
+    /// sampled objects, which is distributed binomially.
     #[must_use]
     pub fn range(&self, size: u64) -> [f64; 2] {
         let Some(sampled) = &self.sampled else {
@@ -130,14 +130,14 @@ impl MissCurve {
         ]
     }
 
-    /// Returns the size from which on no larger cache has fewer misses.
+    /// Returns the smallest size at which no larger cache has fewer misses.
     #[must_use]
     pub fn largest_useful_size(&self) -> u64 {
         let floor = self.misses(u64::MAX) + 0.5;
         self.smallest_size(floor)
     }
 
-    /// Returns the knee: the smallest cache that has at most 5% of the misses that larger caches can avoid.
+    /// Returns the knee: the smallest cache that avoids at least 95% of the misses that a cache of any size can avoid.
     #[must_use]
     pub fn knee(&self) -> u64 {
         let floor = self.misses(u64::MAX);
@@ -161,8 +161,8 @@ impl MissCurve {
 }
 
 impl SampledMisses {
-    /// Returns the misses of each group in a cache of `size` objects. Distances are distributed evenly in their
-    /// bucket.
+    /// Returns the misses of each group in a cache of `size` objects. It assumes that the distances in a bucket are
+    /// distributed evenly.
     fn at(&self, size: u64) -> [f64; GROUPS] {
         let last = self.misses.len() - 1;
         // A lookup misses if its distance is at least `size` + 1.

@@ -5,7 +5,7 @@
 //! bitmap. Only the newest position is ever added, and any position can be removed.
 //!
 //! # Cost
-//! One bit for each position, and four bytes for each block of 512 positions, so that the tree of 4 million
+//! One bit for each position, and four bytes for each block of 512 positions. So the tree of 4 million
 //! positions fits in the first-level cache of a processor. A count reads one block and the path to the root of
 //! the tree.
 

@@ -1,17 +1,18 @@
 //! The objects in the order of their last use, with their stack distances.
 //!
 //! # Removals
-//! If an object is removed, for example because its file is deleted, all caches that contain it have a free
+//! If an object is removed, for example because its file is deleted, all caches that contained it have a free
 //! slot. A cache that did not contain it has none. The removed object therefore leaves a *hole* at its place in
-//! the stack. The next use of an object below the hole fills the hole: no object moves down past it, and the used
-//! object leaves a hole at its own old place. So the stack distances are exact with removals, too.
+//! the stack. The next use of an object below the hole, or of a new object, fills the hole: the objects above the hole
+//! move down by one place, and no object below it moves. If the used object had a place in the stack, it leaves a hole
+//! there. So the stack distances are exact with removals, too.
 //!
 //! # Sampling
 //! At first all objects are tracked. If their number exceeds [`StackLimits::tracked`], the share of objects that
-//! are tracked is halved until at most [`StackLimits::sampled`] remain, and it is halved again whenever the
-//! number exceeds this limit. An object is tracked if its hash is below a threshold, so all uses of an object are
-//! tracked, or none. A distance in a sample of the share *R* is scaled by 1/*R*, and each use counts 1/*R* times.
-//! This is SHARDS with a fixed size of the sample, except that its threshold takes only powers of two.
+//! are tracked is halved until at most [`StackLimits::sampled`] remain. It is halved again whenever the number of
+//! tracked objects exceeds this limit. An object is tracked if its hash is below a threshold, so all uses of an object
+//! are tracked, or none. A distance in a sample of the share *R* is scaled by 1/*R*, and each use counts 1/*R* times.
+//! This is SHARDS with a fixed size of the sample, except that the threshold is always a power of two.
 
 use super::ids::IdMap;
 use super::order::Order;
@@ -55,7 +56,7 @@ struct Hole {
 #[derive(Debug)]
 pub(crate) struct LruStack {
     limits: StackLimits,
-    /// Objects are tracked if this number of the first bits of their hash are 0.
+    /// An object is tracked if at least this number of bits at the start of its hash are 0.
     shift: u32,
     order: Order,
     positions: IdMap<u32>,

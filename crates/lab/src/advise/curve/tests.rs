@@ -76,7 +76,7 @@ impl Lru {
     }
 }
 
-/// Returns the curve of the events, and the stack at the end.
+/// Returns the curve of the events.
 fn curve(events: &[Event], limits: StackLimits) -> MissCurve {
     let (mut stack, mut depths) = (LruStack::new(limits), Depths::default());
     for event in events {
@@ -95,7 +95,7 @@ fn curve(events: &[Event], limits: StackLimits) -> MissCurve {
     MissCurve::new(&depths)
 }
 
-/// Returns 20 sizes, from 1 object to more than there are.
+/// Returns 20 sizes, from 1 object to twice the number of objects.
 fn sizes(objects: u64) -> Vec<u64> {
     let step = (2.0 * as_f64(objects)).powf(1.0 / 19.0);
     #[expect(
@@ -107,7 +107,7 @@ fn sizes(objects: u64) -> Vec<u64> {
         .map(|place| step.powi(place).round() as u64)
         .collect();
     sizes.dedup();
-    // Small sizes are equal after rounding.
+    // Some small sizes are equal after rounding, so larger ones take their place.
     let largest = 2 * objects;
     sizes.extend((1..).map(|place| largest + place).take(20 - sizes.len()));
     sizes
@@ -231,7 +231,7 @@ fn sampled_curve_is_within_its_stated_error_at_20_sizes() {
                     );
                     width += (high - low) / as_f64(curve.lookups()) / 20.0;
                 }
-                // Otherwise the range would say nothing.
+                // A wider range would contain wrong results as well.
                 assert!(width < 0.3, "{trace}: mean width of the range {width}");
             }
         }

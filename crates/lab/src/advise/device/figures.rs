@@ -26,7 +26,7 @@ pub struct DeviceFigures {
     pub version: u32,
     /// The measured image or device.
     pub path: String,
-    /// Its size.
+    /// The size of the image or device.
     pub size_bytes: u64,
     /// Mean time of a random read of 4 KiB, if each read waits for the previous one.
     pub random_read_ns: f64,
@@ -87,10 +87,10 @@ impl DeviceFigures {
 
     /// Returns a model of the device.
     ///
-    /// The number of reads in progress is the rate times their duration (Little's law). From the number that
-    /// 32 readers achieve, the number of units of the device is derived: 32 reads at *n* units, each at a
-    /// random one, keep 32 *n* / (31 + *n*) units busy. A device with slow random reads and a fast sequential
-    /// read is modelled as a disk, whose seeks take the measured time.
+    /// The number of reads in progress is their rate times their duration (Little's law). The number that 32 readers
+    /// achieve gives the number *n* of units of the device: 32 reads, each at a random unit, keep 32 *n* / (31 + *n*)
+    /// units busy. A device with slow random reads and fast sequential reads is modelled as a disk, whose seeks take
+    /// the measured time.
     #[must_use]
     pub fn model(&self) -> DeviceModel {
         let latency = Duration::from_secs_f64(self.random_read_ns / 1e9);
@@ -122,6 +122,7 @@ impl DeviceFigures {
             },
             service: ServiceModel::Parallel(ParallelModel {
                 read_latency: measured(Duration::ZERO),
+                read_latency_p99: None,
                 write_latency: measured(latency),
                 units: Some(StripedUnits {
                     count: measured(units.max(1)),
@@ -134,7 +135,7 @@ impl DeviceFigures {
         }
     }
 
-    /// Returns the model of a disk with the measured figures, and otherwise the properties of `sata-2007`.
+    /// Returns the model of a disk with the measured figures. All other properties are those of `sata-2007`.
     fn disk(&self, latency: Duration) -> DeviceModel {
         let base = DeviceModel::named("sata-2007").unwrap_or(&DEVICE_MODELS[0]);
         let mut model = DeviceModel {

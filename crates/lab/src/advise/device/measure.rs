@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const BLOCK_BYTES: usize = 4096;
 /// Size of a sequential read.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Number of reads in progress for the second figure.
+/// Number of random reads that are in progress at the same time in the second measurement.
 const DEPTH: usize = 32;
 /// The smallest file that is measured: a smaller one would be read repeatedly.
 const MIN_BYTES: u64 = 16 << 20;
@@ -141,7 +141,7 @@ impl Data {
         data
     }
 
-    /// Adds the whole blocks in a range after the last one.
+    /// Adds the whole blocks in `range`, which must be after the last range.
     fn add(&mut self, range: Range<u64>) {
         let block = BLOCK_BYTES as u64;
         let range = range.start.next_multiple_of(block)..range.end / block * block;
@@ -168,7 +168,7 @@ impl Data {
     }
 }
 
-/// Returns the parts of a file that are not holes. If its file system has no holes, this is the whole file.
+/// Returns the parts of a file that are not holes: the whole file if its file system does not report holes.
 fn data_of(file: &File, size_bytes: u64) -> Result<Data, Errno> {
     let mut data = Data::default();
     let mut end = 0;
@@ -270,7 +270,7 @@ impl Target {
         Ok(ratio(as_f64(reads as u64), start.elapsed().as_secs_f64()))
     }
 
-    /// Returns the bytes per second of reads of all data, from the first on.
+    /// Returns the bytes per second of sequential reads of the data, from the start of the file.
     fn sequential_rate(&self) -> io::Result<f64> {
         let mut memory = Aligned::new(CHUNK_BYTES);
         let mut bytes = 0;

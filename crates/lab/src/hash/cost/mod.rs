@@ -144,7 +144,7 @@ fn stand_alone<H: HashFunction<HashKey> + Copy>(
     hash.bucket(HashKey { object, index }, bits)
 }
 
-/// The durations of the fastest round of both loops around a hash function.
+/// For each of the two loops around a hash function, the duration of the fastest round.
 #[derive(Clone, Copy, Debug)]
 struct Loops {
     latency: Duration,

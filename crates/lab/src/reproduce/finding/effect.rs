@@ -69,7 +69,7 @@ impl Effect {
         }
     }
 
-    /// Creates a share of cases, or another difference.
+    /// Creates an effect that is 0 if nothing differs, such as a share of cases.
     pub fn share(label: impl Into<String>, estimate: Interval, bound: Bound) -> Self {
         Self {
             no_effect: 0.0,
@@ -121,6 +121,27 @@ impl Observed {
         verdict
     }
 
+    /// Returns whether all estimates are within their bounds, regardless of their intervals.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        let mut effects = self.effects.iter();
+        effects.all(|effect| {
+            let estimate = Interval::exact(effect.estimate.value);
+            effect.bound.verdict(estimate) == Verdict::Holds
+        })
+    }
+
+    /// Removes the intervals of all effects, for results whose noise is only assumed.
+    #[must_use]
+    pub fn without_intervals(mut self) -> Self {
+        let more = self.figures.split_off(listed(&self.effects).len());
+        for effect in &mut self.effects {
+            effect.estimate = Interval::unknown(effect.estimate.value);
+        }
+        self.figures = listed(&self.effects) + &more;
+        self
+    }
+
     /// Returns the verdict of a finding from `observed`, or [`Verdict::NotMeasured`] if there is none.
     pub(in crate::reproduce) fn verdict_of(observed: Option<&Self>) -> Verdict {
         observed.map_or(Verdict::NotMeasured, Self::verdict)
@@ -134,7 +155,7 @@ impl Observed {
         self
     }
 
-    /// Adds figures to the text that do not decide the verdict.
+    /// Appends figures that do not decide the verdict to [`Self::figures`].
     #[must_use]
     pub fn with_figures(mut self, figures: &str) -> Self {
         self.figures = format!("{}; {figures}", self.figures);
@@ -143,18 +164,22 @@ impl Observed {
 }
 
 impl From<Vec<Effect>> for Observed {
-    /// Creates the observation of these effects, which the text lists.
+    /// Creates the observation of `effects`. Its [`figures`](Observed::figures) list the effects.
     fn from(effects: Vec<Effect>) -> Self {
-        let figures = effects
-            .iter()
-            .map(|effect| format!("{} {}", effect.label, effect.estimate));
         Self {
-            figures: figures.collect::<Vec<_>>().join("; "),
+            figures: listed(&effects),
             holds: Verdict::all(effects.iter().map(Effect::verdict)) == Verdict::Holds,
             depends_on_assumption: false,
             effects,
         }
     }
+}
+
+fn listed(effects: &[Effect]) -> String {
+    let effects = effects
+        .iter()
+        .map(|effect| format!("{} {}", effect.label, effect.estimate));
+    effects.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -182,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_undefined_and_single_figures_are_within_no_bound() {
+    fn bound_does_not_accept_its_own_value_an_undefined_one_or_a_single_run() {
         for bound in [Bound::Above(1.0), Bound::Below(1.0)] {
             assert_eq!(bound.verdict(Interval::exact(1.0)), Verdict::DoesNotHold);
             let undefined = Interval::exact(f64::NAN);
@@ -204,6 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn estimates_meet_a_criterion_even_if_their_intervals_are_too_wide() {
+        let of = |low, high| {
+            let effect = Effect::ratio("links", interval(low, high), Bound::Above(1.0));
+            let even = Effect::ratio("chains", Interval::unknown(2.0), Bound::Above(1.0));
+            Observed::from(vec![even, effect])
+        };
+        assert!(of(0.9, 1.2).is_met() && !of(0.8, 1.1).is_met());
+    }
+
+    #[test]
     fn observation_lists_its_effects() {
         let observed = Observed::from(vec![
             Effect::ratio("links", interval(1.5, 2.5), Bound::Above(1.0)),
@@ -215,6 +250,12 @@ mod tests {
             "links 2.000 (1.500 to 2.500); slower cases 0.250; 12 objects"
         );
         assert_eq!(observed.verdict(), Verdict::DoesNotHold);
+        let without = observed.without_intervals();
+        assert_eq!(
+            without.figures,
+            "links 2.000; slower cases 0.250; 12 objects"
+        );
+        assert_eq!(without.effects[0].estimate, Interval::unknown(2.0));
         assert_eq!(Observed::missing().verdict(), Verdict::NotMeasured);
     }
 }

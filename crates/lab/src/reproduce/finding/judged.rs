@@ -13,14 +13,14 @@ pub struct Finding<R: 'static> {
     pub name: &'static str,
     /// The document's finding or question, as a claim.
     pub claim: &'static str,
-    /// The published figures or words; `None` if the published table is judged like the others.
+    /// The published figures or words; `None` if the published table is judged like our tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<&'static str>,
     /// The criterion in words.
     pub criterion: &'static str,
     /// Whether the claim is that something is not worse, so that it holds if nothing differs.
     pub is_non_inferiority: bool,
-    /// The last verdict before the criterion or the workload was changed, or that of the last version.
+    /// The last verdict before the criterion or the workload was changed, or the verdict of the last version.
     pub previous: Option<Previous>,
     /// Computes the effects; `None` if the necessary figures were not measured.
     #[serde(skip)]
@@ -43,7 +43,7 @@ impl<R: Mutable> Finding<R> {
         observed.map_or(Verdict::NotMeasured, |observed| observed.verdict())
     }
 
-    /// Returns the verdict for the same results if nothing differed in them.
+    /// Returns the verdict for `results` after they are changed so that nothing differs in them.
     pub fn if_nothing_changed(&self, results: &R) -> Verdict {
         self.verdict(&results.mutated(Mutation::Equal))
     }

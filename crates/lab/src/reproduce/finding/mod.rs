@@ -4,7 +4,7 @@
 //! A [`Finding`] is a claim with a criterion. The criterion computes [`Effect`]s from results, such as the
 //! ratio of two throughputs, and each effect has a [`Bound`]. The claim holds if the 95% interval of each effect
 //! is within its bound. It does not hold if an interval is outside of its bound. Otherwise it is undecided. It is also
-//! undecided if the opposite is true with other assumptions that are as plausible.
+//! undecided if the verdict is the opposite with other, equally plausible assumptions.
 //!
 //! A criterion that passes on any results proves nothing. Therefore each finding is also judged on results that
 //! are changed by a [`Mutation`], above all on results in which nothing differs. Each report prints the verdict
@@ -24,7 +24,7 @@ pub use effect::{Bound, Effect, Observed};
 pub use judged::{Finding, Judged, Previous};
 #[cfg(test)]
 pub(crate) use mutation::expect;
-pub use mutation::{Mutable, Mutation};
+pub use mutation::{Mutable, Mutation, NOISE};
 pub use report::{described, null_text, printed};
 pub use verdict::Verdict;
 
@@ -42,7 +42,7 @@ mod tests {
     impl Mutable for Times {
         fn mutated(&self, mutation: Mutation) -> Self {
             Self {
-                kernel: mutation.apply(self.reference, self.kernel, 1),
+                kernel: mutation.apply(self.reference, self.kernel, 1, NOISE),
                 ..*self
             }
         }
@@ -72,6 +72,22 @@ mod tests {
     #[should_panic(expected = "faster holds with noise alone")]
     fn finding_without_a_margin_for_noise_is_rejected() {
         expect::noise(&[&FASTER], &TIMES);
+    }
+
+    static NOT_SLOWER: Finding<Times> = Finding {
+        name: "not slower",
+        claim: "the kernel is not slower",
+        published: None,
+        criterion: "its time is below that of the reference",
+        is_non_inferiority: true,
+        previous: None,
+        observe: |times| (FASTER.observe)(times),
+    };
+
+    #[test]
+    #[should_panic(expected = "not slower is refuted by noise alone")]
+    fn finding_that_noise_refutes_is_rejected() {
+        expect::noise(&[&NOT_SLOWER], &TIMES);
     }
 
     const TIMES: Times = Times {

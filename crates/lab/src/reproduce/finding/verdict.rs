@@ -65,15 +65,49 @@ impl Verdict {
             .min_by_key(rank)
             .unwrap_or(Self::NotMeasured)
     }
+
+    /// Combines the verdicts of several tables on one finding, none of which decides it. The result is the verdict that
+    /// says most about the finding: a table that could have decided it says more than one that could not.
+    pub fn of_tables(undecided: impl IntoIterator<Item = Self>) -> Self {
+        let order = [
+            Self::DependsOnAssumption,
+            Self::WithinNoise,
+            Self::QuickRun,
+            Self::TooFewRuns,
+            Self::CannotBeShown,
+            Self::NotMeasured,
+        ];
+        let rank = |verdict: &Self| order.iter().position(|of| of == verdict);
+        undecided
+            .into_iter()
+            .min_by_key(rank)
+            .unwrap_or(Self::NotMeasured)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{DoesNotHold, Holds, NotMeasured, TooFewRuns, WithinNoise};
+    use super::Verdict::{CannotBeShown, DoesNotHold, Holds, NotMeasured, TooFewRuns, WithinNoise};
     use super::*;
 
     #[test]
-    fn one_refuted_condition_refutes_and_one_undecided_condition_leaves_undecided() {
+    fn table_within_its_noise_outranks_a_machine_with_few_processors() {
+        for (verdicts, of_tables) in [
+            (&[CannotBeShown, WithinNoise][..], WithinNoise),
+            (&[NotMeasured, CannotBeShown], CannotBeShown),
+            (
+                &[WithinNoise, Verdict::DependsOnAssumption],
+                Verdict::DependsOnAssumption,
+            ),
+            (&[], NotMeasured),
+        ] {
+            let combined = Verdict::of_tables(verdicts.iter().copied());
+            assert_eq!(combined, of_tables, "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn finding_is_refuted_by_one_condition_and_undecided_by_one_undecided_condition() {
         for (verdicts, all) in [
             (&[Holds, Holds][..], Holds),
             (&[Holds, WithinNoise], WithinNoise),

@@ -15,7 +15,9 @@ use serde::Serialize;
 
 use super::costs::Costs;
 use super::grid::Grid;
-use super::simulate::simulate_case;
+use super::plan::Cell;
+use super::residual::Residual;
+use super::simulate::{Model, simulate_cell};
 use super::size::Size;
 use crate::statistics::{mean, median};
 use crate::xattr_bench::{Case, Error};
@@ -29,23 +31,6 @@ pub struct Fit {
     pub residuals: Vec<Residual>,
 }
 
-/// The times of a number of processes and files with `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Residual {
-    pub processes: u32,
-    pub files: u32,
-    /// The median of the published times for all numbers of values, in seconds.
-    pub published_s: f64,
-    pub simulated_s: f64,
-}
-
-impl Residual {
-    /// Returns simulated / published.
-    pub fn ratio(&self) -> f64 {
-        self.simulated_s / self.published_s
-    }
-}
-
 /// Simulates the times with `off` at these costs, and compares them with the published times.
 pub(super) fn evaluated(size: &Size, published: &Grid, costs: Costs) -> Result<Fit, Error> {
     // Without a cache, the number of values has no influence, except that a set to the same value changes
@@ -54,7 +39,8 @@ pub(super) fn evaluated(size: &Size, published: &Grid, costs: Costs) -> Result<F
     let cases = size.cases.iter().filter(|case| Some(case.values) == most);
     let cases: Vec<Case> = cases.copied().collect();
     let residuals = cases.into_par_iter().map(|case| {
-        let outcome = simulate_case(size, costs, case, Off, size.config.seed)?;
+        let cell = Cell::letter(case, Off);
+        let outcome = simulate_cell(size, Model::new(costs), cell, size.seed)?;
         let rows = published
             .rows
             .iter()
@@ -122,7 +108,8 @@ mod tests {
             block.journal.block_ns = scaled(block.journal.block_ns, factor);
             neighbours.extend([work, waiter, block]);
         }
-        // More lines have fewer waiting processes each, so both costs also change together.
+        // With more lines, fewer processes wait for each line. Therefore the number of lines and the cost of a
+        // waiting process are also changed together.
         let lines = costs.work.shared_lines;
         for shared_lines in [lines + 1, lines.saturating_sub(1)] {
             for factor in [1.0, factor, 1.0 / factor] {

@@ -1,33 +1,50 @@
 //! Times of xattr-bench by case and variant: published, measured and simulated.
 
-use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
+use larder::MbCacheVariant::{self, Referenced};
 use serde::{Serialize, Serializer};
 
-use crate::published::kara2016::xattr_bench;
+use super::plan::{Cell, ORDER, Setting};
+use super::residual::Residual;
+use crate::published::kara2016::{FLAG_FILES, FLAG_GAINS, FLAG_VALUES, xattr_bench};
 use crate::reproduce::finding::{Mutable, Mutation};
 use crate::statistics::{Interval, geometric_mean, median};
 use crate::xattr_bench::Case;
 
-/// The variants in the order of the columns: those of the letter, then Larder's own.
-pub const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
-
 /// The minimum noise of a table, as a relative difference. Smaller differences are never significant.
 pub const LEAST_NOISE: f64 = 0.05;
 
-/// Times of the cases under the variants, in seconds.
+/// The times from one source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// One row for each case.
+    /// The letter's table: one row for each case.
     pub rows: Vec<GridRow>,
+    /// The times after each file was set once.
+    pub with_journal: Vec<GridRow>,
+    /// As [`Self::with_journal`], on a file system without a journal.
+    pub without_journal: Vec<GridRow>,
+    /// The gains of the reusable flag.
+    pub gains: Vec<Gain>,
     /// The largest relative difference between two times that may be due to noise.
     pub noise: f64,
-    /// One table for each run or seed that all cases have; empty if only averages are known.
+    /// One table for each run or seed; empty if only averages are known.
     #[serde(skip)]
     pub repetitions: Vec<Self>,
+    /// What remains unexplained of the published times with `off`, to which the table was fitted; empty if it was not
+    /// fitted.
+    #[serde(skip)]
+    pub residuals: Vec<Residual>,
 }
 
-/// Minimum number of repetitions for an interval over them.
-const MIN_REPETITIONS: usize = 6;
+/// The gain of the reusable flag in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    #[serde(flatten)]
+    pub case: Case,
+    /// Seconds with and without the flag; `None` if only their ratio is known.
+    pub seconds: Option<[f64; 2]>,
+    /// The time without the flag divided by the time with the flag.
+    pub ratio: f64,
+}
 
 /// The times of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -39,12 +56,11 @@ pub struct GridRow {
     pub seconds: [Option<f64>; ORDER.len()],
 }
 
-/// The runs of a case under a variant.
+/// The runs of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timed {
-    pub case: Case,
-    pub variant: MbCacheVariant,
-    /// Duration of each run in seconds.
+    pub cell: Cell,
+    /// Duration of each run in seconds, for 50,000 sets by each process.
     pub seconds: Vec<f64>,
 }
 
@@ -94,65 +110,116 @@ impl Grid {
                 spread(off.collect())
             });
         let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
-        Self {
-            rows,
-            noise,
-            repetitions: Vec::new(),
-        }
-    }
-
-    /// Returns a table of measured times. Each time is the median of its runs, scaled from `operations` to
-    /// 50,000 sets.
-    ///
-    /// For each case and variant, the relative difference between the longest and the shortest run is computed.
-    /// The noise is the median of these differences, but at least [`LEAST_NOISE`].
-    pub fn measured(measured: &[Timed], operations: u32) -> Self {
-        let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
-        let spreads = measured.iter().map(|one| spread(one.seconds.clone()));
-        let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
-        let rows = |figure: &dyn Fn(&Timed) -> f64| rows(measured, |one| figure(one) * scale);
-        let least = measured.iter().map(|one| one.seconds.len()).min();
-        let repetitions = (0..least.unwrap_or(0)).map(|run| Self {
-            rows: rows(&|one| one.seconds[run]),
-            noise,
-            repetitions: Vec::new(),
+        let gains = FLAG_GAINS.map(|(processes, ratio)| Gain {
+            case: Case {
+                processes,
+                files: FLAG_FILES,
+                values: FLAG_VALUES,
+            },
+            seconds: None,
+            ratio,
         });
         Self {
-            rows: rows(&|one| median(&one.seconds)),
+            rows,
+            with_journal: Vec::new(),
+            without_journal: Vec::new(),
+            gains: gains.into(),
             noise,
-            repetitions: repetitions.collect(),
+            repetitions: Vec::new(),
+            residuals: Vec::new(),
         }
     }
 
-    /// Returns a statistic with its interval. With at least six repetitions, the result is the median over the
-    /// repetitions. Otherwise the interval is computed as for a mean of `figures` figures, each of which may differ
-    /// by the noise.
+    /// Returns a table of measured times. Each time is the median of its runs.
+    ///
+    /// For each cell, the relative difference between the longest and the shortest run is computed. The noise is the
+    /// median of these differences, but at least [`LEAST_NOISE`].
+    pub fn measured(measured: &[Timed]) -> Self {
+        let spreads = measured.iter().map(|one| spread(one.seconds.clone()));
+        let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
+        let least = measured.iter().map(|one| one.seconds.len()).min();
+        let repetitions = (0..least.unwrap_or(0))
+            .map(|run| Self::of(measured, noise, &|one: &Timed| one.seconds[run]));
+        Self {
+            repetitions: repetitions.collect(),
+            ..Self::of(measured, noise, &|one: &Timed| median(&one.seconds))
+        }
+    }
+
+    /// Returns a table of one figure of each cell, without repetitions.
+    fn of(measured: &[Timed], noise: f64, figure: &dyn Fn(&Timed) -> f64) -> Self {
+        let gains = in_setting(measured, Setting::Flag).filter_map(|with| {
+            let mut without = in_setting(measured, Setting::NoFlag);
+            let without = without.find(|one| one.cell.case == with.cell.case)?;
+            let [with_s, without_s] = [figure(with), figure(without)];
+            Some(Gain {
+                case: with.cell.case,
+                seconds: Some([with_s, without_s]),
+                ratio: without_s / with_s,
+            })
+        });
+        Self {
+            rows: rows(in_setting(measured, Setting::Letter), figure),
+            with_journal: rows(in_setting(measured, Setting::Journal), figure),
+            without_journal: rows(in_setting(measured, Setting::NoJournal), figure),
+            gains: gains.collect(),
+            noise,
+            repetitions: Vec::new(),
+            residuals: Vec::new(),
+        }
+    }
+
+    /// Returns whether only averages are known, as of the published table.
+    pub(super) fn is_averages(&self) -> bool {
+        self.repetitions.is_empty()
+    }
+
+    /// Returns the median of a statistic over the repetitions, with its interval if there are at least six. If only
+    /// averages are known, the statistic has a range instead, which is not an interval: that of a mean of `figures`
+    /// figures, each of which may differ by the noise.
     pub(super) fn estimate(
         &self,
         figures: usize,
         statistic: impl Fn(&Self) -> Option<f64>,
     ) -> Option<Interval> {
-        let mut estimate = self.estimate_exact(statistic)?;
-        if self.repetitions.len() < MIN_REPETITIONS {
+        if self.is_averages() {
+            let value = statistic(self)?;
             let count = u32::try_from(figures).ok()?;
             let factor = 1.0 + self.noise / f64::from(count).sqrt();
-            estimate.low = Some(estimate.value / factor);
-            estimate.high = Some(estimate.value * factor);
-        }
-        Some(estimate)
-    }
-
-    /// Returns a statistic whose own definition allows for noise. With at least six repetitions, the result is the
-    /// median over the repetitions, with an interval. Otherwise the result counts as exact.
-    pub(super) fn estimate_exact(
-        &self,
-        statistic: impl Fn(&Self) -> Option<f64>,
-    ) -> Option<Interval> {
-        if self.repetitions.len() < MIN_REPETITIONS {
-            return Some(Interval::exact(statistic(self)?));
+            return Some(Interval::new(value, [value / factor, value * factor]));
         }
         let figures = self.repetitions.iter().map(statistic);
         Some(Interval::of_median(&figures.collect::<Option<Vec<_>>>()?))
+    }
+
+    /// Returns the time of `slow` divided by the time of `fast` in each of the selected cases that has both figures.
+    /// Each ratio has the interval of its own repetitions.
+    pub(super) fn case_ratios(
+        &self,
+        slow: MbCacheVariant,
+        fast: MbCacheVariant,
+        wanted: impl Fn(Case) -> bool,
+    ) -> Vec<Interval> {
+        let rows = self.rows.iter().filter(|row| wanted(row.case));
+        let ratios =
+            rows.filter_map(|row| self.estimate(1, |grid| grid.row(row.case)?.ratio(slow, fast)));
+        ratios.collect()
+    }
+
+    /// Returns the gain of the reusable flag with a number of processes.
+    pub(super) fn gain(&self, processes: u32) -> Option<Interval> {
+        self.estimate(1, |grid| {
+            let mut gains = grid.gains.iter();
+            let of = gains.find(|of| of.case.processes == processes)?;
+            Some(of.ratio)
+        })
+    }
+
+    /// Returns simulated / published of the times with `off`, as the mean over F; `None` if the table was not fitted to
+    /// them.
+    pub(super) fn residual(&self, processes: u32) -> Option<f64> {
+        let of = self.residuals.iter().filter(|of| of.processes == processes);
+        geometric_mean(&of.map(Residual::ratio).collect::<Vec<_>>())
     }
 
     /// Returns the time of `slow` divided by the time of `fast` in each of the selected cases that
@@ -216,58 +283,91 @@ impl Grid {
     }
 }
 
-/// In each case, the time under each variant is changed relative to the time under `referenced`. Each repetition
-/// has its own noise.
+/// In each case, the time under each variant is changed relative to the time under `referenced`. A gain is changed
+/// relative to 1. The noise is that of the table.
 impl Mutable for Grid {
     fn mutated(&self, mutation: Mutation) -> Self {
-        let figures = (self.rows.len() * ORDER.len()) as u64;
-        let repetitions = self.repetitions.iter().zip(1..);
+        let mut index = 0;
+        let repetitions = self.repetitions.iter();
+        let repetitions = repetitions.map(|one| one.mutated_figures(mutation, &mut index));
+        let repetitions = repetitions.collect();
         Self {
-            rows: self.mutated_rows(mutation, 0),
-            noise: self.noise,
-            repetitions: repetitions
-                .map(|(one, number)| Self {
-                    rows: one.mutated_rows(mutation, number * figures),
-                    noise: one.noise,
-                    repetitions: Vec::new(),
-                })
-                .collect(),
+            repetitions,
+            ..self.mutated_figures(mutation, &mut index)
         }
     }
 }
 
 impl Grid {
-    /// Returns the mutated rows. Figures have indices from `first` on.
-    fn mutated_rows(&self, mutation: Mutation, first: u64) -> Vec<GridRow> {
-        let mut index = first..;
-        let rows = self.rows.iter().map(|row| {
-            let reference = row.of(Referenced);
-            let mut row = *row;
-            for (seconds, index) in row.seconds.iter_mut().zip(&mut index) {
-                *seconds = seconds
-                    .zip(reference)
-                    .map(|(seconds, reference)| mutation.apply(reference, seconds, index));
-            }
-            row
-        });
-        rows.collect()
+    /// Returns the table with mutated figures, and without repetitions. `index` is the index of the last figure.
+    fn mutated_figures(&self, mutation: Mutation, index: &mut u64) -> Self {
+        // Two figures differ by the noise if one is too small and the other is too large, each by half of the noise.
+        let noise = self.noise / 2.0;
+        let mut change = |reference, figure| {
+            *index += 1;
+            mutation.apply(reference, figure, *index, noise)
+        };
+        let mut mutated_rows = |rows: &[GridRow]| -> Vec<GridRow> {
+            let rows = rows.iter().map(|row| {
+                let reference = row.of(Referenced);
+                let seconds = row.seconds.map(|seconds| {
+                    let figures = reference.zip(seconds);
+                    figures.map(|(reference, seconds)| change(reference, seconds))
+                });
+                GridRow { seconds, ..*row }
+            });
+            rows.collect()
+        };
+        Self {
+            rows: mutated_rows(&self.rows),
+            with_journal: mutated_rows(&self.with_journal),
+            without_journal: mutated_rows(&self.without_journal),
+            gains: (self.gains.iter())
+                .map(|of| Gain {
+                    ratio: change(1.0, of.ratio),
+                    ..*of
+                })
+                .collect(),
+            noise: self.noise,
+            repetitions: Vec::new(),
+            residuals: self.residuals.clone(),
+        }
     }
 }
 
+/// Returns the mean of the times of `slow` divided by the times of `fast`.
+pub(super) fn mean_ratio_of(
+    rows: &[GridRow],
+    slow: MbCacheVariant,
+    fast: MbCacheVariant,
+) -> Option<f64> {
+    let ratios = rows.iter().filter_map(|row| row.ratio(slow, fast));
+    geometric_mean(&ratios.collect::<Vec<_>>())
+}
+
+fn in_setting(measured: &[Timed], setting: Setting) -> impl Iterator<Item = &Timed> {
+    let measured = measured.iter();
+    measured.filter(move |one| one.cell.setting == setting)
+}
+
 /// Returns the rows of all cases with a figure of their runs.
-fn rows(measured: &[Timed], figure: impl Fn(&Timed) -> f64) -> Vec<GridRow> {
+fn rows<'t>(
+    measured: impl Iterator<Item = &'t Timed>,
+    figure: &dyn Fn(&Timed) -> f64,
+) -> Vec<GridRow> {
     let mut rows: Vec<GridRow> = Vec::new();
     for one in measured {
-        let at = rows.iter().position(|row| row.case == one.case);
+        let Cell { case, variant, .. } = one.cell;
+        let at = rows.iter().position(|row| row.case == case);
         let at = at.unwrap_or_else(|| {
             rows.push(GridRow {
-                case: one.case,
+                case,
                 seconds: Default::default(),
             });
             rows.len() - 1
         });
-        for (variant, seconds) in ORDER.iter().zip(&mut rows[at].seconds) {
-            if one.variant == *variant {
+        for (column, seconds) in ORDER.iter().zip(&mut rows[at].seconds) {
+            if variant == *column {
                 *seconds = Some(figure(one));
             }
         }
@@ -294,8 +394,7 @@ mod tests {
 
     fn timed(variant: MbCacheVariant, processes: u32, seconds: &[f64]) -> Timed {
         Timed {
-            case: Case { processes, ..CASE },
-            variant,
+            cell: Cell::letter(Case { processes, ..CASE }, variant),
             seconds: seconds.to_vec(),
         }
     }
@@ -312,15 +411,12 @@ mod tests {
     }
 
     #[test]
-    fn measured_figures_are_medians_scaled_to_the_sets_of_the_letter() {
-        let grid = Grid::measured(
-            &[
-                timed(MbCacheVariant::Old, 1, &[0.5, 0.1, 0.2]),
-                timed(MbCacheVariant::Off, 1, &[0.1, 0.1, 0.1]),
-                timed(MbCacheVariant::Old, 64, &[3.0, 1.0]),
-            ],
-            5000,
-        );
+    fn measured_figures_are_medians() {
+        let grid = Grid::measured(&[
+            timed(MbCacheVariant::Old, 1, &[5.0, 1.0, 2.0]),
+            timed(MbCacheVariant::Off, 1, &[1.0, 1.0, 1.0]),
+            timed(MbCacheVariant::Old, 64, &[30.0, 10.0]),
+        ]);
         assert_eq!(grid.rows.len(), 2);
         let row = grid.row(CASE).unwrap();
         assert_eq!(row.of(MbCacheVariant::Old), Some(2.0));
@@ -334,40 +430,89 @@ mod tests {
     }
 
     #[test]
-    fn estimate_is_the_median_over_repetitions_or_has_the_noise_of_the_table() {
+    fn estimate_is_the_median_over_repetitions_or_has_the_noise_of_averages() {
         let growth = |runs: &[f64]| {
             let measured = [
                 timed(MbCacheVariant::Old, 1, &[1.0; 10][..runs.len()]),
                 timed(MbCacheVariant::Old, 64, runs),
             ];
-            let grid = Grid::measured(&measured, 50_000);
-            let estimate = grid.estimate(4, |grid| grid.growth(MbCacheVariant::Old, 64, 10));
-            (estimate.unwrap(), grid.noise)
+            let grid = Grid::measured(&measured);
+            let growth = |grid: &Grid| grid.growth(MbCacheVariant::Old, 64, 10);
+            let averages = Grid {
+                repetitions: Vec::new(),
+                ..grid.clone()
+            };
+            [grid, averages].map(|grid| grid.estimate(4, growth).unwrap())
         };
-        let (seeds, _) = growth(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let [seeds, _] = growth(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
         assert!((seeds.value - 5.5).abs() < 1e-9);
         let ends = [seeds.low.unwrap(), seeds.high.unwrap()];
         assert!(
             (ends[0] - 2.0).abs() < 1e-9 && (ends[1] - 9.0).abs() < 1e-9,
             "{seeds:?}"
         );
-        let (few, noise) = growth(&[4.0, 6.0, 5.0]);
         // The spreads are 0% and 50%.
-        assert!((noise - 0.25).abs() < 1e-9 && (few.value - 5.0).abs() < 1e-9);
-        assert!((few.high.unwrap() - 5.0 * 1.125).abs() < 1e-9, "{few:?}");
+        let [few, averages] = growth(&[4.0, 6.0, 5.0]);
+        assert!((few.value - 5.0).abs() < 1e-9, "{few:?}");
+        assert_eq!((few.low, few.high), (None, None));
+        let high = averages.high.unwrap();
+        assert!((high - 5.0 * 1.125).abs() < 1e-9, "{averages:?}");
+    }
+
+    #[test]
+    fn each_case_has_the_interval_of_its_own_runs() {
+        let steady = [1.0; 10];
+        let noisy = [0.8, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0, 1.1, 1.1, 1.3];
+        let grid = Grid::measured(&[
+            timed(MbCacheVariant::Old, 1, &steady),
+            timed(MbCacheVariant::Off, 1, &steady),
+            timed(MbCacheVariant::Old, 64, &noisy),
+            timed(MbCacheVariant::Off, 64, &steady),
+        ]);
+        let ratios = grid.case_ratios(MbCacheVariant::Old, MbCacheVariant::Off, |_| true);
+        let noisy = Interval::new(1.0, [0.9, 1.1]);
+        assert_eq!(ratios, [Interval::exact(1.0), noisy]);
+    }
+
+    #[test]
+    fn flag_and_journal_are_compared_apart_from_the_table_of_the_letter() {
+        let in_setting = |setting, seconds: f64| {
+            let mut timed = timed(Referenced, 8, &[seconds, seconds]);
+            timed.cell.setting = setting;
+            timed
+        };
+        let grid = Grid::measured(&[
+            in_setting(Setting::Flag, 2.0),
+            in_setting(Setting::NoFlag, 6.0),
+            in_setting(Setting::Journal, 3.0),
+            in_setting(Setting::NoJournal, 4.0),
+        ]);
+        assert!(grid.rows.is_empty());
+        assert_eq!(grid.gains[0].seconds, Some([2.0, 6.0]));
+        assert_eq!(grid.gain(8), Some(Interval::unknown(3.0)));
+        assert_eq!(grid.gain(64), None);
+        let journal =
+            [&grid.with_journal, &grid.without_journal].map(|rows| rows[0].of(Referenced));
+        assert_eq!(journal, [Some(3.0), Some(4.0)]);
+        let equal = grid.mutated(Mutation::Equal);
+        assert_eq!(equal.gain(8), Some(Interval::unknown(1.0)));
+        let published = Grid::published();
+        assert!((published.gain(64).unwrap().value - 25.0).abs() < 1e-9);
+        let equal = published.mutated(Mutation::Equal);
+        assert!((equal.gain(64).unwrap().value - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn seconds_have_an_interval_with_enough_repetitions() {
         let seconds = |runs: &[f64]| {
-            let grid = Grid::measured(&[timed(MbCacheVariant::Old, 1, runs)], 25_000);
+            let grid = Grid::measured(&[timed(MbCacheVariant::Old, 1, runs)]);
             let seconds = grid.seconds(CASE, MbCacheVariant::Old).unwrap();
             assert_eq!(grid.seconds(CASE, MbCacheVariant::Off), None);
             (seconds.value, seconds.low, seconds.high)
         };
         let ten = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
-        assert_eq!(seconds(&ten), (11.0, Some(4.0), Some(18.0)));
-        assert_eq!(seconds(&ten[..3]), (4.0, None, None));
+        assert_eq!(seconds(&ten), (5.5, Some(2.0), Some(9.0)));
+        assert_eq!(seconds(&ten[..3]), (2.0, None, None));
         let published = Grid::published();
         let figure = published.seconds(CASE, MbCacheVariant::Old);
         assert_eq!(figure, Some(Interval::unknown(0.158)));

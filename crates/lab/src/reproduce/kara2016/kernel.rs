@@ -17,12 +17,6 @@ use larder::MbCacheVariant;
 
 use crate::xattr_bench::{Case, formatted};
 
-/// The variants that the kernel supports, with their mount options.
-pub(super) const VARIANTS: [(MbCacheVariant, Option<&str>); 2] = [
-    (MbCacheVariant::Referenced, None),
-    (MbCacheVariant::Off, Some("no_mbcache")),
-];
-
 /// Capacity of the image, as a multiple of the number of files. Each run creates the files again, and the kernel
 /// does not reuse a deleted inode soon.
 const ROOM: u32 = 4;
@@ -37,17 +31,17 @@ pub(super) struct KernelMount {
 }
 
 impl KernelMount {
-    /// Mounts an ext4 with a journal that has room for the files of `case`. Returns the reason if it
-    /// cannot be mounted.
-    pub fn new(case: Case, option: Option<&str>) -> Result<Self, String> {
+    /// Mounts an ext4 that has room for the files of `case`, without the cache if `variant` is `off`. Returns the reason
+    /// if it cannot be mounted.
+    pub fn new(case: Case, variant: MbCacheVariant, has_journal: bool) -> Result<Self, String> {
         let roomy = Case {
             files: ROOM * case.files,
             ..case
         };
-        let image = formatted(roomy).map_err(|error| error.to_string())?;
+        let image = formatted(roomy, has_journal).map_err(|error| error.to_string())?;
         let mut options = String::from("loop,noatime,noinit_itable");
-        if let Some(option) = option {
-            options.extend([",", option]);
+        if variant == MbCacheVariant::Off {
+            options.push_str(",no_mbcache");
         }
         let point = std::env::temp_dir();
         let mut holder = Command::new("unshare")
@@ -119,7 +113,7 @@ mod tests {
             files: 1,
             values: 1,
         };
-        let mount = KernelMount::new(case, None).unwrap();
+        let mount = KernelMount::new(case, MbCacheVariant::Referenced, true).unwrap();
         let path = mount.path();
         fs::write(path.join("file"), b"content").unwrap();
         assert_eq!(fs::read(path.join("file")).unwrap(), b"content");

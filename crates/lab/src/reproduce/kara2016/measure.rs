@@ -1,4 +1,4 @@
-//! Measures all cases (the matrix of V, F and P) on mbcache alone, on a volume, and on the kernel's ext4.
+//! Measures all batches on mbcache alone, on a volume, and on the kernel's ext4.
 
 use std::time::Instant;
 
@@ -7,24 +7,27 @@ use larder::MbCacheVariant;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::findings::Source;
-use super::grid::{Grid, ORDER, Timed};
-use super::kernel::{self, KernelMount};
+use super::grid::{Grid, Timed};
+use super::kernel::KernelMount;
+use super::plan::{Batch, Cell, ORDER, Setting, Source};
 use super::schedule::{Progress, Schedule};
 use super::size::Size;
+use crate::published::kara2016::OPERATIONS;
 use crate::reproduce::state;
 use crate::run_report::as_f64;
-use crate::xattr_bench::{BenchConfig, Case, Commits, Measured, Target, Worker, measure};
+use crate::xattr_bench::{self, BenchConfig, Case, Commits, Measured, Target, Worker, measure};
 
 /// The finished measurements of a reproduction, with which it resumes.
 pub type State = state::State<Size, Part>;
 
-/// The measured runs of a case.
+/// The measured runs of a case in a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
-    source: Source,
+    batch: Batch,
     case: Case,
-    pub(super) of: Vec<Runs>,
+    /// Number of measured sets by each process.
+    operations: u32,
+    of: Vec<Runs>,
     /// The duration of all runs, including their preparation, in seconds.
     took_s: f64,
 }
@@ -40,48 +43,76 @@ impl State {
         let parts = self.parts().iter();
         Schedule::new(
             self.size(),
-            parts.map(|part| (part.source, part.case, part.took_s)),
+            parts.map(|part| (part.batch, part.case, part.took_s)),
         )
     }
 }
 
-/// The runs of a case under a variant.
+/// The runs of a case under a variant, in a setting.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Runs {
+struct Runs {
+    setting: Setting,
     variant: MbCacheVariant,
-    pub seconds: Vec<f64>,
+    seconds: Vec<f64>,
     commits: Vec<Commits>,
     /// Number of files that began to share a block, in the last run.
     shares: Option<u64>,
 }
 
 impl Runs {
-    fn of(measured: Measured) -> Option<Self> {
-        Some(Self {
-            variant: measured.variant?,
+    fn new((setting, variant): (Setting, MbCacheVariant), measured: Measured) -> Self {
+        Self {
+            setting,
+            variant,
             shares: measured.stats.map(|stats| stats.shares),
             seconds: measured.seconds,
             commits: measured.commits,
-        })
+        }
     }
 }
 
 /// A measured table, and other results of the same runs.
 pub(super) struct Table {
     pub source: Source,
-    /// The figures, or the reason why they are missing.
-    pub grid: Result<Grid, String>,
+    /// The figures; `None` if there are none.
+    pub grid: Option<Grid>,
+    /// Why figures are missing.
+    pub failure: Option<Failure>,
     pub shares: Vec<Shares>,
     pub commits: Vec<Committed>,
 }
 
-/// The commits of a journal in a case.
+/// The reason why figures of a table are missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub reason: String,
+    /// Whether files did not have the values that were set.
+    pub is_wrong_data: bool,
+    /// Whether the table may become complete if the measurement is resumed. If the kernel's ext4 cannot be mounted at
+    /// the start, it will not.
+    pub is_resumable: bool,
+}
+
+impl Failure {
+    /// Describes an error after `finished` parts.
+    fn new(error: &Error, finished: usize) -> Self {
+        Self {
+            reason: error.to_string(),
+            is_wrong_data: matches!(error, Error::Bench(xattr_bench::Error::Lost { .. })),
+            is_resumable: finished > 0 || !matches!(error, Error::Mount(_)),
+        }
+    }
+}
+
+/// The commits of a journal in a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct Committed {
     /// The source of the table.
     pub source: Source,
-    pub case: Case,
-    pub variant: MbCacheVariant,
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Number of measured sets by each process.
+    pub operations: u32,
     /// The commits in each run.
     pub runs: Vec<Commits>,
 }
@@ -109,115 +140,109 @@ pub(super) struct Measurement<'a> {
 impl Measurement<'_> {
     /// Measures every table.
     pub fn tables(&mut self) -> Result<Vec<Table>, Error> {
-        let volume = self.each_case(Source::Volume, Target::Volume)?;
-        let engine = self.each_case(Source::Engine, Target::Engine)?;
-        let kernel = self.kernel()?;
-        let operations = self.state.size().config.operations;
-        Ok([
-            (Source::Volume, Ok(volume)),
-            (Source::Engine, Ok(engine)),
-            (Source::Kernel, kernel),
-        ]
-        .map(|(source, parts)| Table::new(source, parts, operations))
-        .into())
+        let mut tables = Vec::new();
+        for source in [Source::Volume, Source::Engine, Source::Kernel] {
+            tables.push(self.table(source)?);
+        }
+        Ok(tables)
     }
 
-    fn each_case(
-        &mut self,
-        source: Source,
-        target: fn(MbCacheVariant) -> Target,
-    ) -> Result<Vec<Part>, Error> {
-        let targets = MbCacheVariant::ALL.map(target);
-        let size = self.state.size().clone();
-        let cases = size.cases.iter();
-        cases
-            .map(|case| {
-                self.part(source, *case, |run_done| {
-                    Ok(measure(&targets, *case, &size.config, run_done)?)
-                })
-            })
-            .collect()
-    }
-
-    /// Measures the cases of the kernel's table. Returns the reason if the kernel's ext4 cannot be mounted.
-    fn kernel(&mut self) -> Result<Result<Vec<Part>, String>, Error> {
+    /// Measures a table. If the kernel's ext4 fails, the finished parts are kept.
+    fn table(&mut self, source: Source) -> Result<Table, Error> {
         let size = self.state.size().clone();
         let worker = self.worker;
+        let batches = Batch::ALL
+            .into_iter()
+            .filter(|batch| batch.source == source);
+        let all = batches.flat_map(|batch| {
+            let cases = size.cases(batch).into_iter();
+            cases.map(move |case| (batch, case))
+        });
         let mut parts = Vec::new();
-        for case in size.kernel_cases() {
-            let part = self.part(Source::Kernel, case, |run_done| {
-                kernel_case(&size.config, case, worker, run_done)
+        for (batch, case) in all {
+            let config = size.config(batch, case);
+            let part = self.part(batch, case, |run_done| {
+                measured(batch, case, &config, worker, run_done)
             });
             match part {
                 Ok(part) => parts.push(part),
-                Err(Error::State(error)) => return Err(Error::State(error)),
+                Err(error) if source != Source::Kernel || matches!(error, Error::State(_)) => {
+                    return Err(error);
+                }
                 Err(error) => {
-                    self.schedule.skip(Source::Kernel);
-                    return Ok(Err(error.to_string()));
+                    self.schedule.skip(source);
+                    let failure = Failure::new(&error, parts.len());
+                    return Ok(Table::new(source, &parts, Some(failure)));
                 }
             }
         }
-        Ok(Ok(parts))
+        Ok(Table::new(source, &parts, None))
     }
 
     /// Returns the runs of a case. If they are not finished, calls `measure`, and stores the measured runs.
-    pub fn part(
+    fn part(
         &mut self,
-        source: Source,
+        batch: Batch,
         case: Case,
         measure: impl FnOnce(&mut dyn FnMut()) -> Result<Vec<Measured>, Error>,
     ) -> Result<Part, Error> {
         let mut parts = self.state.parts().iter();
-        if let Some(finished) = parts.find(|part| (part.source, part.case) == (source, case)) {
+        if let Some(finished) = parts.find(|part| (part.batch, part.case) == (batch, case)) {
             return Ok(finished.clone());
         }
         let started = Instant::now();
-        let measured = measure(&mut || (self.progress)(self.schedule.run_done(source, case)))?;
+        let measured = measure(&mut || (self.progress)(self.schedule.run_done(batch, case)))?;
+        let measured = batch.compared().into_iter().zip(measured);
         let part = Part {
-            source,
+            batch,
             case,
-            of: measured.into_iter().filter_map(Runs::of).collect(),
+            operations: self.state.size().config(batch, case).operations,
+            of: measured
+                .map(|(compared, measured)| Runs::new(compared, measured))
+                .collect(),
             took_s: started.elapsed().as_secs_f64(),
         };
-        self.schedule.finish(source, case, part.took_s);
+        self.schedule.finish(batch, case, part.took_s);
         self.state.add(part.clone()).map_err(Error::State)?;
         Ok(part)
     }
 }
 
 impl Table {
-    fn new(source: Source, parts: Result<Vec<Part>, String>, operations: u32) -> Self {
-        let (parts, missing) = match parts {
-            Ok(parts) => (parts, None),
-            Err(reason) => (Vec::new(), Some(reason)),
-        };
+    fn new(source: Source, parts: &[Part], failure: Option<Failure>) -> Self {
         let runs = || {
-            parts
-                .iter()
-                .flat_map(|part| part.of.iter().map(|of| (part.case, of)))
+            let parts = parts.iter();
+            parts.flat_map(|part| part.of.iter().map(move |of| (part, of)))
         };
-        let timed = runs().map(|(case, of)| Timed {
-            case,
+        let cell = |part: &Part, of: &Runs| Cell {
+            case: part.case,
+            setting: of.setting,
             variant: of.variant,
-            seconds: of.seconds.clone(),
+        };
+        let timed = runs().map(|(part, of)| {
+            let scale = f64::from(OPERATIONS) / f64::from(part.operations);
+            Timed {
+                cell: cell(part, of),
+                seconds: of.seconds.iter().map(|seconds| seconds * scale).collect(),
+            }
         });
-        let commits = runs().map(|(case, of)| Committed {
+        let timed: Vec<Timed> = timed.collect();
+        let commits = runs().map(|(part, of)| Committed {
             source,
-            case,
-            variant: of.variant,
+            cell: cell(part, of),
+            operations: part.operations,
             runs: of.commits.clone(),
         });
         Self {
             source,
-            grid: match missing {
-                Some(reason) => Err(reason),
-                None => Ok(Grid::measured(&timed.collect::<Vec<_>>(), operations)),
-            },
+            grid: (!timed.is_empty()).then(|| Grid::measured(&timed)),
+            failure,
             shares: ORDER
                 .into_iter()
                 .filter_map(|variant| {
-                    let of_variant = runs().filter(|(_, of)| of.variant == variant);
-                    shares(source, variant, of_variant, operations)
+                    let of_variant = runs()
+                        .filter(|(_, of)| (of.setting, of.variant) == (Setting::Letter, variant));
+                    shares(source, variant, of_variant)
                 })
                 .collect(),
             commits: commits.filter(|of| !of.runs.is_empty()).collect(),
@@ -229,11 +254,10 @@ impl Table {
 fn shares<'r>(
     source: Source,
     variant: MbCacheVariant,
-    runs: impl Iterator<Item = (Case, &'r Runs)>,
-    operations: u32,
+    runs: impl Iterator<Item = (&'r Part, &'r Runs)>,
 ) -> Option<Shares> {
-    let counts = runs.filter_map(|(case, of)| {
-        let sets = u64::from(case.processes) * u64::from(operations);
+    let counts = runs.filter_map(|(part, of)| {
+        let sets = u64::from(part.case.processes) * u64::from(part.operations);
         Some((of.shares?, sets))
     });
     let sum = |(shares, sets), (more, by)| (shares + more, sets + by);
@@ -245,31 +269,42 @@ fn shares<'r>(
     })
 }
 
-/// Measures a case on the kernel's ext4 under each variant that the kernel supports. Each variant has its own
-/// mount.
-fn kernel_case(
-    config: &BenchConfig,
+/// Measures a case of a batch.
+fn measured(
+    batch: Batch,
     case: Case,
+    config: &BenchConfig,
     worker: &Worker,
     run_done: &mut dyn FnMut(),
 ) -> Result<Vec<Measured>, Error> {
+    // Each target of the kernel has its own mount.
     let mut mounts = Vec::new();
-    for (_, option) in kernel::VARIANTS {
-        mounts.push(KernelMount::new(case, option).map_err(Error::Mount)?);
-    }
-    let targets = mounts.iter().map(|mount| Target::Directory {
-        path: mount.path(),
-        worker: worker.clone(),
+    let targets = batch.compared().into_iter().map(|(setting, variant)| {
+        Ok(match (batch.source, setting) {
+            (Source::Engine, Setting::NoFlag) => Target::EngineWithoutFlag(variant),
+            (Source::Engine, _) => Target::Engine(variant),
+            (Source::Kernel, _) => {
+                let has_journal = setting != Setting::NoJournal;
+                let mount = KernelMount::new(case, variant, has_journal).map_err(Error::Mount)?;
+                let path = mount.path();
+                mounts.push(mount);
+                Target::Directory {
+                    path,
+                    worker: worker.clone(),
+                }
+            }
+            (_, Setting::NoFlag) => Target::VolumeWithoutFlag(variant),
+            (_, Setting::NoJournal) => Target::VolumeWithoutJournal(variant),
+            (_, _) => Target::Volume(variant),
+        })
     });
-    let mut measured = measure(&targets.collect::<Vec<_>>(), case, config, run_done)?;
-    for (measured, (variant, _)) in measured.iter_mut().zip(kernel::VARIANTS) {
-        measured.variant = Some(variant);
-    }
-    Ok(measured)
+    let targets = targets.collect::<Result<Vec<_>, Error>>()?;
+    Ok(measure(&targets, case, config, run_done)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Comparison;
     use super::*;
     use std::cell::Cell;
 
@@ -290,8 +325,9 @@ mod tests {
             schedule: &schedule,
             progress: &|progress| finished.set(progress.finished),
         };
+        let engine = Batch::new(Source::Engine, Comparison::Variants);
         let mut seconds = |case, second| {
-            let part = measurement.part(Source::Engine, case, |run_done| {
+            let part = measurement.part(engine, case, |run_done| {
                 run_done();
                 Ok(vec![Measured {
                     case,
@@ -315,5 +351,45 @@ mod tests {
         assert_eq!(finished.get(), 7);
         assert_eq!(state.parts().len(), 2);
         assert_eq!(state.schedule().progress().finished, 12);
+    }
+
+    #[test]
+    fn late_failure_keeps_the_finished_parts_and_names_wrong_data() {
+        let lost = Error::Bench(xattr_bench::Error::Lost {
+            process: 1,
+            file: 2,
+        });
+        let mount = Error::Mount("no loop device".to_owned());
+        for (error, finished, is_wrong_data, is_resumable) in [
+            (&mount, 0, false, false),
+            (&mount, 3, false, true),
+            (&lost, 0, true, true),
+            (&lost, 3, true, true),
+        ] {
+            let failure = Failure::new(error, finished);
+            assert_eq!(failure.reason, error.to_string());
+            let flags = (failure.is_wrong_data, failure.is_resumable);
+            assert_eq!(flags, (is_wrong_data, is_resumable));
+        }
+        let runs = Runs {
+            setting: Setting::Letter,
+            variant: MbCacheVariant::Off,
+            seconds: vec![1.0, 3.0],
+            commits: Vec::new(),
+            shares: None,
+        };
+        let part = Part {
+            batch: Batch::new(Source::Kernel, Comparison::Variants),
+            case: Size::quick(1).cases[0],
+            operations: OPERATIONS / 2,
+            of: vec![runs],
+            took_s: 1.0,
+        };
+        let table = Table::new(Source::Kernel, &[part], Some(Failure::new(&lost, 1)));
+        let grid = table.grid.unwrap();
+        assert_eq!(grid.rows[0].of(MbCacheVariant::Off), Some(4.0));
+        assert!(table.failure.unwrap().is_wrong_data);
+        let none = Table::new(Source::Kernel, &[], Some(Failure::new(&mount, 0)));
+        assert!(none.grid.is_none());
     }
 }

@@ -5,6 +5,7 @@
 //! alone, and on the kernel's ext4. The fourth is a simulation of the letter's machine in virtual time, which
 //! is deterministic for a given seed.
 
+mod assumption;
 mod costs;
 mod document;
 mod error;
@@ -13,8 +14,9 @@ mod fit;
 mod grid;
 mod kernel;
 mod measure;
+mod plan;
 mod plots;
-mod reusable;
+mod residual;
 mod schedule;
 mod simulate;
 mod size;
@@ -23,16 +25,17 @@ mod verdict;
 use serde::Serialize;
 
 use crate::xattr_bench::{EntrySize, Worker};
+use assumption::{Assumption, assumptions};
 use costs::Costs;
 pub use error::Error;
-use findings::{RULES, Source};
+use findings::RULES;
 use fit::{Fit, evaluated};
-use grid::{Grid, ORDER};
+use grid::Grid;
 pub use measure::State;
-use measure::{Committed, Measurement, Shares};
-use reusable::{Flagged, flagged};
+use measure::{Committed, Measurement, Shares, Table};
+use plan::{Batch, Comparison, ORDER, Source};
 pub use schedule::Progress;
-use simulate::{Contended, Sensitivity, sensitivity, simulate};
+use simulate::{Contended, simulate};
 pub use size::Size;
 use verdict::{Judged, judge};
 
@@ -52,20 +55,22 @@ pub struct Kara2016 {
     pub shares: Vec<Shares>,
     /// The commits of the journals in the measurements of these tables.
     pub commits: Vec<Committed>,
-    /// Tables that could not be measured, with the reasons.
+    /// Tables that could not be measured completely, with the reasons.
     pub not_measured: Vec<(Source, String)>,
+    /// Whether missing figures may be measured if the reproduction is resumed.
+    pub is_resumable: bool,
+    /// The sources of figures in which a file did not have the value that was set.
+    pub wrong_data: Vec<Source>,
     /// The results of all findings about times.
     pub findings: Vec<Judged>,
     /// The memory for an entry.
     pub entries: Vec<EntrySize>,
     /// The costs of the simulation.
     pub fit: Fit,
-    /// The simulated cases.
+    /// The simulated cells.
     pub contended: Vec<Contended>,
-    /// The gain of the reusable flag.
-    pub flagged: Vec<Flagged>,
-    /// How the simulated growth of times with the number of processes depends on the assumed costs.
-    pub sensitivity: Vec<Sensitivity>,
+    /// The simulated table with other assumptions.
+    pub assumptions: Vec<Assumption>,
 }
 
 /// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
@@ -73,7 +78,7 @@ pub struct Kara2016 {
 ///
 /// # Errors
 /// Returns an error if a table cannot be measured. The kernel's table requires root; it is not an error if it
-/// is missing.
+/// is missing or incomplete.
 pub fn reproduce(
     state: &mut State,
     worker: &Worker,
@@ -88,46 +93,85 @@ pub fn reproduce(
         schedule: &schedule,
         progress: &progress,
     };
-    let gains = reusable::measured(&mut measurement)?;
     let tables = measurement.tables()?;
     let published = Grid::published();
     let fit = evaluated(&size, &published, Costs::FITTED)?;
-    let contended = simulate(&size, fit.costs, &|case| {
-        progress(schedule.run_done(Source::Simulated, case));
+    let contended = simulate(&size, fit.costs, &|batch, case| {
+        progress(schedule.run_done(batch, case));
     })?;
+    let assumed = Batch::new(Source::Simulated, Comparison::Assumptions);
+    let assumptions = assumptions(&size, fit.costs, &contended, &|case| {
+        progress(schedule.run_done(assumed, case));
+    })?;
+    let simulated = Grid {
+        residuals: fit.residuals.clone(),
+        ..simulate::grid(&contended)
+    };
     let mut results = Kara2016 {
         processors: u32::try_from(state.processors()).unwrap_or(u32::MAX),
         published,
-        ours: vec![(Source::Simulated, simulate::grid(&contended))],
+        ours: vec![(Source::Simulated, simulated)],
         shares: Vec::new(),
         commits: Vec::new(),
         not_measured: Vec::new(),
+        is_resumable: false,
+        wrong_data: Vec::new(),
         findings: Vec::new(),
         entries: ORDER.into_iter().filter_map(EntrySize::of).collect(),
-        flagged: flagged(&size, fit.costs, gains)?,
-        sensitivity: sensitivity(&size, fit.costs)?,
+        assumptions,
         fit,
         contended,
         size,
     };
     for table in tables {
-        results.shares.extend(table.shares);
-        results.commits.extend(table.commits);
-        match table.grid {
-            Ok(grid) => results.ours.push((table.source, grid)),
-            Err(reason) => results.not_measured.push((table.source, reason)),
-        }
+        results.add(table);
     }
     results.judge();
     Ok(results)
 }
 
 impl Kara2016 {
+    fn add(&mut self, table: Table) {
+        let source = table.source;
+        self.shares.extend(table.shares);
+        self.commits.extend(table.commits);
+        self.ours.extend(table.grid.map(|grid| (source, grid)));
+        let Some(failure) = table.failure else {
+            return;
+        };
+        self.not_measured.push((source, failure.reason));
+        self.is_resumable |= failure.is_resumable;
+        if failure.is_wrong_data {
+            self.wrong_data.push(source);
+        }
+    }
+
+    /// Returns an error message if a file did not have the value that was set.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let mut missing = self.not_measured.iter();
+        let (source, reason) = missing.find(|(source, _)| self.wrong_data.contains(source))?;
+        Some(format!("{}: {reason}", source.as_str()))
+    }
+
+    /// Judges all findings on the complete tables.
     fn judge(&mut self) {
         let processors = self.size.is_full().then_some(self.processors);
-        let judged = RULES
-            .iter()
-            .map(|rule| judge(rule, &self.published, &self.ours, processors));
+        let is_complete = |source: Source| {
+            let mut incomplete = self.not_measured.iter();
+            incomplete.all(|(of, _)| *of != source)
+        };
+        let complete = self.ours.iter().filter(|(source, _)| is_complete(*source));
+        let complete: Vec<(Source, Grid)> = complete.cloned().collect();
+        let judged = RULES.iter().map(|rule| {
+            judge(
+                rule,
+                &self.published,
+                &complete,
+                &self.assumptions,
+                processors,
+            )
+        });
         self.findings = judged.collect();
     }
 

@@ -2,8 +2,8 @@
 //! each variant.
 
 use super::Kara2016;
-use super::findings::Source;
-use super::grid::{Grid, ORDER};
+use super::grid::Grid;
+use super::plan::{ORDER, Source};
 use crate::output::{LinePlot, ReportFile, Scale, Series};
 
 /// Returns the tables that are plotted, with their names.

@@ -1,15 +1,15 @@
 //! Simulates all cases on the letter's machine in virtual time. The simulated operations are recorded from
 //! real ones.
 
-use larder::MbCacheVariant;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::costs::Costs;
-use super::grid::{Grid, ORDER, Timed};
+use super::grid::{Grid, Timed};
+use super::plan::{Batch, Cell, Comparison, Setting, Source};
 use super::size::Size;
-use crate::contention::record::{FileSystemWork, Recording};
-use crate::contention::{Machine, Outcome, Prices};
+use crate::contention::record::Recording;
+use crate::contention::{Machine, Outcome};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 use crate::run_report::as_f64;
 use crate::statistics::mean;
@@ -18,6 +18,23 @@ use crate::xattr_bench::{Case, Error};
 /// Number of NUMA nodes of the simulated machine. The letter does not state this number. Machines with 24
 /// processors had two sockets.
 const NODES: usize = 2;
+
+/// The assumptions of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    pub costs: Costs,
+    /// Number of NUMA nodes.
+    pub nodes: usize,
+}
+
+impl Model {
+    pub fn new(costs: Costs) -> Self {
+        Self {
+            costs,
+            nodes: NODES,
+        }
+    }
+}
 
 /// A simulated run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -35,11 +52,11 @@ impl SimulatedRun {
     }
 }
 
-/// A simulated case under a variant.
+/// A simulated cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contended {
-    pub case: Case,
-    pub variant: MbCacheVariant,
+    #[serde(flatten)]
+    pub cell: Cell,
     /// One run for each seed.
     pub runs: Vec<SimulatedRun>,
 }
@@ -52,68 +69,74 @@ impl Contended {
     }
 }
 
-/// Simulates all cases under all variants, with each seed. Calls `done` with its case after each run.
+/// Simulates the letter's table and the cases of the reusable flag, with each seed. Calls `done` after each run.
 pub(super) fn simulate(
     size: &Size,
     costs: Costs,
+    done: &(impl Fn(Batch, Case) + Sync),
+) -> Result<Vec<Contended>, Error> {
+    let model = Model::new(costs);
+    let batches = [Comparison::Flag, Comparison::Variants];
+    let contended = batches.map(|comparison| {
+        let batch = Batch::new(Source::Simulated, comparison);
+        let cells = size.cells(batch).into_iter().map(|cell| (model, cell));
+        let cells: Vec<(Model, Cell)> = cells.collect();
+        simulate_cells(size, &cells, size.simulated_seeds, &|case| {
+            done(batch, case);
+        })
+    });
+    let contended = contended.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    Ok(contended.concat())
+}
+
+/// Simulates cells, each with its model and with this number of seeds. Calls `done` with its case after each run.
+pub(super) fn simulate_cells(
+    size: &Size,
+    cells: &[(Model, Cell)],
+    seeds: u32,
     done: &(impl Fn(Case) + Sync),
 ) -> Result<Vec<Contended>, Error> {
-    let cases = size.cases.iter();
-    let all: Vec<(Case, MbCacheVariant)> = cases
-        .flat_map(|case| ORDER.map(|variant| (*case, variant)))
-        .collect();
-    all.into_par_iter()
-        .map(|(case, variant)| {
-            let runs = (0..size.simulated_seeds).map(|seed| {
-                let seed = size.config.seed.wrapping_add(seed.into());
-                let run = simulate_case(size, costs, case, variant, seed);
-                done(case);
-                run
-            });
-            Ok(Contended {
-                case,
-                variant,
-                runs: runs.collect::<Result<_, Error>>()?,
-            })
-        })
-        .collect()
+    let runs = cells
+        .iter()
+        .flat_map(|run| (0..seeds).map(move |seed| (run, seed)));
+    let runs: Vec<(&(Model, Cell), u32)> = runs.collect();
+    let runs = runs.into_par_iter().map(|(&(model, cell), seed)| {
+        let seed = size.seed.wrapping_add(seed.into());
+        let run = simulate_cell(size, model, cell, seed);
+        done(cell.case);
+        run
+    });
+    let runs = runs.collect::<Result<Vec<SimulatedRun>, Error>>()?;
+    let runs = runs.chunks(seeds as usize);
+    let contended = cells.iter().zip(runs).map(|((_, cell), runs)| Contended {
+        cell: *cell,
+        runs: runs.to_vec(),
+    });
+    Ok(contended.collect())
 }
 
-pub(super) fn simulate_case(
+pub(super) fn simulate_cell(
     size: &Size,
-    costs: Costs,
-    case: Case,
-    variant: MbCacheVariant,
+    model: Model,
+    cell: Cell,
     seed: u64,
 ) -> Result<SimulatedRun, Error> {
-    simulate_flag(size, costs, case, variant, seed, true)
-}
-
-/// Simulates a case as [`simulate_case`] does, but with or without the flag that marks the entries of full blocks
-/// as not reusable.
-pub(super) fn simulate_flag(
-    size: &Size,
-    costs: Costs,
-    case: Case,
-    variant: MbCacheVariant,
-    seed: u64,
-    has_reusable_flag: bool,
-) -> Result<SimulatedRun, Error> {
+    let Model { costs, nodes } = model;
     let machine = Machine {
         processors: PROCESSORS as usize,
         prices: costs.prices,
         journal: costs.journal,
     };
-    let operations = size.simulated_sets.div_ceil(case.processes);
+    let operations = size.simulated_sets.div_ceil(cell.case.processes);
     let recording = Recording {
         processors: machine.processors,
-        nodes: NODES,
+        nodes,
         operations,
         work: costs.work,
-        has_reusable_flag,
+        has_reusable_flag: cell.setting != Setting::NoFlag,
         seed,
     };
-    let outcome = machine.simulate(&recording.of(variant, case)?);
+    let outcome = machine.simulate(&recording.of(cell.variant, cell.case)?);
     let scale = f64::from(OPERATIONS) / f64::from(operations);
     Ok(SimulatedRun {
         seconds: as_f64(outcome.elapsed_ns) / 1e9 * scale,
@@ -124,86 +147,21 @@ pub(super) fn simulate_flag(
 /// Returns the simulated times: the medians of all seeds.
 pub(super) fn grid(contended: &[Contended]) -> Grid {
     let timed = contended.iter().map(|of| Timed {
-        case: of.case,
-        variant: of.variant,
+        cell: of.cell,
         seconds: of.runs.iter().map(|run| run.seconds).collect(),
     });
-    Grid::measured(&timed.collect::<Vec<_>>(), OPERATIONS)
-}
-
-/// The growth of times with the number of processes, if one assumed cost is changed.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sensitivity {
-    /// The changed cost.
-    pub change: String,
-    /// Time of 64 processes divided by the time of one, with V=10, under `old`.
-    pub old_growth: Option<f64>,
-    /// Time of 64 processes divided by the time of one, with V=10, under `referenced`.
-    pub referenced_growth: Option<f64>,
-}
-
-/// Computes the growth of times with each assumed or fitted cost halved and doubled.
-pub(super) fn sensitivity(size: &Size, costs: Costs) -> Result<Vec<Sensitivity>, Error> {
-    let half_and_twice = [("half", 1, 2), ("twice", 2, 1)];
-    let changed = half_and_twice.into_par_iter().flat_map(|(name, by, of)| {
-        let scaled = move |ns: u64| ns * by / of;
-        let prices = |change: fn(&mut Prices) -> &mut u64| {
-            let mut costs = costs;
-            let price = change(&mut costs.prices);
-            *price = scaled(*price);
-            costs
-        };
-        let held = Costs {
-            work: FileSystemWork {
-                held_ns: scaled(costs.work.held_ns),
-                ..costs.work
-            },
-            ..costs
-        };
-        vec![
-            (name, "a transfer", prices(|of| &mut of.transfer_ns)),
-            (name, "a waiting process", prices(|of| &mut of.waiter_ns)),
-            (name, "waking", prices(|of| &mut of.wake_ns)),
-            (name, "a switch", prices(|of| &mut of.switch_ns)),
-            (name, "work with an entry held", held),
-        ]
-    });
-    changed
-        .map(|(name, what, costs)| {
-            let mut timed = Vec::new();
-            let few = size
-                .cases
-                .iter()
-                .filter(|case| case.values == Case::VALUES[0] && [1, 64].contains(&case.processes));
-            for case in few {
-                for variant in [MbCacheVariant::Old, MbCacheVariant::Referenced] {
-                    let run = simulate_case(size, costs, *case, variant, size.config.seed)?;
-                    timed.push(Contended {
-                        case: *case,
-                        variant,
-                        runs: vec![run],
-                    });
-                }
-            }
-            let grid = grid(&timed);
-            let growth = |variant| grid.growth(variant, 64, Case::VALUES[0]);
-            Ok(Sensitivity {
-                change: format!("{what} costs {name} as much"),
-                old_growth: growth(MbCacheVariant::Old),
-                referenced_growth: growth(MbCacheVariant::Referenced),
-            })
-        })
-        .collect()
+    Grid::measured(&timed.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder::MbCacheVariant;
     use larder_testkit::Seed;
 
     fn contended() -> Vec<Contended> {
         let size = Size::quick(Seed::from_environment(2016).0);
-        simulate(&size, Costs::START, &|_| ()).unwrap()
+        simulate(&size, Costs::START, &|_, _| ()).unwrap()
     }
 
     #[test]
@@ -212,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn one_process_has_no_handovers_and_old_has_most_with_many() {
+    fn handovers_are_absent_with_one_process_and_most_frequent_with_old() {
         let contended = contended();
-        for of in contended.iter().filter(|of| of.case.processes == 1) {
+        for of in contended.iter().filter(|of| of.cell.case.processes == 1) {
             for SimulatedRun { outcome, .. } in &of.runs {
                 let counts = [
                     outcome.lock_handovers,
@@ -226,7 +184,8 @@ mod tests {
         }
         let many = |variant| {
             let of = |of: &&Contended| {
-                of.variant == variant && of.case.processes == 64 && of.case.values == 10
+                let Cell { case, .. } = of.cell;
+                of.cell == Cell::letter(case, variant) && case.processes == 64 && case.values == 10
             };
             contended.iter().find(of).expect("the case is simulated")
         };
@@ -250,7 +209,8 @@ mod tests {
             values: 10,
         };
         let run = |files, variant| {
-            simulate_case(&size, Costs::START, case(files), variant, size.config.seed).unwrap()
+            let model = Model::new(Costs::START);
+            simulate_cell(&size, model, Cell::letter(case(files), variant), size.seed).unwrap()
         };
         let few = run(10, MbCacheVariant::Off);
         let many = run(1000, MbCacheVariant::Off);

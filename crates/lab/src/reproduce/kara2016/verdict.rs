@@ -4,11 +4,16 @@
 //! finding concerns contention between processors, a table decides nothing if it was measured on fewer processors
 //! than the letter's machine had: it can neither show nor refute the finding. The simulated table has as many
 //! processors as that machine.
+//!
+//! The simulation makes assumptions. Its table decides nothing if the estimates would lead to the opposite verdict with
+//! another assumption.
 
 use serde::Serialize;
 
-use super::findings::{Rule, Source};
+use super::assumption::Assumption;
+use super::findings::Rule;
 use super::grid::Grid;
+use super::plan::Source;
 use crate::published::kara2016::PROCESSORS;
 use crate::reproduce::finding::{Finding, Observed, Verdict};
 
@@ -17,7 +22,7 @@ use crate::reproduce::finding::{Finding, Observed, Verdict};
 pub struct Judged {
     #[serde(flatten)]
     pub finding: &'static Finding<Grid>,
-    /// The result for the published table.
+    /// The result for the published table. Only averages are published, so the effects have no intervals.
     pub published: Option<Observed>,
     /// The verdict for the published table.
     pub published_verdict: Verdict,
@@ -27,7 +32,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// The table that determined the verdict.
     pub decided_by: Option<Source>,
-    /// The verdict for the published table if all its times were equal.
+    /// The verdict for the published table if all its times were equal. If nothing is published, that for our first table
+    /// with figures.
     pub if_nothing_changed: Verdict,
 }
 
@@ -40,6 +46,8 @@ pub struct Answer {
     pub observed: Option<Observed>,
     /// The verdict from these figures.
     pub verdict: Verdict,
+    /// The assumptions with which the estimates would lead to the opposite verdict.
+    pub depends_on: Vec<String>,
     /// The verdict if all times of this table were equal.
     pub if_nothing_changed: Verdict,
 }
@@ -59,13 +67,14 @@ impl Judged {
     }
 }
 
-/// Evaluates a finding on the published table and on all others. `processors` is the number of processors on
-/// which tables were measured, or `None` for a quick run. In a quick run, only the simulated table is judged,
-/// because the others have too few sets for a verdict.
+/// Evaluates a finding on the published table and on all others. `assumptions` are other assumptions of the simulation.
+/// `processors` is the number of processors on which tables were measured, or `None` for a quick run. In a quick run,
+/// only the simulated table is judged, because the others have too few sets for a verdict.
 pub fn judge(
     rule: &'static Rule,
     published: &Grid,
     ours: &[(Source, Grid)],
+    assumptions: &[Assumption],
     processors: Option<u32>,
 ) -> Judged {
     let finding = &rule.finding;
@@ -73,6 +82,12 @@ pub fn judge(
         let grid = ours.iter().find(|(of, _)| *of == source);
         let grid = grid.map(|(_, grid)| grid);
         let observed = grid.and_then(finding.observe);
+        let depends_on = match (&observed, source) {
+            (Some(observed), Source::Simulated) => contrary(finding, observed, assumptions),
+            _ => Vec::new(),
+        };
+        let is_dependent = !depends_on.is_empty();
+        let observed = observed.map(|observed| observed.depending_on_assumption(is_dependent));
         let processors = match source {
             Source::Simulated => Some(PROCESSORS),
             Source::Volume | Source::Engine | Source::Kernel => processors,
@@ -89,6 +104,7 @@ pub fn judge(
             source,
             observed,
             verdict,
+            depends_on,
             if_nothing_changed: grid.map_or(Verdict::NotMeasured, |grid| {
                 finding.if_nothing_changed(grid)
             }),
@@ -96,25 +112,54 @@ pub fn judge(
     });
     let answers: Vec<Answer> = answers.collect();
     let decisive = answers.iter().find(|answer| answer.verdict.is_decided());
-    let undecided = Verdict::all(answers.iter().map(|answer| answer.verdict));
+    let undecided = Verdict::of_tables(answers.iter().map(|answer| answer.verdict));
     let observed = (finding.observe)(published);
+    let mut unchanged = answers.iter().filter(|answer| answer.observed.is_some());
+    let unchanged = unchanged.next().map(|answer| answer.if_nothing_changed);
     Judged {
         finding,
         published_verdict: Observed::verdict_of(observed.as_ref()),
-        published: observed,
         verdict: decisive.map_or(undecided, |answer| answer.verdict),
         decided_by: decisive.map(|answer| answer.source),
-        if_nothing_changed: finding.if_nothing_changed(published),
+        if_nothing_changed: match observed {
+            Some(_) => finding.if_nothing_changed(published),
+            None => unchanged.unwrap_or(Verdict::NotMeasured),
+        },
+        published: observed.map(Observed::without_intervals),
         ours: answers,
     }
+}
+
+/// Returns the assumptions with which the estimates lead to the opposite of the verdict from `observed`. There are none
+/// if that verdict is not a decision.
+fn contrary(
+    finding: &Finding<Grid>,
+    observed: &Observed,
+    assumptions: &[Assumption],
+) -> Vec<String> {
+    let verdict = observed.verdict();
+    if !verdict.is_decided() {
+        return Vec::new();
+    }
+    let contrary = assumptions.iter().filter(|assumption| {
+        let observed = (finding.observe)(&assumption.grid);
+        observed.is_some_and(|observed| observed.is_met() != (verdict == Verdict::Holds))
+    });
+    contrary
+        .map(|assumption| assumption.change.clone())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::findings::RULES;
-    use super::super::grid::{GridRow, ORDER};
+    use super::super::grid::GridRow;
+    use super::super::plan::ORDER;
+    use super::super::residual::Residual;
     use super::*;
-    use crate::reproduce::finding::Verdict::{DoesNotHold, Holds, WithinNoise};
+    use crate::reproduce::finding::Verdict::{
+        DependsOnAssumption, DoesNotHold, Holds, NotMeasured, WithinNoise,
+    };
     use crate::reproduce::finding::expect;
     use larder::MbCacheVariant::{self, ListLru, Off, Old, Referenced};
 
@@ -139,60 +184,71 @@ mod tests {
         RULES.iter().map(|rule| &rule.finding).collect()
     }
 
-    /// The verdicts for the published table, all times equal, effects inverted, and effects halved.
+    /// The verdicts for the published table, all times equal, effects inverted, and effects halved. Times without a
+    /// journal are not published.
     #[test]
     fn findings_are_judged_on_changed_tables() {
+        let half = [Holds, DoesNotHold, DoesNotHold, DoesNotHold];
         expect::verdicts(
             &findings(),
             &Grid::published(),
             &[
                 ("never slower", [Holds, Holds, DoesNotHold, Holds]),
-                (
-                    "many processes",
-                    [Holds, DoesNotHold, DoesNotHold, DoesNotHold],
-                ),
+                ("many processes", half),
                 ("collapse", [Holds, DoesNotHold, DoesNotHold, WithinNoise]),
                 (
                     "referenced or lru",
-                    [Holds, WithinNoise, DoesNotHold, Holds],
+                    [Holds, DoesNotHold, DoesNotHold, Holds],
                 ),
-                (
-                    "list-lru, contended",
-                    [Holds, DoesNotHold, DoesNotHold, DoesNotHold],
-                ),
-                ("list-lru, mostly", [Holds, DoesNotHold, DoesNotHold, Holds]),
+                ("list-lru, contended", half),
+                ("list-lru, mostly", half),
                 (
                     "off, unique values",
                     [Holds, DoesNotHold, DoesNotHold, WithinNoise],
                 ),
                 (
                     "off, repeated values",
-                    [Holds, DoesNotHold, DoesNotHold, Holds],
+                    [Holds, DoesNotHold, DoesNotHold, WithinNoise],
                 ),
+                ("off, journal", [NotMeasured; 4]),
                 (
                     "referenced bit",
                     [Holds, DoesNotHold, DoesNotHold, WithinNoise],
                 ),
+                ("reusable flag, 8 processes", half),
+                ("reusable flag, 64 processes", half),
             ],
         );
     }
 
     #[test]
-    fn no_finding_holds_with_noise_alone() {
+    fn noise_alone_neither_shows_nor_refutes_a_finding() {
         expect::noise(&findings(), &Grid::published());
         expect::noise(&findings(), &repeated());
     }
 
-    /// Returns the published table, with ten repetitions that are equal to it.
+    /// Returns the published table, with ten repetitions that are equal to it. Without a journal, `off` takes 1.2 times
+    /// as long as `referenced`.
     fn repeated() -> Grid {
-        let published = Grid::published();
+        let mut published = Grid::published();
+        let is_repeated = |row: &&GridRow| {
+            let case = row.case;
+            case.processes == 64 && case.files >= 100 && case.values == 10
+        };
+        let repeated = published.rows.iter().filter(is_repeated);
+        published.with_journal = repeated.copied().collect();
+        published.without_journal = published.with_journal.clone();
+        let off = ORDER.iter().position(|of| *of == Off).unwrap();
+        for row in &mut published.without_journal {
+            row.seconds[off] = row.of(Referenced).map(|seconds| 1.2 * seconds);
+        }
         Grid {
             repetitions: vec![published.clone(); 10],
             ..published
         }
     }
 
-    /// With repetitions, intervals are narrower than those of the noise of the published table.
+    /// The intervals over repetitions are narrower than those that follow from the noise of the published table.
     #[test]
     fn findings_are_judged_on_changed_tables_with_repetitions() {
         let half_does_not_hold = [Holds, DoesNotHold, DoesNotHold, DoesNotHold];
@@ -206,10 +262,13 @@ mod tests {
                 ("collapse", half_holds),
                 ("referenced or lru", half_holds),
                 ("list-lru, contended", half_does_not_hold),
-                ("list-lru, mostly", half_holds),
+                ("list-lru, mostly", half_does_not_hold),
                 ("off, unique values", half_does_not_hold),
                 ("off, repeated values", half_holds),
+                ("off, journal", half_holds),
                 ("referenced bit", half_does_not_hold),
+                ("reusable flag, 8 processes", half_does_not_hold),
+                ("reusable flag, 64 processes", half_does_not_hold),
             ],
         );
     }
@@ -251,30 +310,132 @@ mod tests {
                 (Source::Engine, engine.clone()),
                 (Source::Simulated, simulated.clone()),
             ];
-            let judged = judge(rule, &published, &both, Some(2));
-            assert_eq!(judged.ours[1].verdict, Verdict::CannotBeShown);
+            let judged = judge(rule, &published, &both, &[], Some(2));
+            assert_eq!(judged.ours[0].verdict, Verdict::CannotBeShown);
             assert_eq!(judged.verdict, verdict);
             assert_eq!(judged.decided_by, Some(Source::Simulated));
             // With all processors, the measurement decides.
-            let judged = judge(rule, &published, &both, Some(PROCESSORS));
+            let judged = judge(rule, &published, &both, &[], Some(PROCESSORS));
             assert_eq!(judged.decided_by, Some(Source::Engine));
             assert_ne!(judged.verdict, verdict);
         }
-        let judged = judge(rule, &published, &[], Some(2));
-        assert_eq!(judged.verdict, Verdict::NotMeasured);
+        let judged = judge(rule, &published, &[], &[], Some(2));
+        assert_eq!(judged.verdict, NotMeasured);
         assert_eq!(judged.decided_by, None);
+    }
+
+    #[test]
+    fn simulation_within_its_noise_outranks_few_processors() {
+        let published = Grid::published();
+        // So noisy that the range of the mean extends below 2.
+        let noisy = Grid {
+            noise: 2.0,
+            ..published.clone()
+        };
+        let ours = [
+            (Source::Engine, published.clone()),
+            (Source::Simulated, noisy),
+        ];
+        let judged = judge(named("many processes"), &published, &ours, &[], Some(2));
+        assert_eq!(judged.ours[0].verdict, Verdict::CannotBeShown);
+        assert_eq!(judged.verdict, WithinNoise);
+    }
+
+    #[test]
+    fn volume_decides_nothing_about_variants() {
+        let published = Grid::published();
+        let ours = [(Source::Volume, published.clone())];
+        let decided = RULES.iter().filter(|rule| {
+            let judged = judge(rule, &published, &ours, &[], Some(PROCESSORS));
+            judged.decided_by.is_some()
+        });
+        let decided: Vec<_> = decided.map(|rule| rule.finding.name).collect();
+        let expected = [
+            "off, unique values",
+            "off, repeated values",
+            "reusable flag, 8 processes",
+            "reusable flag, 64 processes",
+        ];
+        assert_eq!(decided, expected);
+    }
+
+    #[test]
+    fn simulated_verdict_that_an_assumption_reverses_is_undecided() {
+        let published = Grid::published();
+        let as_referenced = changed(Old, |row| {
+            row.of(Referenced).unwrap() / row.of(Old).unwrap_or(1.0)
+        });
+        let ours = [(Source::Simulated, published.clone())];
+        let assumption = |change: &str, grid: &Grid| Assumption {
+            change: change.to_owned(),
+            grid: grid.clone(),
+        };
+        let same = assumption("a transfer costs half as much", &published);
+        let other = assumption("waking costs twice as much", &as_referenced);
+        let rule = named("many processes");
+        let judged = |assumptions: &[Assumption]| {
+            let judged = judge(rule, &published, &ours, assumptions, Some(2));
+            (judged.verdict, judged.ours[1].depends_on.clone())
+        };
+        assert_eq!(judged(std::slice::from_ref(&same)), (Holds, Vec::new()));
+        let reversed = vec!["waking costs twice as much".to_owned()];
+        assert_eq!(judged(&[same, other]), (DependsOnAssumption, reversed));
+        // An undecided verdict depends on nothing.
+        let undecided = Grid {
+            noise: 2.0,
+            ..published.clone()
+        };
+        let other = [assumption("waking costs twice as much", &as_referenced)];
+        let ours = [(Source::Simulated, undecided)];
+        let judged = judge(rule, &published, &ours, &other, Some(2));
+        assert_eq!(judged.verdict, WithinNoise);
+        assert!(judged.ours[1].depends_on.is_empty());
+    }
+
+    #[test]
+    fn gain_without_the_cache_is_undecided_if_the_fit_explains_it() {
+        let residual = |simulated_s| Residual {
+            processes: 16,
+            files: 10,
+            published_s: 1.0,
+            simulated_s,
+        };
+        for (simulated_s, verdict) in [(1.0, Holds), (0.9, Holds), (0.7, WithinNoise)] {
+            let simulated = Grid {
+                residuals: vec![residual(simulated_s)],
+                ..Grid::published()
+            };
+            let published = Grid::published();
+            let ours = [(Source::Simulated, simulated)];
+            let rule = named("off, unique values");
+            let judged = judge(rule, &published, &ours, &[], Some(2));
+            assert_eq!(judged.verdict, verdict, "{simulated_s}");
+            let labels = judged.published.iter().chain(&judged.ours[2].observed);
+            let labels: Vec<_> = labels.map(|of| of.effects[0].label.clone()).collect();
+            assert_eq!(labels, ["P=16, referenced / off"; 2]);
+        }
+    }
+
+    #[test]
+    fn published_effects_have_no_intervals() {
+        let published = Grid::published();
+        let judged = judge(named("many processes"), &published, &[], &[], None);
+        let observed = judged.published.unwrap();
+        assert_eq!(observed.effects[0].estimate.low, None);
+        assert_eq!(observed.figures, "P=64, old / referenced 2.980");
+        assert_eq!(judged.published_verdict, Holds);
     }
 
     #[test]
     fn few_sets_let_the_simulation_decide() {
         let published = Grid::published();
-        let ours = [Source::Volume, Source::Simulated].map(|source| (source, published.clone()));
-        let judged = judge(named("never slower"), &published, &ours, None);
+        let ours = [Source::Engine, Source::Simulated].map(|source| (source, published.clone()));
+        let judged = judge(named("never slower"), &published, &ours, &[], None);
         assert_eq!(judged.ours[0].verdict, Verdict::QuickRun);
         assert_eq!(judged.verdict, Holds);
         assert_eq!(judged.if_nothing_changed, Holds);
         assert_eq!(judged.decisive().unwrap().source, Source::Simulated);
-        let judged = judge(named("never slower"), &published, &ours[..1], None);
+        let judged = judge(named("never slower"), &published, &ours[..1], &[], None);
         assert!(!judged.verdict.is_decided());
         assert!(judged.decisive().is_none());
     }
@@ -283,8 +444,8 @@ mod tests {
     fn finding_without_contention_is_refuted_on_few_processors() {
         let published = Grid::published();
         let slower = changed(Referenced, |_| 2.0);
-        let ours = [(Source::Volume, slower)];
-        let judged = judge(named("never slower"), &published, &ours, Some(2));
+        let ours = [(Source::Engine, slower)];
+        let judged = judge(named("never slower"), &published, &ours, &[], Some(2));
         assert_eq!(judged.verdict, DoesNotHold);
     }
 }

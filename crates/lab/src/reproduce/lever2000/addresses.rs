@@ -1,11 +1,11 @@
 //! Computes the chains of pages with other addresses of inodes.
 //!
 //! # Model
-//! The published functions of the page cache hash the address of a file's inode. A volume has no such address, so in the
-//! measured tables it is the number of the inode times 336. In a kernel, it depends on the size of the structure, and on
-//! where the kernel allocates it. Linux 2.2 allocates inodes in pages of 4096 bytes, in the order of their first use
-//! (`grow_inodes` in `fs/inode.c`). Here the pages of the [programs](super::programs) are distributed by the functions
-//! themselves, with several sizes and [`Allocation`]s. Each page is looked up once.
+//! The published functions of the page cache hash the address of a file's inode. A volume has no such address, so the
+//! measured tables use the number of the inode times 336. In a kernel, the address depends on the size of the
+//! structure, and on where the kernel allocates it. Linux 2.2 allocates inodes in pages of 4096 bytes, in the order of
+//! their first use (`grow_inodes` in `fs/inode.c`). Here the functions distribute the pages of the
+//! [programs](super::programs), without a volume, for several sizes and [`Allocation`]s. Each page is looked up once.
 
 use super::kernels::TABLES;
 use super::programs::PAGES;
@@ -25,7 +25,7 @@ use std::iter::repeat_with;
 /// `i_generation`, a field that later versions of Linux 2.2 have. Larder's functions assume 336.
 const INODE_BYTES: [u64; 6] = [268, 272, 304, 336, 368, 400];
 
-/// Numbers of tables, each with the number of pages of the memory of the document's machine, and with kernels.
+/// The tables: the number of each, the pages of memory of the document's machine, and the kernels.
 const KERNELS: [(usize, u64, [&str; 4]); 2] = [
     (1, 1 << 15, ["reference", "14-bit", "offset", "mult"]),
     (6, 1 << 17, ["reference", "A", "C", "D"]),
@@ -206,7 +206,7 @@ pub(super) fn compute(programs: &[Ino], size: &Size) -> Vec<Layout> {
 mod tests {
     use super::*;
 
-    /// Returns the inodes of programs of which 64 each are in a block group of 2048 inodes.
+    /// Returns the inodes of programs, 64 of them in each block group of 2048 inodes.
     fn programs() -> Vec<Ino> {
         let number = |at: u32| Ino(at / 64 * 2048 + at % 64 + 12);
         (0..1872).map(number).collect()
@@ -217,7 +217,7 @@ mod tests {
         ["A", "C", "D"].map(|kernel| layout.links(6, kernel).unwrap())
     }
 
-    /// The number of pages in 2^13 buckets is 14.6 times that of the buckets, so random chains have 8.3 links.
+    /// Each of the 2^13 buckets has 14.6 pages on average, so a lookup in random chains walks 8.3 links.
     #[test]
     fn order_of_functions_depends_on_addresses() {
         let [mult, reference, offset] = links(336, Allocation::Numbers);

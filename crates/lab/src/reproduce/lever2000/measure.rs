@@ -11,17 +11,17 @@
 //! the first turn, so that no kernel is always the first or the last. Time is measured only within turns.
 //!
 //! The order is cyclic, so a kernel nearly always has its turn after the same other kernel: that of the row before.
-//! When the turn begins, the processors' caches contain memory of this kernel. This is not the same for all kernels.
-//! The difference should be small, because all kernels execute the same operations on tables and pages of their own:
-//! none of this memory is of use to the next kernel, and the caches are filled again in each turn.
+//! When the turn begins, the processors' caches contain memory of that other kernel, so kernels do not begin with equal
+//! caches. The difference should be small, because all kernels execute the same operations on tables and pages of their
+//! own: none of this memory is of use to the next kernel, and the caches are filled again in each turn.
 //!
 //! A *round* consists of as many passes as are planned, the same number for all kernels, and a *run* of
 //! [`Size::run_rounds`] rounds. The rounds of two kernels are compared in pairs.
 //!
-//! Each round has new volumes, on new views of the same image. A pass that is not measured fills their caches.
-//! Otherwise, names of removed homes would collect in the dentry caches, and each round would walk longer chains and
-//! have less memory for pages than the round before. New volumes also have other addresses in memory, which affect
-//! their speed.
+//! Each round has new volumes, on new views of the same image. If volumes were kept, names of removed homes would
+//! collect in the dentry caches, and each round would walk longer chains and have less memory for pages than the round
+//! before. New volumes also have other addresses in memory, which affect their speed. A pass that is not measured fills
+//! the caches of the new volumes.
 //!
 //! Finished rounds are kept in the [state](super::state), so that an interrupted reproduction can resume.
 //!
@@ -46,16 +46,16 @@ use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The minimum duration of a turn of the fastest kernel, in seconds, unless a whole pass is shorter. In shorter turns,
-/// the processors' caches would mostly be filled again.
+/// The minimum duration of a turn of the fastest kernel, in seconds, unless a whole pass is shorter. Shorter turns
+/// would mostly fill the processors' caches again.
 const TURN_S: f64 = 0.02;
 
 /// The planned processor time of a round, as a multiple of its minimum. The difference is a margin for passes that are
 /// faster than those that determined the plan.
 const MARGIN: f64 = 1.05;
 
-/// The share of a round that is executed on each volume to correct the plan, and how often. Until the caches are full,
-/// passes become slower.
+/// The share of a round that is executed on each volume, [`WARMINGS`] times, to correct the plan: passes become slower
+/// until the caches are full.
 const WARMING_SHARE: f64 = 0.3;
 const WARMINGS: u32 = 2;
 
@@ -358,8 +358,8 @@ impl Workload<'_> {
         Ok(homes)
     }
 
-    /// Adds to `run` the chains at its end, `full`, and those after the homes were removed and, in Table 3, most
-    /// buffers are displaced.
+    /// Adds chains to `run`: `full`, which are those at its end, and those after the homes were removed and, in
+    /// Table 3, most buffers were displaced.
     fn add_chains(
         &self,
         volume: &Volume,

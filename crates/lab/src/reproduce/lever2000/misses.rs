@@ -4,7 +4,7 @@
 //! A volume is opened on an image with files; its caches are empty. Each name is looked up twice: the first
 //! lookup misses in the dentry cache, the second one hits. Likewise, the first page of each file is read
 //! twice. As in a kernel, the first lookups also read the blocks of the directory and of the inodes. The
-//! device is memory. A disk would add its access time to each page miss, and to the first name of each
+//! device is memory. A disk would add its access time to each page miss, and to the first lookup in each
 //! directory block.
 
 use super::error::Error;

@@ -47,8 +47,8 @@ struct Recording {
     finders: &'static [Finder],
 }
 
-/// The recordings. The sizes of the tables are the sizes in Linux 2.2, for processes also the size in Linux 2.4, for
-/// users also the size in current Linux, and sizes with a bucket for each key.
+/// The recordings. The sizes of the tables are the sizes in Linux 2.2, and sizes with a bucket for each key. For
+/// processes, there is also the size in Linux 2.4; for users, there is also the size in current Linux.
 const RECORDINGS: [Recording; 3] = [
     Recording {
         table: KeyTable::Processes,

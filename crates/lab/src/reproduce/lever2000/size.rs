@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Size {
     /// Number of runs of each kernel under each load; `None` for the numbers in the document.
     pub runs: Option<u32>,
-    /// Processor time in seconds that a run of the fastest kernel of a table should at least take. The number of its
-    /// repetitions is planned with a margin.
+    /// The minimum processor time, in seconds, for which a run of a table's fastest kernel is planned. The plan adds a
+    /// margin.
     pub run_s: u32,
     /// Number of rounds of a run. Each round has new volumes.
     pub run_rounds: u32,

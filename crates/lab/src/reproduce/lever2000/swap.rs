@@ -9,7 +9,7 @@ use larder_cache::hash::{Function, HashKey};
 use larder_cache::table::HashFunction;
 use serde::Serialize;
 
-/// Size of the table, as log2 of the number of buckets. There are as many keys.
+/// Size of the table, as log2 of the number of buckets. The number of keys equals the number of buckets.
 const BITS: u32 = 14;
 
 /// Lengths of the longest chains.

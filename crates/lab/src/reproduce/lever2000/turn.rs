@@ -1,7 +1,7 @@
 //! Measures the cost of a turn itself.
 //!
 //! In each turn, a thread for each user starts and ends. The measured times of kernels contain this cost. It is the
-//! same for all kernels, so their ratios are closer to 1.
+//! same for all kernels, so the ratios of the measured times are closer to 1 than without this cost.
 
 use crate::concurrent::{Spent, run_concurrently};
 use crate::statistics::median;

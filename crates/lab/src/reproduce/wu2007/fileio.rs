@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_three_reads_for_two_writes_and_flushed_each_hundred() {
+    fn three_reads_follow_two_writes_with_a_flush_every_hundred_requests() {
         let size = Size {
             divisor: 1,
             seed: 1,

@@ -7,14 +7,14 @@
 use larder_instruments::simulated::ServiceModel;
 use larder_readahead::PolicyName;
 
-use super::machine::{Size, SmallMachine};
+use super::machine::{SMALL_MEMORY_BYTES, Scheduler, Size, SmallMachine};
 use super::results::{
-    EqualStreams, GainAtEqualStreams, GridCell, ThrashingCourse, ThrashingFigures, ThrashingVariant,
+    EqualStreams, GainAtEqualStreams, GridCell, ThrashingCourse, ThrashingFigures, ThrashingGain,
+    ThrashingVariant,
 };
 use super::thrashing;
 use crate::published::Pair;
 use crate::simulator::Error;
-use crate::statistics::{Interval, median};
 
 /// Number of streams above which the mean of a course is computed.
 pub(super) const STREAMS_ABOVE: u32 = 100;
@@ -72,10 +72,15 @@ pub(super) const GRID_MEMORY_MIB: [u64; 6] = [48, 64, 75, 88, 100, 112];
 /// The sizes of the streams' reads in the grid, in KiB.
 pub(super) const GRID_READ_KIB: [u64; 5] = [4, 8, 16, 32, 64];
 
-/// Returns the memory for pages in MiB and the size of the streams' reads in KiB in each cell of the grid.
-pub(super) fn grid_cells() -> impl Iterator<Item = (u64, u64)> {
+/// Returns the memory for pages in MiB and the size of the streams' reads in KiB in each cell of the grid. With CFQ, only
+/// the memory of the modelled machine is simulated.
+pub(super) fn grid_cells(scheduler: Scheduler) -> impl Iterator<Item = (u64, u64)> {
+    let is_simulated = move |memory_mib: &u64| {
+        scheduler == Scheduler::Deadline || *memory_mib == SMALL_MEMORY_BYTES >> 20
+    };
     GRID_MEMORY_MIB
         .into_iter()
+        .filter(is_simulated)
         .flat_map(|memory_mib| GRID_READ_KIB.map(|read_kib| (memory_mib, read_kib)))
 }
 
@@ -98,24 +103,18 @@ pub(super) fn measure_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result
 }
 
 /// Combines the results of [`measure_cell`], which are ordered by seed, then as in [`grid_cells`].
-pub(super) fn grid(best: &[Pair]) -> Vec<GridCell> {
-    let cells = grid_cells().count();
-    let grid = grid_cells()
-        .enumerate()
-        .filter_map(|(at, (memory_mib, read_kib))| {
-            let seeds = best.get(at..)?.iter().step_by(cells);
-            let seeds: Vec<&Pair> = seeds.collect();
-            let of = |figure: fn(&Pair) -> f64| -> Vec<f64> {
-                seeds.iter().map(|pair| figure(pair)).collect()
-            };
-            (!seeds.is_empty()).then(|| GridCell {
-                memory_mib,
-                read_kib,
-                legacy_mb_s: median(&of(|pair| pair.legacy)),
-                ondemand_mb_s: median(&of(|pair| pair.ondemand)),
-                gain: Interval::of_median(&of(|pair| pair.ondemand / pair.legacy)),
-            })
-        });
+pub(super) fn grid(best: &[Pair], scheduler: Scheduler) -> Vec<GridCell> {
+    let cells = grid_cells(scheduler).count();
+    let grid = grid_cells(scheduler).enumerate();
+    let grid = grid.filter_map(|(at, (memory_mib, read_kib))| {
+        let seeds = best.get(at..)?.iter().step_by(cells);
+        let seeds: Vec<Pair> = seeds.copied().collect();
+        (!seeds.is_empty()).then(|| GridCell {
+            memory_mib,
+            read_kib,
+            throughput: ThrashingGain::of(&seeds),
+        })
+    });
     grid.collect()
 }
 
@@ -156,24 +155,40 @@ fn figures(course: &ThrashingCourse) -> ThrashingFigures {
     }
 }
 
-/// Compares both courses second by second, with throughputs smoothed over [`SMOOTHED_S`] seconds.
-/// Returns `None` if a course has fewer seconds.
-pub(super) fn at_equal_streams(
-    [legacy, ondemand]: [&ThrashingCourse; 2],
-) -> Option<GainAtEqualStreams> {
-    let smoothed = legacy.smoothed().zip(ondemand.smoothed());
-    let points: Vec<EqualStreams> = smoothed
-        .map(
-            |((streams, legacy_mb_s), (_, ondemand_mb_s))| EqualStreams {
-                streams,
-                legacy_mb_s,
-                ondemand_mb_s,
-            },
-        )
+/// Compares the mean throughputs of the seconds with more than [`STREAMS_ABOVE`] streams, given the courses of both
+/// policies for each seed. Returns `None` if there are no such seconds.
+pub(super) fn above_streams(seeds: &[[&ThrashingCourse; 2]]) -> Option<ThrashingGain> {
+    let means = seeds.iter().map(|courses| {
+        let [legacy, ondemand] = courses.map(|course| course.means_above(STREAMS_ABOVE)[0]);
+        (legacy.is_finite() && ondemand.is_finite()).then_some(Pair { legacy, ondemand })
+    });
+    let means: Vec<Pair> = means.collect::<Option<_>>()?;
+    (!means.is_empty()).then(|| ThrashingGain::of(&means))
+}
+
+/// Compares the courses of both policies second by second, for all seeds, with throughputs smoothed over [`SMOOTHED_S`]
+/// seconds. Returns `None` if a course has fewer seconds.
+pub(super) fn at_equal_streams(seeds: &[[&ThrashingCourse; 2]]) -> Option<GainAtEqualStreams> {
+    let smoothed: Vec<[Vec<(u32, f64)>; 2]> = seeds
+        .iter()
+        .map(|courses| courses.map(|course| course.smoothed().collect()))
         .collect();
+    let seconds = smoothed.iter().flatten().map(Vec::len).min()?;
+    let points = (0..seconds).map(|at| {
+        let pairs = smoothed.iter().map(|[legacy, ondemand]| Pair {
+            legacy: legacy[at].1,
+            ondemand: ondemand[at].1,
+        });
+        EqualStreams {
+            streams: smoothed[0][0][at].0,
+            throughput: ThrashingGain::of(&pairs.collect::<Vec<_>>()),
+        }
+    });
+    let points: Vec<EqualStreams> = points.collect();
+    let gain = |point: &EqualStreams| point.throughput.gain.value;
     let largest = points
         .iter()
-        .max_by(|one, other| one.gain().total_cmp(&other.gain()))?;
+        .max_by(|one, other| gain(one).total_cmp(&gain(other)))?;
     let threefold = points
         .chunk_by(|one, next| is_threefold(one) && is_threefold(next))
         .filter(|stretch| is_threefold(&stretch[0]))
@@ -186,7 +201,7 @@ pub(super) fn at_equal_streams(
 }
 
 fn is_threefold(point: &EqualStreams) -> bool {
-    point.gain() >= THREEFOLD
+    point.throughput.gain.value >= THREEFOLD
 }
 
 impl ThrashingCourse {
@@ -202,9 +217,9 @@ impl ThrashingCourse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Scheduler;
     use super::super::results::ThrashingSecond;
     use super::*;
+    use crate::statistics::Interval;
 
     fn course(throughputs_mb_s: &[f64]) -> ThrashingCourse {
         let seconds = (1..).zip(throughputs_mb_s);
@@ -231,41 +246,62 @@ mod tests {
         throughputs[3] = 6.0;
         // Threefold around the seconds 13 to 16, with the maximum there.
         throughputs[12..16].fill(4.0);
-        let gain = at_equal_streams([&legacy, &course(&throughputs)]).unwrap();
+        let gain = at_equal_streams(&[[&legacy, &course(&throughputs)]]).unwrap();
         assert_eq!(gain.largest.streams, 15, "the last of the largest");
-        assert!((gain.largest.gain() - 3.6).abs() < 1e-9);
+        let largest = gain.largest.throughput;
+        assert!((largest.gain.value - 3.6).abs() < 1e-9);
+        assert_eq!(largest.gain.low, None, "one seed has no interval");
         let [first, last] = gain.threefold.unwrap();
         assert_eq!((first.streams, last.streams), (13, 16));
     }
 
     #[test]
+    fn gain_has_an_interval_over_the_seeds() {
+        let legacy = course(&[2.0; 120]);
+        let courses = [4.0, 5.0, 6.0, 7.0, 8.0, 9.0].map(|mb_s| course(&[mb_s; 120]));
+        let seeds: Vec<_> = courses.iter().map(|ondemand| [&legacy, ondemand]).collect();
+        let expected = ThrashingGain {
+            legacy_mb_s: 2.0,
+            ondemand_mb_s: 6.5,
+            gain: Interval::new(3.25, [2.0, 4.5]),
+        };
+        assert_eq!(above_streams(&seeds), Some(expected));
+        let gain = at_equal_streams(&seeds).unwrap();
+        assert!((gain.largest.throughput.gain.value - 3.25).abs() < 1e-9);
+        assert!(gain.threefold.is_some());
+        assert_eq!(above_streams(&[]), None);
+        assert_eq!(above_streams(&[[&course(&[1.0; 9]), &legacy]]), None);
+    }
+
+    #[test]
     fn grid_has_the_median_of_each_cell_over_all_seeds() {
-        let cells: Vec<(u64, u64)> = grid_cells().collect();
+        let cells: Vec<(u64, u64)> = grid_cells(Scheduler::Deadline).collect();
         assert_eq!(cells.len(), GRID_MEMORY_MIB.len() * GRID_READ_KIB.len());
+        assert!(grid_cells(Scheduler::Cfq).eq(GRID_READ_KIB.map(|read_kib| (75, read_kib))));
         let best = (1..=9_u32).flat_map(|seed| {
             (1..).take(cells.len()).map(move |cell| Pair {
                 legacy: f64::from(cell),
                 ondemand: f64::from(cell * seed),
             })
         });
-        let grid = grid(&best.collect::<Vec<_>>());
+        let grid = grid(&best.collect::<Vec<_>>(), Scheduler::Deadline);
         for ((cell, (memory_mib, read_kib)), number) in grid.iter().zip(cells).zip(1..) {
             assert_eq!((cell.memory_mib, cell.read_kib), (memory_mib, read_kib));
-            let medians = (cell.legacy_mb_s, cell.ondemand_mb_s);
+            let of = cell.throughput;
+            let medians = (of.legacy_mb_s, of.ondemand_mb_s);
             assert_eq!(medians, (f64::from(number), f64::from(5 * number)));
-            assert_eq!((cell.gain.low, cell.gain.high), (Some(2.0), Some(8.0)));
+            assert_eq!((of.gain.low, of.gain.high), (Some(2.0), Some(8.0)));
         }
-        assert!(super::grid(&[]).is_empty());
+        assert!(super::grid(&[], Scheduler::Deadline).is_empty());
     }
 
     #[test]
     fn gain_below_three_has_no_threefold_range() {
-        let gain = at_equal_streams([&course(&[1.0; 9]), &course(&[2.0; 9])]).unwrap();
+        let gain = at_equal_streams(&[[&course(&[1.0; 9]), &course(&[2.0; 9])]]).unwrap();
         assert_eq!(gain.threefold, None);
-        assert_eq!(
-            at_equal_streams([&course(&[1.0; 4]), &course(&[2.0; 4])]),
-            None
-        );
+        let short = [[&course(&[1.0; 4]), &course(&[2.0; 4])]];
+        assert_eq!(at_equal_streams(&short), None);
+        assert_eq!(at_equal_streams(&[]), None);
     }
 
     #[test]

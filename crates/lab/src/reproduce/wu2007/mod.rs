@@ -149,17 +149,15 @@ impl Task {
     }
 }
 
-/// Returns all tasks of all seeds, each with the number of its seed. The tasks of a seed are consecutive. Grid cells are
-/// run only with the deadline scheduler, and variants only with its first seed.
+/// Returns all tasks of all seeds, each with the number of its seed. The tasks of a seed are consecutive. Variants are run
+/// only with the deadline scheduler and its first seed.
 fn tasks(plans: &[Plan], seeds: u32, scheduler: Scheduler) -> Vec<(u32, Task)> {
     (0..seeds)
         .flat_map(|seed| {
             let mut tasks = tasks_of_seed(plans);
-            if scheduler == Scheduler::Deadline {
-                tasks.extend(cells());
-                if seed == 0 {
-                    tasks.extend(variants());
-                }
+            tasks.extend(cells(scheduler));
+            if scheduler == Scheduler::Deadline && seed == 0 {
+                tasks.extend(variants());
             }
             tasks.into_iter().map(move |task| (seed, task))
         })
@@ -180,8 +178,8 @@ fn tasks_of_seed(plans: &[Plan]) -> Vec<Task> {
     tables.chain(thrashing).chain(cpu).collect()
 }
 
-fn cells() -> impl Iterator<Item = Task> {
-    gain::grid_cells().map(|(memory_mib, read_kib)| Task::GridCell {
+fn cells(scheduler: Scheduler) -> impl Iterator<Item = Task> {
+    gain::grid_cells(scheduler).map(|(memory_mib, read_kib)| Task::GridCell {
         memory_mib,
         read_kib,
     })
@@ -248,12 +246,18 @@ fn assemble(plans: Vec<Plan>, size: Size, seeds: u32, outcomes: Vec<Outcome>) ->
         })
         .collect();
     tables.extend(thrashing_tables(&courses));
+    let compared = courses.chunks_exact(Simulated::POLICIES.len());
+    let compared: Vec<[&ThrashingCourse; 2]> =
+        compared.map(|of_seed| [&of_seed[0], &of_seed[1]]).collect();
+    let thrashing_means = gain::above_streams(&compared);
+    let thrashing_gain = gain::at_equal_streams(&compared);
     courses.truncate(Simulated::POLICIES.len());
     let modelled = [&courses[0], &courses[1]];
     let mut results = Wu2007 {
         thrashing_variants: gain::variants(modelled, &variants),
-        thrashing_grid: gain::grid(&cells),
-        thrashing_gain: gain::at_equal_streams(modelled),
+        thrashing_grid: gain::grid(&cells, size.scheduler),
+        thrashing_means,
+        thrashing_gain,
         seed: size.seed,
         seeds,
         divisor: size.divisor,
@@ -378,7 +382,10 @@ mod tests {
         let results = assemble(plans, size, 2, outcomes);
         assert_eq!(results.tables.len(), 6);
         assert_eq!(results.cpu.len(), 5);
-        assert_eq!(results.thrashing_grid.len(), gain::grid_cells().count());
+        assert_eq!(
+            results.thrashing_grid.len(),
+            gain::grid_cells(Scheduler::Deadline).count()
+        );
         for row in results.tables.iter().flat_map(|table| &table.rows) {
             assert!(row.ours.modern.is_finite(), "{}", row.label);
             assert_eq!(row.seeds.len(), 2, "{}", row.label);

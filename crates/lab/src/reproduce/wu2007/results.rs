@@ -232,12 +232,8 @@ pub struct GridCell {
     pub memory_mib: u64,
     /// The size of the streams' reads.
     pub read_kib: u64,
-    /// Under `legacy`.
-    pub legacy_mb_s: f64,
-    /// Under `ondemand`.
-    pub ondemand_mb_s: f64,
-    /// The throughput under `ondemand` divided by the throughput under `legacy` with the same seed.
-    pub gain: Interval,
+    #[serde(flatten)]
+    pub throughput: ThrashingGain,
 }
 
 /// The tables and findings with the CFQ scheduler.
@@ -249,22 +245,36 @@ pub struct CfqResults {
     pub findings: Vec<Judged<Wu2007>>,
 }
 
+/// The throughput of both policies under thrashing: medians over all seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ThrashingGain {
+    /// Under `legacy`.
+    pub legacy_mb_s: f64,
+    /// Under `ondemand`.
+    pub ondemand_mb_s: f64,
+    /// The throughput under `ondemand` divided by the throughput under `legacy` with the same seed.
+    pub gain: Interval,
+}
+
+impl ThrashingGain {
+    /// Compares the throughputs of all seeds, each under `legacy` and under `ondemand`.
+    pub fn of(seeds: &[Pair]) -> Self {
+        let of = |figure: fn(&Pair) -> f64| -> Vec<f64> { seeds.iter().map(figure).collect() };
+        Self {
+            legacy_mb_s: median(&of(|pair| pair.legacy)),
+            ondemand_mb_s: median(&of(|pair| pair.ondemand)),
+            gain: Interval::of_median(&of(|pair| pair.ondemand / pair.legacy)),
+        }
+    }
+}
+
 /// The throughput of both policies at the same number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EqualStreams {
     /// Number of streams in the middle of the averaged seconds.
     pub streams: u32,
-    /// Under `legacy`.
-    pub legacy_mb_s: f64,
-    /// Under `ondemand`.
-    pub ondemand_mb_s: f64,
-}
-
-impl EqualStreams {
-    /// Returns the throughput under `ondemand` divided by the throughput under `legacy`.
-    pub fn gain(&self) -> f64 {
-        self.ondemand_mb_s / self.legacy_mb_s
-    }
+    #[serde(flatten)]
+    pub throughput: ThrashingGain,
 }
 
 /// The gain of the modelled machine at equal numbers of streams.
@@ -274,7 +284,7 @@ pub struct GainAtEqualStreams {
     pub smoothed_s: usize,
     /// The point with the largest gain.
     pub largest: EqualStreams,
-    /// First and last point of the longest contiguous range in which the gain is at least 3.
+    /// First and last point of the longest contiguous range in which the median gain is at least 3.
     pub threefold: Option<[EqualStreams; 2]>,
 }
 
@@ -322,7 +332,7 @@ impl Tally {
 pub struct Wu2007 {
     /// The first seed of all random numbers.
     pub seed: u64,
-    /// Number of seeds. The course of thrashing and its variants are the results of the first seed.
+    /// Number of seeds. The courses of thrashing and its variants are the results of the first seed.
     pub seeds: u32,
     /// Divisor of the sizes; 1 is the document's own scale.
     pub divisor: u64,
@@ -336,6 +346,8 @@ pub struct Wu2007 {
     pub thrashing_variants: Vec<ThrashingVariant>,
     /// The throughput of the best second over the properties that the document leaves open.
     pub thrashing_grid: Vec<GridCell>,
+    /// The mean throughput of the seconds with more than 100 streams; `None` if there are no such seconds.
+    pub thrashing_means: Option<ThrashingGain>,
     /// The gain at equal numbers of streams; `None` for a course of a few seconds.
     pub thrashing_gain: Option<GainAtEqualStreams>,
     /// The result of each finding.

@@ -3,8 +3,8 @@
 //! # Model
 //! `mm_filemap_get_pages` reports the rest of the requested range each time that read(2) has found some pages. A read of
 //! many pages therefore causes several events with the same last page, of which the first becomes a row. If a page was
-//! missing, `page_cache_sync_ra` was reported before: the read is then as long as the wait for this page. The range is
-//! in whole pages, and may extend past the end of the file.
+//! missing, `page_cache_sync_ra` was reported before. The duration of the read is then the time of the wait for this
+//! page. The range is in whole pages, and may extend past the end of the file.
 
 use super::tracepoint::Tracepoint;
 use larder_trace::FileRead;
@@ -103,7 +103,7 @@ mod tests {
     const FILE: File = (7, 12);
 
     #[test]
-    fn events_of_one_read_are_one_row_with_the_wait_for_its_first_page() {
+    fn events_of_one_read_give_one_row_that_includes_the_wait() {
         let mut reads = Reads::new(4096);
         let mut read = |time, tracepoint, first, last| {
             let read = reads.read(time, 1, tracepoint, FILE, (first, last));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_a_read_of_one_page_and_a_reversed_range_is_none() {
+    fn fault_reads_one_page_and_reversed_range_is_ignored() {
         let mut reads = Reads::new(4096);
         let fault = reads.read(5, 1, Tracepoint::Fault, FILE, (3, 0)).unwrap();
         assert!(fault.is_fault);

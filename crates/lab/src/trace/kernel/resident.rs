@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entry_is_resident_from_insertion_to_removal_without_its_neighbours() {
+    fn only_the_inserted_entry_is_resident_until_its_removal() {
         let mut resident = Resident::default();
         let key = |index| Key {
             cache: CacheKind::Page,

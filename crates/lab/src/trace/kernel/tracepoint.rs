@@ -117,8 +117,8 @@ pub(super) struct Known {
     pub device_field: &'static str,
 }
 
-/// Returns the tracepoints that this kernel has, and the names of those that it lacks. `format` reads the
-/// file of that name below `events`.
+/// Returns the tracepoints that this kernel has, and the names of those that it lacks. `format` reads a file
+/// below `events`, given its name.
 pub(super) fn find(format: impl Fn(&str) -> Option<String>) -> (Vec<Known>, Vec<&'static str>) {
     let (mut known, mut missing) = (Vec::new(), Vec::new());
     for (tracepoint, name, field_names) in TRACEPOINTS {

@@ -7,12 +7,13 @@ use std::io;
 
 use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
-use super::findings::{Source, beyond_noise};
+use super::findings::slower_cases;
+use super::plan::Source;
 use super::verdict::Judged;
 use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
-use crate::published::kara2016::{OPERATIONS, PROCESSORS};
-use crate::reproduce::finding::{Observed, Verdict, null_text};
+use crate::published::kara2016::{OPERATIONS, PROCESSORS, RUNS};
+use crate::reproduce::finding::{Observed, null_text};
 use crate::reproduce::front_page::{BEFORE_CHANGE, Entry, FrontPage, quick_caveat};
 
 /// The first paragraph.
@@ -25,10 +26,13 @@ const LIMITS: &str = include_str!("limits.md");
 
 /// What changed since the last version.
 const CHANGES: &str = "\
-The report begins with its findings, as a table and as a plot. Findings are judged by intervals, with the same rule in \
-both directions: a table measured on fewer processors than the letter's machine had neither shows nor refutes a finding \
-about contention. The volume and the kernel's ext4 have a journal. The costs of the simulation are fitted to the \
-published times. The gain of the reusable flag is measured and simulated.
+The last version is of 22 November 2026 (commit 55c67f32). Since then, the report begins with its findings, as a table \
+and as a plot. Findings are judged by intervals, with the same rule in both directions: a table measured on fewer \
+processors than the letter's machine had neither shows nor refutes a finding about contention. The volume no longer \
+decides findings about variants, and no measured table decides findings about `list-lru`. The volume and the kernel's ext4 \
+have a journal, and its effect is measured. Runs are longer: most of them lasted less than 50 ms. Variants take turns in a \
+rotating order. The costs of the simulation are fitted to the published times with `off`. A simulated verdict does not \
+count if another assumption reverses it. The gain of the reusable flag is measured, simulated and judged.
 ";
 
 impl Report for Kara2016 {
@@ -44,6 +48,7 @@ impl Report for Kara2016 {
             self.entries_text(),
             self.clock_text(),
             self.commits_text(),
+            self.journal_text(),
             self.flag_text(),
             self.contention_text(),
             self.method(),
@@ -94,10 +99,21 @@ impl Kara2016 {
                 null_text(finding.finding, finding.if_nothing_changed),
             );
         }
-        for (source, reason) in &self.not_measured {
-            let _ = writeln!(text, "\nnot measured: {}: {reason}", source.as_str());
+        for missing in self.missing() {
+            let _ = writeln!(text, "\n{missing}");
         }
         text
+    }
+
+    /// Describes the tables that lack figures.
+    fn missing(&self) -> impl Iterator<Item = String> {
+        self.not_measured.iter().map(|(source, reason)| {
+            let missing = match self.table(*source) {
+                Some(_) => "Measured in part, and therefore not judged",
+                None => "Not measured",
+            };
+            format!("{missing}: {}: {reason}", source.as_str())
+        })
     }
 
     /// Returns the numbers of values, each once, in order.
@@ -107,41 +123,72 @@ impl Kara2016 {
         values
     }
 
-    /// Returns the first paragraphs.
+    /// Returns the first paragraphs: what is reproduced, and what the tables are.
     fn lead(&self) -> String {
-        let mut text = LEAD.to_owned();
-        for (source, reason) in &self.not_measured {
-            let _ = write!(text, "\n\nNot measured: {}: {reason}", source.as_str());
+        let mut text = format!(
+            "{LEAD}\n\nThere are three measured tables and one simulated table beside the letter's. The first table \
+             that decides a finding is named beside its verdict.\n\n{}",
+            self.sources()
+        );
+        if self.processors < PROCESSORS {
+            let _ = write!(
+                text,
+                "\nMeasurements on {} processors cannot show how {PROCESSORS} contend. Therefore only the simulation decides \
+                 findings about contention between processors. Such a verdict is about a model, and not about a machine.",
+                self.processors
+            );
+        }
+        for missing in self.missing() {
+            let _ = write!(text, "\n\n{missing}");
         }
         text
     }
 
+    /// Returns a table that describes the tables: what sets attributes on how many processors, and how often.
+    fn sources(&self) -> String {
+        let mut table = Table::new(
+            "table | what sets attributes | processors: | sets of each process in a run: | runs:",
+        );
+        table.push([
+            "published".to_owned(),
+            "processes that call setxattr(2), on the kernel's ext4 of 2016, on a ramdisk"
+                .to_owned(),
+            PROCESSORS.to_string(),
+            OPERATIONS.to_string(),
+            RUNS.to_string(),
+        ]);
+        for source in Source::ALL {
+            let (processors, runs) = match source {
+                Source::Simulated => (PROCESSORS, self.size.simulated_seeds),
+                Source::Volume | Source::Engine | Source::Kernel => {
+                    (self.processors, self.size.runs)
+                }
+            };
+            let [least, most] = self.size.sets(source);
+            let sets = if least == most {
+                most.to_string()
+            } else {
+                format!("{least} to {most}")
+            };
+            let numbers = [processors.to_string(), sets, runs.to_string()];
+            let texts = [source.as_str(), described_source(source)].map(str::to_owned);
+            table.push(texts.into_iter().chain(numbers));
+        }
+        table.to_markdown()
+    }
+
     /// Returns how the figures were obtained.
     fn method(&self) -> String {
-        let config = &self.size.config;
         format!(
             "## Method\n\n\
-             Printed by `larder lab reproduce kara2016{}` with seed {}, on {} processors; the letter's \
-             machine had {PROCESSORS}. Here each process sets an attribute {} times; in the letter, \
-             {OPERATIONS} times. All times are scaled to {OPERATIONS} sets. Figures are {}. All figures are in \
-             [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n\n\
-             | table | what sets attributes |\n|-------|------|\n\
-             | volume | threads, in Larder's file system with ext4 and a journal of 16,384 blocks, on a \
-             device in memory |\n\
-             | engine | threads that call only the cache; blocks are plain numbers |\n\
-             | kernel | processes that call setxattr(2), on the kernel's ext4 with such a journal, on an \
-             image in memory; only in the cases that its findings need, and only as `referenced` (its \
-             default) and `off` (mount option `no_mbcache`) |\n\
-             | simulated | processes on 24 processors in virtual time, which execute recorded \
-             operations of the cache |\n\n",
+             Printed by `larder lab reproduce kara2016{}` with seed {}. Times are scaled to {OPERATIONS} sets of each \
+             process, the number in the letter. Figures are medians of the runs; runs of the simulation have different \
+             seeds. With few processes, a process makes more sets, so that a run lasts at least about 50 ms; on the cache \
+             alone, the shortest runs are shorter. Each file is set at least twice. The variants take turns, and each \
+             round of turns begins with another variant. The letter's table is in [kara2016.csv](kara2016.csv), and all figures \
+             are in [kara2016.json](kara2016.json).\n\n",
             self.size.option(),
-            config.seed,
-            self.processors,
-            config.operations,
-            match config.runs {
-                1 => "from one run".to_owned(),
-                runs => format!("medians of {runs} runs"),
-            },
+            self.size.seed,
         )
     }
 
@@ -154,26 +201,32 @@ impl Kara2016 {
              bound of the criterion, and does not hold if an interval is outside; otherwise the effect is \
              within the noise.\n\n\
              \"If nothing had changed\" is the verdict for the same table if its times were equal under all \
-             variants; on the first page, the table is the published one. Only a non-inferiority claim may \
-             hold then. Tests also judge \
-             each finding on tables with inverted effects, with halved effects, and with noise alone.\n\n\
+             variants; on the first page, the table is the published one, if the letter has figures. Only a \
+             non-inferiority claim may hold then. Tests also judge each finding on tables with inverted effects, with \
+             halved effects, and with noise alone, which is as large as in the table and may neither show nor refute a \
+             finding.\n\n\
              A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
              about contention between processors. Its verdict is then \"cannot be shown here\". The verdict \
              on a finding is that of the first table that decides it, in the order volume, engine, kernel, \
              simulated. The criteria were fixed before any result was known, except where a change is \
              stated below the criterion.\n\n\
+             The simulation is repeated with other assumptions: each cost halved and doubled, and other numbers of NUMA \
+             nodes. If the estimates lead to the opposite verdict with one of them, the finding depends on an assumption, \
+             and the simulation does not decide it.\n\n\
              With at least six runs or seeds, an effect is the median over them, with an interval that \
-             contains the median of their distribution with a probability of 95%. Otherwise the interval of \
-             a mean assumes that each figure can differ by the noise of the table: the \
-             difference between two figures that can occur by chance. For \
-             the published table, it is the difference between the largest and the smallest figure of \
-             `off` with the same P and F, because V does not affect `off` ({}). For the other tables, \
-             it is the difference between the longest and the shortest run of a case. In both cases, the \
-             noise is the median of these differences, in percent of the smaller figure, and at least 5%",
+             contains the median of their distribution with a probability of 95%. With fewer, there is no interval and no \
+             verdict. For a share of cases, the interval begins with the cases whose own interval is wholly beyond the \
+             limit, and ends with the cases whose interval extends beyond it.\n\n\
+             The letter contains only averages, so published effects have no intervals. For the verdict on the published \
+             table, a mean of n ratios counts as uncertain by the noise of the table, divided by the square root of n: \
+             the difference between the largest and the smallest figure of `off` with the same P and F, because V does \
+             not affect `off` ({}). The noise of the other tables, for comparison, is the difference between the longest \
+             and the shortest run of a case. Each noise is the median of these differences, in percent of the smaller \
+             figure, and at least 5%",
             percent(self.published.noise),
         );
-        if self.size.config.runs == 1 {
-            text.push_str(", which is used here, because a single run shows no noise.\n\n");
+        if self.size.runs == 1 {
+            text.push_str(".\n\n");
             return text;
         }
         let noises = self.ours.iter();
@@ -212,18 +265,13 @@ impl Kara2016 {
                 "shares per set, referenced",
             ]);
         for (source, grid) in &self.ours {
-            let Some(slower) = beyond_noise(grid, Clock, Referenced) else {
+            if grid.ratios(Clock, Referenced, |_| true).is_empty() {
                 continue;
-            };
+            }
             let means = others.map(|other| grid.mean_ratio(other, Clock, |_| true));
             let mut row = vec![source.as_str().to_owned()];
             row.extend(means.map(|mean| significant(mean.unwrap_or(f64::NAN))));
-            let is_judged = *source == Source::Simulated || self.size.is_full();
-            row.push(if is_judged {
-                slower.to_string()
-            } else {
-                Verdict::QuickRun.as_str().to_owned()
-            });
+            row.push(text_or(slower_cases(grid, Clock, Referenced), "-"));
             row.extend([Clock, Referenced].map(|variant| self.shares_of(*source, variant)));
             table.push(row);
         }
@@ -231,7 +279,7 @@ impl Kara2016 {
             "## Beyond the letter: `clock`\n\n`clock` has no list, and its lookups take no lock. The first \
              columns show the time under each other variant divided by the time under `clock`, as the mean \
              over all cases: above 1, `clock` is faster. The next column counts the cases in which `clock` \
-             is slower than `referenced` by more than the noise. The last columns show how many files \
+             takes more than 1.1 times as long as `referenced`, with its whole interval. The last columns show how many files \
              started to share a block, per set, over all cases. Times and shares must be read together. \
              At the limit of entries, `referenced` keeps up to twice as many entries as `clock`, and \
              therefore finds more shares. A set that shares no block writes one instead.\n\n{}\n",
@@ -243,6 +291,25 @@ impl Kara2016 {
         let mut shares = self.shares.iter();
         let found = shares.find(|of| of.source == source && of.variant == variant);
         text_or(found.map(|of| format!("{:.3}", of.per_set)), "-")
+    }
+}
+
+fn described_source(source: Source) -> &'static str {
+    match source {
+        Source::Volume => {
+            "measured: threads, in Larder's file system with ext4 and a journal of 16,384 blocks, on a device in memory; \
+             one set is executed at a time"
+        }
+        Source::Engine => "measured: threads that call only the cache; blocks are plain numbers",
+        Source::Kernel => {
+            "measured: processes that call setxattr(2), on this machine's ext4 with such a journal, on an image in memory; \
+             only in the cases that its findings need, and only as `referenced` (its default) and `off` (mount option \
+             `no_mbcache`)"
+        }
+        Source::Simulated => {
+            "simulated: processes in virtual time, which execute recorded operations of the cache; the costs of the file \
+             system are fitted to the letter's own times with `off`"
+        }
     }
 }
 
@@ -278,6 +345,7 @@ fn entry(judged: &Judged) -> Entry {
         .iter()
         .map(|answer| format!("{}: {}", answer.source.as_str(), answer.verdict.as_str()));
     entry.verdicts = verdicts.collect::<Vec<_>>().join("; ");
+    entry.decided_by = judged.decided_by.map(Source::as_str);
     if let Some(source) = judged.decided_by {
         // Writing to a string does not fail.
         let _ = write!(entry.verdict, " ({} table", source.as_str());
@@ -319,13 +387,22 @@ fn described(judged: &Judged) -> String {
         .finding
         .previous
         .map(|previous| format!("Changed: {}\n\n", previous.described(judged.verdict)));
+    let depends_on = judged.ours.iter().flat_map(|answer| &answer.depends_on);
+    let depends_on: Vec<&str> = depends_on.map(String::as_str).collect();
+    let reversed = (!depends_on.is_empty()).then(|| {
+        format!(
+            "\nThe simulated estimates lead to the opposite verdict if {}.\n",
+            depends_on.join("; if ")
+        )
+    });
     format!(
-        "### {}\n\nFinding of the letter: {}.\n\nCriterion: {}.\n\n{}{}\n",
+        "### {}\n\nClaim: {}.\n\nCriterion: {}.\n\n{}{}{}\n",
         capitalised(judged.finding.name),
         judged.finding.claim,
         judged.finding.criterion,
         changed.unwrap_or_default(),
-        table.to_markdown()
+        table.to_markdown(),
+        reversed.unwrap_or_default(),
     )
 }
 
@@ -353,15 +430,26 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::reproduce::front_page::expect;
+    use crate::reproduce::kara2016::assumption::Assumption;
     use crate::reproduce::kara2016::findings::RULES;
-    use crate::reproduce::kara2016::grid::{Grid, ORDER};
+    use crate::reproduce::kara2016::grid::Grid;
+    use crate::reproduce::kara2016::plan::ORDER;
     use crate::reproduce::kara2016::verdict::judge;
 
     /// Judges all findings on the published table and on `ours`.
     fn judged(ours: &[(Source, Grid)]) -> Vec<Judged> {
         let rules = RULES.iter();
-        let judged = rules.map(|rule| judge(rule, &Grid::published(), ours, Some(PROCESSORS)));
+        let judged = rules.map(|rule| judge(rule, &Grid::published(), ours, &[], Some(PROCESSORS)));
         judged.collect()
+    }
+
+    /// Returns the published table, with equal times under all variants.
+    fn equal() -> Grid {
+        let mut equal = Grid::published();
+        for row in &mut equal.rows {
+            row.seconds = [Some(1.0); ORDER.len()];
+        }
+        equal
     }
 
     #[test]
@@ -374,14 +462,9 @@ mod tests {
 
     #[test]
     fn verdict_names_the_tables_that_contradict_it() {
-        let mut equal = Grid::published();
-        for row in &mut equal.rows {
-            row.seconds = [Some(1.0); ORDER.len()];
-        }
         let judged = judged(&[
-            (Source::Volume, Grid::published()),
             (Source::Engine, Grid::published()),
-            (Source::Simulated, equal),
+            (Source::Simulated, equal()),
         ]);
         let judged = judged
             .iter()
@@ -389,11 +472,31 @@ mod tests {
         let entry = entry(judged.unwrap());
         assert_eq!(
             entry.verdict,
-            "holds (volume table; simulated: does not hold)"
+            "holds (engine table; simulated: does not hold)"
         );
-        assert_eq!(
-            entry.verdicts,
-            "volume: holds; engine: holds; simulated: does not hold"
+        assert_eq!(entry.decided_by, Some("engine"));
+        assert_eq!(entry.verdicts, "engine: holds; simulated: does not hold");
+    }
+
+    #[test]
+    fn finding_names_the_assumptions_that_reverse_its_verdict() {
+        let rule = RULES.iter().find(|rule| rule.finding.name == "collapse");
+        let published = Grid::published();
+        let ours = [(Source::Simulated, Grid::published())];
+        let assumption = Assumption {
+            change: "waking costs half as much".to_owned(),
+            grid: equal(),
+        };
+        let judged = judge(rule.unwrap(), &published, &ours, &[assumption], Some(2));
+        let text = described(&judged);
+        assert!(
+            text.contains("opposite verdict if waking costs half as much."),
+            "{text}"
         );
+        assert!(
+            text.contains("\"does not hold\": 64 processes took 31 times"),
+            "{text}"
+        );
+        assert_eq!(entry(&judged).decided_by, None);
     }
 }

@@ -6,9 +6,10 @@ use std::io;
 use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
 use super::super::costs::Costs;
-use super::super::findings::Source;
-use super::super::fit::Residual;
-use super::super::grid::{Grid, GridRow, ORDER};
+use super::super::grid::{Gain, Grid, GridRow};
+use super::super::measure::Committed;
+use super::super::plan::{Cell, ORDER, Setting, Source};
+use super::super::residual::Residual;
 use super::super::simulate::Contended;
 use super::super::{Kara2016, plots};
 use crate::output::{Table, csv_text, significant, text_or};
@@ -24,19 +25,23 @@ impl Kara2016 {
         for case in cases.filter(|case| case.files == self.size.pictured_files) {
             let mut row = vec![case.values.to_string(), case.processes.to_string()];
             row.extend(shown.map(|variant| {
-                let mut contended = self.contended.iter();
-                let found = contended.find(|of| of.case == *case && of.variant == variant);
+                let found = self.simulated_cell(Cell::letter(*case, variant));
                 found.map(handovers).unwrap_or_default()
             }));
             counts.push(row);
         }
-        let mut growths = Table::new("changed cost | old: | referenced:");
-        for changed in &self.sensitivity {
-            let growth = |growth: Option<f64>| significant(growth.unwrap_or(f64::NAN));
+        let mut growths =
+            Table::new("assumption | old: | referenced: | findings whose verdict it reverses");
+        for assumption in &self.assumptions {
+            let growth = |variant| {
+                let growth = assumption.grid.growth(variant, 64, Case::VALUES[0]);
+                text_or(growth.map(significant), "-")
+            };
             growths.push([
-                changed.change.clone(),
-                growth(changed.old_growth),
-                growth(changed.referenced_growth),
+                assumption.change.clone(),
+                growth(Old),
+                growth(Referenced),
+                self.reversed_by(&assumption.change),
             ]);
         }
         let Costs {
@@ -59,8 +64,9 @@ impl Kara2016 {
              {}\n{}\n\
              The table shows three counts per set, with F={}: handovers of **locks** from one processor to \
              another / handovers of **lines** / how often a process **parked**.\n\n{}\n\
-             The time of 64 processes divided by the time of one process, with V=10, if one of the assumed \
-             costs is changed:\n\n{}\n",
+             The letter's table was also simulated with other assumptions, one at a time, with {} seeds. The table shows \
+             the time of 64 processes divided by the time of one process, with V=10, and the findings that the \
+             simulation does not decide because of the assumption:\n\n{}\n",
             prices.transfer_ns,
             prices.waiter_ns,
             prices.own_ns,
@@ -75,8 +81,23 @@ impl Kara2016 {
             self.predicted_text(),
             self.size.pictured_files,
             counts.to_markdown(),
+            self.size.assumed_seeds,
             growths.to_markdown(),
         )
+    }
+
+    /// Returns the names of the findings whose simulated verdict is the opposite with an assumption.
+    fn reversed_by(&self, change: &str) -> String {
+        let reversed = self.findings.iter().filter(|judged| {
+            let mut depends_on = judged.ours.iter().flat_map(|answer| &answer.depends_on);
+            depends_on.any(|of| of == change)
+        });
+        let names: Vec<&str> = reversed.map(|judged| judged.finding.name).collect();
+        names.join("; ")
+    }
+
+    fn simulated_cell(&self, cell: Cell) -> Option<&Contended> {
+        self.contended.iter().find(|of| of.cell == cell)
     }
 
     /// Describes how well the costs explain the published times with `off`.
@@ -152,32 +173,35 @@ impl Kara2016 {
             "lock handovers per set: with",
             "without",
         ]);
-        for flagged in &self.flagged {
-            let case = flagged.case;
-            let mut push = |source: &str, gain: String, figures: [Option<f64>; 4]| {
-                let case = [case.processes, case.files, case.values].map(|of| of.to_string());
-                let figures = figures.map(|figure| text_or(figure.map(significant), "-"));
-                let texts = [source.to_owned(), gain];
-                table.push(case.into_iter().chain(texts).chain(figures));
-            };
-            let published = significant(flagged.published_gain);
-            push("published", published, [None; 4]);
-            for measured in &flagged.measured {
-                let seconds = [measured.with_s, measured.without_s].map(Some);
-                let [with, without] = seconds;
-                push(
-                    measured.source.as_str(),
-                    measured.gain.to_string(),
-                    [with, without, None, None],
-                );
-            }
-            let simulated = flagged.simulated;
-            let [with, without] = [simulated.handovers_with, simulated.handovers_without].map(Some);
-            push(
-                Source::Simulated.as_str(),
-                simulated.gain.to_string(),
-                [None, None, with, without],
-            );
+        let all = self.grids().flat_map(|(name, grid)| {
+            let gains = grid.gains.iter();
+            gains.map(move |gain| (name, grid, gain))
+        });
+        let mut all: Vec<(&str, &Grid, &Gain)> = all.collect();
+        all.sort_by_key(|(.., gain)| gain.case.processes);
+        for (name, grid, gain) in all {
+            let handovers = [Setting::Flag, Setting::NoFlag].map(|setting| {
+                let is_simulated = name == Source::Simulated.as_str();
+                let contended = self.simulated_cell(Cell {
+                    case: gain.case,
+                    setting,
+                    variant: Referenced,
+                });
+                let contended = contended.filter(|_| is_simulated);
+                contended.map(|of| of.per_set(|outcome| outcome.lock_handovers))
+            });
+            // A published gain has no interval.
+            let interval = grid
+                .gain(gain.case.processes)
+                .filter(|_| !grid.is_averages());
+            let case = [gain.case.processes, gain.case.files, gain.case.values];
+            let figures = gain.seconds.map_or([None; 2], |seconds| seconds.map(Some));
+            let figures = figures.into_iter().chain(handovers);
+            let mut row: Vec<String> = case.iter().map(u32::to_string).collect();
+            row.push(name.to_owned());
+            row.push(interval.map_or_else(|| significant(gain.ratio), |gain| gain.to_string()));
+            row.extend(figures.map(|figure| text_or(figure.map(significant), "-")));
+            table.push(row);
         }
         format!(
             "## The reusable flag\n\nThe last patch of the rewrite, \"mbcache: add reusable flag to cache \
@@ -188,9 +212,8 @@ impl Kara2016 {
              in ext4. In the engine and in the simulation, a full block costs only the accesses to the cache and to \
              the block's count of users. A chain in Larder has at most 128 entries, so the volume and the engine \
              examine fewer full blocks than Linux, whose chains have no limit. Measured processes set each file two and a \
-             half times, as in the letter; simulated ones set each file once before the simulation starts. The kernel \
-             always uses the flag, so the gain cannot be measured there. Measured gains have an interval over pairs of \
-             runs, simulated ones over seeds.\n\n{}\n",
+             half times, as in the description of the patch; simulated ones set each file once before the simulation \
+             starts. The kernel always uses the flag, so the gain cannot be measured there.\n\n{}\n",
             table.to_markdown(),
         )
     }
@@ -200,26 +223,29 @@ impl Kara2016 {
         let titles = [Referenced, Off].iter().flat_map(|variant| {
             ["commits", "blocks", "ms"].map(|count| format!("{variant}: {count}"))
         });
-        let mut table = Table::new("table | V: | F: | P:").with_numbers(titles);
+        let mut table = Table::new("table | V: | F: | P: | sets:").with_numbers(titles);
         let files = self.size.cases.iter().map(|case| case.files).max();
         let ends = [
             self.values().first().copied(),
             self.values().last().copied(),
         ];
-        let is_shown = |case: Case| Some(case.files) == files && ends.contains(&Some(case.values));
-        for committed in self.commits.iter().filter(|of| is_shown(of.case)) {
-            if committed.variant != Referenced {
-                continue;
-            }
-            let case = committed.case;
+        let is_shown = |of: &&Committed| {
+            let Cell { case, .. } = of.cell;
+            let is_first = of.cell == Cell::letter(case, Referenced);
+            is_first && Some(case.files) == files && ends.contains(&Some(case.values))
+        };
+        for committed in self.commits.iter().filter(is_shown) {
+            let case = committed.cell.case;
             let mut row = vec![committed.source.as_str().to_owned()];
-            row.extend([case.values, case.files, case.processes].map(|count| count.to_string()));
+            let numbers = [
+                case.values,
+                case.files,
+                case.processes,
+                committed.operations,
+            ];
+            row.extend(numbers.map(|count| count.to_string()));
             for variant in [Referenced, Off] {
-                let mut all = self.commits.iter();
-                let of = all.find(|of| {
-                    (of.source, of.case, of.variant) == (committed.source, case, variant)
-                });
-                let mean = of.and_then(|of| MeanCommits::of(&of.runs));
+                let mean = self.mean_commits(committed.source, Cell::letter(case, variant));
                 row.extend(mean.map_or([const { String::new() }; 3], |mean| mean.cells()));
             }
             table.push(row);
@@ -228,10 +254,64 @@ impl Kara2016 {
             "## Commits\n\nA transaction has a maximum number of blocks. When the running transaction \
              reaches it, all processes wait for its commit. The journal has 16,384 blocks. In 2016, Linux \
              allowed a transaction a quarter of them, as Larder does; since 6.11, Linux allows a third. The \
-             table shows commits per run of {} sets per process, blocks per commit, and the duration of a \
-             commit, for the most files and for the fewest and the most values. The kernel reports a moving \
-             average of the duration.\n\n{}\n",
-            self.size.config.operations,
+             table shows the commits of a run, the blocks of a commit, and the duration of a commit, for the most files and \
+             for the fewest and the most values. The number of sets is that of each process in a run. The kernel reports a \
+             moving average of the duration.\n\n{}\n",
+            table.to_markdown(),
+        )
+    }
+
+    fn mean_commits(&self, source: Source, cell: Cell) -> Option<MeanCommits> {
+        let mut all = self.commits.iter();
+        let of = all.find(|of| (of.source, of.cell) == (source, cell))?;
+        MeanCommits::of(&of.runs)
+    }
+
+    /// Describes the effect of the journal on the cost of additional blocks.
+    pub(super) fn journal_text(&self) -> String {
+        let heads = [
+            "referenced, s",
+            "off, s",
+            "off / referenced",
+            "commits with off",
+        ];
+        let [with, without] =
+            ["with", "without"].map(|which| heads.map(|head| format!("{which} a journal: {head}")));
+        let mut table = Table::new("table | V: | F: | P:")
+            .with_numbers(with)
+            .with_numbers(without);
+        for (source, grid) in &self.ours {
+            for (row, other) in grid.with_journal.iter().zip(&grid.without_journal) {
+                let case = row.case;
+                let mut cells = vec![source.as_str().to_owned()];
+                cells.extend([case.values, case.files, case.processes].map(|of| of.to_string()));
+                for (row, setting) in [(row, Setting::Journal), (other, Setting::NoJournal)] {
+                    let [referenced, off] = [Referenced, Off].map(|variant| row.of(variant));
+                    let ratio = off
+                        .zip(referenced)
+                        .map(|(off, referenced)| off / referenced);
+                    let commits = self.mean_commits(
+                        *source,
+                        Cell {
+                            case,
+                            setting,
+                            variant: Off,
+                        },
+                    );
+                    let commits = commits.map(|of| of.transactions);
+                    let figures = [referenced, off, ratio, commits];
+                    cells.extend(figures.map(|figure| text_or(figure.map(significant), "-")));
+                }
+                table.push(cells);
+            }
+        }
+        format!(
+            "## The journal\n\nUnder `off`, a file shares no block, so that more blocks are in use. Whether their commits \
+             make `off` slow is measured in the cases in which values repeat most, with and without a journal. Each process \
+             sets each of its files once before the measured time, and {} more sets are measured. Without a journal, a \
+             commit of the volume writes blocks to their places; the kernel has no commits then. Times are scaled as in the \
+             other tables.\n\n{}\n",
+            self.size.journal_sets,
             table.to_markdown(),
         )
     }
@@ -304,9 +384,8 @@ impl Kara2016 {
             line.extend([case.values, case.files, case.processes].map(|count| count.to_string()));
             line.extend([variant.to_string(), seconds.value.to_string()]);
             line.extend([seconds.low, seconds.high].map(|end| text_or(end, "")));
-            let contended = self.contended.iter().find(|of| {
-                name == Source::Simulated.as_str() && of.case == case && of.variant == variant
-            });
+            let contended = self.simulated_cell(Cell::letter(case, variant));
+            let contended = contended.filter(|_| name == Source::Simulated.as_str());
             line.extend(contended.map_or_else(Default::default, |of| {
                 counts_of(of).map(|count| count.to_string())
             }));

@@ -8,9 +8,10 @@ const CHANGES: &str = "\
 The last version is of 28 November 2026 (commit 63ad1461). There, kernels took turns of whole passes, and the pairs of \
 throughputs were runs. Now they take turns of a few hundredths of a second; a run consists of several rounds with new \
 volumes, and the rounds are the pairs. The effects are on the first page, beside the verdicts. A longest chain is judged \
-with a margin of one entry. Seven claims are judged that were not judged before. Commit 9875a7e7 published the same \
-rounds with other rules for six findings: in it, Histogram 4 and kernel D did not hold, and Histogram 3, the size of the \
-page cache's table, the process table and the user table held.
+with a margin of one entry. Seven claims are judged that were not judged before. Commit 9875a7e7 published earlier \
+rounds of this method with other rules for six findings: in it, Histogram 4 and kernel D did not hold, and Histogram 3, \
+the size of the page cache's table, the process table and the user table held. Commit 3e180066 published the earlier \
+rounds with the present rules. For this page, all rounds were measured again.
 
 ";
 

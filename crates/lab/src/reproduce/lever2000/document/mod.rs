@@ -243,8 +243,8 @@ impl Lever2000 {
         match half_widths {
             [Some(wall), Some(processor)] => format!(
                 " The 95% interval of the throughput of a kernel, relative to the first kernel of its table, has a \
-                 median half-width of {wall:.2}%, and of {processor:.2}% by processor time. The aim was {AIM_PCT}%: \
-                 {}, and {} by processor time. The lengths of longest chains are single observations; their ranges are \
+                 median half-width of {wall:.2}%, and of {processor:.2}% by processor time. The aim of {AIM_PCT}% was \
+                 {} by wall time, and {} by processor time. The lengths of longest chains are single observations; their ranges are \
                  those of one entry more or less.",
                 reached(wall),
                 reached(processor),
@@ -286,12 +286,12 @@ impl Lever2000 {
     }
 }
 
-/// Returns whether a half-width reaches the aim, in words.
+/// Returns whether the aim was reached, in a word.
 fn reached(half_width_pct: f64) -> &'static str {
     if half_width_pct <= AIM_PCT {
-        "it was reached"
+        "reached"
     } else {
-        "it was not reached"
+        "missed"
     }
 }
 

@@ -235,7 +235,8 @@ const fn less_varied(shift_add: &'static str, multiply: &'static str) -> Compari
     Comparison::new(3, shift_add, multiply, Bound::Below(1.0))
 }
 
-/// How many times as long the longest chain with xor must be to be called terrible.
+/// The xor function is called terrible if its longest chain exceeds this multiple of the longest chain with a mixing
+/// function.
 const FAR_LONGER: f64 = 4.0;
 
 /// Returns the mean links of a lookup, without the first.
@@ -247,7 +248,7 @@ fn shift_xor(results: &Lever2000) -> Option<Observed> {
     let [xor, mixed] = [XOR, SHIFT_XOR].map(|kernel| buffers(results, kernel));
     let (xor, mixed) = (xor?, mixed?);
     let histogram = &mixed.full.histogram;
-    // Half of the other objects in the bucket are before the object.
+    // On average, half of the other objects in the bucket are before the object that is looked up.
     let by_chance = quotient(histogram.objects() - 1, 2 * histogram.buckets());
     let effects = vec![
         Effect::ratio(
@@ -373,8 +374,8 @@ fn remaining(xor: &Histogram, mult: &Histogram) -> Vec<Effect> {
     ]
 }
 
-/// Returns the length that the longest chain of at most 2.5% of random distributions exceeds. This probability is at
-/// most the expected number of longer chains. Chains of more than 15 count as chains of 16.
+/// Returns the length that the longest chain exceeds in at most 2.5% of random distributions. The probability of a
+/// longer chain is at most the expected number of longer chains. Chains of more than 15 count as chains of 16.
 pub(super) fn longest_by_chance(histogram: &Histogram) -> u64 {
     let mut longer = 0.0;
     let expected = histogram.poisson();

@@ -105,8 +105,8 @@ fn compromise(results: &Lever2000) -> Option<Observed> {
     Some(observed.depending_on_assumption(depends_on_addresses(results)))
 }
 
-/// Returns whether some addresses of inodes make D at least about as good as A, B and C, by the links of a lookup of a
-/// page, and others do not. Kernel B has the same table of pages as A.
+/// Returns whether the addresses of inodes decide how D compares with A, B and C, by the links of a lookup of a page:
+/// with some addresses D is at least about as good, and with others it is not. Kernel B has the table of pages of A.
 fn depends_on_addresses(results: &Lever2000) -> bool {
     let is_as_good = results.layouts.iter().filter_map(|layout| {
         let [a, c, d] = ["A", "C", "D"].map(|kernel| layout.links(6, kernel));

@@ -5,10 +5,10 @@
 //!
 //! Histograms are changed as a whole. If nothing differs, each histogram equals the histogram of the reference. With
 //! noise, one of a hundred of its objects is in another bucket, by chance. If effects are inverted, the histograms with
-//! xor and the histograms with a mixing function are exchanged. If effects are halved, each chain is halfway between
-//! its length and that of the chain with xor of the same rank: the k-th longest of both histograms.
+//! xor and the histograms with a mixing function are exchanged. If effects are halved, the k-th longest chain gets the
+//! mean of its own length and the length of the k-th longest chain with xor.
 
-use crate::reproduce::finding::{Mutable, Mutation};
+use crate::reproduce::finding::{Mutable, Mutation, NOISE};
 use crate::reproduce::lever2000::addresses::Layout;
 use crate::reproduce::lever2000::costs::FunctionCost;
 use crate::reproduce::lever2000::disk::{DiskCosts, DiskMisses};
@@ -29,7 +29,7 @@ impl Mutable for Lever2000 {
         let mut index = 0;
         let mut change = |reference, figure| {
             index += 1;
-            mutation.apply(reference, figure, index)
+            mutation.apply(reference, figure, index, NOISE)
         };
         let tables = self
             .tables
@@ -82,7 +82,7 @@ fn table(rows: &[Row], mutation: Mutation, change: Change) -> Vec<Row> {
     changed.collect()
 }
 
-/// Returns the row from whose histograms those of `row` in the changed table are made.
+/// Returns the row whose histograms determine the changed histograms of `row`.
 fn counterpart<'r>(rows: &'r [Row], row: &Row, mutation: Mutation) -> Option<&'r Row> {
     let named = |name| rows.iter().find(|row| row.kernel == name);
     match mutation {
@@ -116,9 +116,9 @@ fn change_histograms(
     }
 }
 
-/// Returns the histogram whose chains are halfway between those of the same rank. Of two halves of an object, one is
-/// added to the next chain, so that the objects are half of those of both histograms. With different numbers of
-/// buckets, ranks cannot be compared, so nothing changes.
+/// Returns the histogram whose k-th longest chain has the mean length of the k-th longest chains of `one` and `other`.
+/// If a mean is not a whole number, half an object is carried to the next chain, so that the number of objects is the
+/// mean as well. If the numbers of buckets differ, the chains cannot be paired, and the result is `one`.
 fn halfway(one: &Histogram, other: &Histogram) -> Histogram {
     if one.buckets() != other.buckets() {
         return one.clone();

@@ -127,8 +127,10 @@ fn gains_from_size(keys: &RecordedKeys, [small, large]: [u32; 2]) -> Option<Obse
 /// The links of a lookup.
 struct Links {
     measured: f64,
-    /// The range of these links if they differ as in 95% of random distributions of as many keys.
+    /// The lower end of the range of `measured`: the range of the links in 95% of random distributions of the same
+    /// number of keys, scaled from their mean to `measured`.
     least: f64,
+    /// The upper end of this range.
     most: f64,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Comparison {
     pub one: &'static str,
     pub other: &'static str,
     pub bound: Bound,
-    /// The compared load as a number of scripts in the document; `None` for all loads.
+    /// The only load to compare, given as its number of scripts in the document; `None` compares all loads.
     pub scripts: Option<u32>,
 }
 
@@ -111,7 +111,8 @@ impl Comparison {
     }
 }
 
-/// Compares throughputs over the compared loads. The text also compares the throughputs by processor time.
+/// Compares throughputs over the compared loads. The text of the result also has the ratios by
+/// processor time.
 pub(super) fn throughputs(results: &Lever2000, comparisons: &[Comparison]) -> Option<Observed> {
     let observed = Observed::from(effects(results, comparisons, Runs::round_throughputs)?);
     Some(observed.with_figures(&by_processor_time(results, comparisons)?))
@@ -127,7 +128,7 @@ pub(super) fn by_processor_time(results: &Lever2000, comparisons: &[Comparison])
     Some(format!("by processor time: {}", observed.figures))
 }
 
-/// Compares throughputs over the compared loads. The shares of both kernels in one round are a pair.
+/// Compares throughputs over the compared loads. The throughputs of both kernels in one round are a pair.
 fn effects(
     results: &Lever2000,
     comparisons: &[Comparison],

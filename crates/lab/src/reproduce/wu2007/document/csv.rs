@@ -3,7 +3,8 @@
 use super::super::criterion::Judgement;
 use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
 use super::super::results::{
-    CpuResult, EqualStreams, GridCell, Row, TableResult, ThrashingFigures, ThrashingVariant, Wu2007,
+    CpuResult, EqualStreams, GridCell, Row, TableResult, ThrashingFigures, ThrashingGain,
+    ThrashingVariant, Wu2007,
 };
 use crate::output::{csv_text, text_or};
 use crate::published::Pair;
@@ -25,6 +26,10 @@ impl Wu2007 {
                 cells
             })
         });
+        let means = self.thrashing_means.iter().map(|means| {
+            let row = format!("mean above {STREAMS_ABOVE} streams");
+            csv_gain_row("thrashing-means", row, means)
+        });
         let cells = self.thrashing_grid.iter().map(csv_grid_row);
         let cpu = self.cpu.iter().map(csv_cpu_row);
         let variants = self.thrashing_variants.iter().flat_map(csv_variant_rows);
@@ -37,6 +42,7 @@ impl Wu2007 {
         csv_text(
             CSV_HEAD,
             rows.chain(cfq)
+                .chain(means)
                 .chain(variants)
                 .chain(cells)
                 .chain(equal_streams)
@@ -88,24 +94,24 @@ fn csv_variant_rows(variant: &ThrashingVariant) -> [[String; 13]; 3] {
 }
 
 fn csv_grid_row(cell: &GridCell) -> [String; 13] {
-    let figures = Pair {
-        legacy: cell.legacy_mb_s,
-        ondemand: cell.ondemand_mb_s,
-    };
     let row = format!(
         "best second: {} MiB for pages, reads of {} KiB",
         cell.memory_mib, cell.read_kib
     );
-    csv_unjudged_row("thrashing-grid", row, figures)
+    csv_gain_row("thrashing-grid", row, &cell.throughput)
 }
 
 fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> [String; 13] {
-    let figures = Pair {
-        legacy: at.legacy_mb_s,
-        ondemand: at.ondemand_mb_s,
-    };
     let row = format!("{what}: {} streams", at.streams);
-    csv_unjudged_row("thrashing-equal-streams", row, figures)
+    csv_gain_row("thrashing-equal-streams", row, &at.throughput)
+}
+
+fn csv_gain_row(table: &str, row: String, of: &ThrashingGain) -> [String; 13] {
+    let figures = Pair {
+        legacy: of.legacy_mb_s,
+        ondemand: of.ondemand_mb_s,
+    };
+    csv_unjudged_row(table, row, figures)
 }
 
 /// Formats a row in MB/s without a published counterpart.

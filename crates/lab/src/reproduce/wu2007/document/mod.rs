@@ -22,7 +22,8 @@ const LIMITS: &str = include_str!("../limits.md");
 const CHANGES: &str = "\
 The report begins with its findings, as a table and as a plot. The two figures of thrashing have different units, \
 so each has its own table. All figures are medians over ten seeds instead of figures of one seed. Findings are \
-judged by intervals over the seeds. Previously, only rows were judged.
+judged by intervals over the seeds. Previously, only rows were judged. The gains in the first paragraphs are medians over \
+ten seeds, with intervals. The throughput under thrashing is judged with several sizes of the streams' reads.
 ";
 
 /// What changed since the first results.
@@ -113,8 +114,8 @@ impl Wu2007 {
              a model of the document's disk. `modern` is the readahead of current Linux, which is newer than the \
              document.\n\n\
              Printed by `larder lab reproduce wu2007{}` with {}, starting at {}. Figures are medians over the seeds, except \
-             in the sections \"Second by second\" and \"Dependence of the gain\", which show the first seed. Intervals \
-             contain the median of the distribution over seeds with a probability of 95%. The same command always prints \
+             the courses in \"Second by second\" and the machines in \"Dependence of the gain\", which show the first seed. \
+             Intervals contain the median of the distribution over seeds with a probability of 95%. The same command always prints \
              the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and [wu2007.json](wu2007.json).\n\n",
             if self.divisor == 1 { "" } else { " --quick" },
             counted(self.seeds),
