@@ -11,7 +11,7 @@ LARDER := target/release/larder
 # Programs that the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux fdisk tmux strace gcc ed groff spell
 # Programs that the tests of the benches also run.
-TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd tree
+TEST_PACKAGES := fuse2fs sysbench qemu-utils zstd tree xfsprogs
 # Programs that check the man pages, and the shells that complete command lines.
 MANUAL_PACKAGES := mandoc zsh fish
 BENCH_PACKAGES := $(TEST_PACKAGES) qemu-system-common squashfuse squashfs-tools tar findutils fio mariadb-server
@@ -25,7 +25,7 @@ MOUNT_TESTS := $(addprefix --test ,'mount*' attributes cached_writes_full direct
 	messages metrics opening overlays partitions profile proxies run run_killed set_id_bits top trace visible_changes workload \
 	writing xattr_bench)
 
-.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote bench-create figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce deps bench-deps clean
+.PHONY: help build demo publish-check semver-check msrv test test-long crash full-images check bench bench-readahead bench-xattr bench-tables bench-remote bench-create figures sizes real-use python-tools test-servers fuzz python python-test bench-python sanitize debug-symbols install install-fuse2fs uninstall advisories sbom deb static aarch64 package-test newcomer book record-readahead record-oltp reproduce cc deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ build: ## Build the commands larder, larder-lab and larder-remote into target/re
 	$(CARGO) run --release --locked -p xtask -- man target/share/man
 	$(CARGO) run --release --locked -p xtask -- completions target/share
 
+# Only the last build: a wheel of another version has another name, and is removed.
+WHEEL := target/wheels/larder-*.whl
 python: ## Build the wheel of the Python package into target/wheels
 	@scripts/install-python target/tools/maturin scripts/python-build.txt
+	@rm -f $(WHEEL)
 	target/tools/maturin/bin/maturin build --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels
 
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
@@ -58,7 +61,7 @@ test: deps python-tools test-servers ## Run all tests: units, models, comparison
 # The directory has the wheel of the last test only. It is built without optimisation, with checks of arithmetic.
 PYTHON_TEST_WHEELS := target/python-test
 python-test: python-tools ## Test the Python package, with fsspec, pandas, pyarrow, DuckDB and Dask
-	@scripts/install-packages e2fsprogs fdisk qemu-utils
+	@scripts/install-packages binutils e2fsprogs fdisk qemu-utils
 	@scripts/install-python target/tools/maturin scripts/python-build.txt
 	@rm -rf $(PYTHON_TEST_WHEELS)
 	target/tools/maturin/bin/maturin build --locked --manifest-path crates/python/Cargo.toml --out $(PYTHON_TEST_WHEELS)
@@ -114,7 +117,7 @@ bench-create: deps build ## Compare larder create with mke2fs -d
 	$(CARGO) run --release --locked -p larder-benches -- create $(BENCH_ARGS)
 
 bench-python: deps python python-tools build ## Compare the Python package with a mount and with fsspec, as root
-	target/tools/python/bin/pip install -q --force-reinstall --no-deps "$$(ls -t target/wheels/*.whl | head -1)"
+	target/tools/python/bin/pip install -q --force-reinstall --no-deps $(WHEEL)
 	$(CARGO) run --release --locked -p larder-benches -- python $(BENCH_ARGS)
 
 figures: ## Write the newest results of the benches into README and docs
@@ -187,10 +190,9 @@ msrv: ## Check all crates with the oldest Rust that they support (rustup)
 	rustup toolchain install --profile minimal $(RUST_VERSION)
 	cargo +$(RUST_VERSION) check --locked --workspace --all-targets
 
-# What `make install` and `make uninstall` take from the command line or the environment. mount(8) finds mount.larder
-# only in /sbin. Another PREFIX than /usr and /usr/local, such as ~/.local, also contains mount.larder.
+# What `make install` and `make uninstall` take from the command line or the environment; scripts/install explains it.
 PREFIX ?= /usr/local
-SBINDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/sbin,$(PREFIX)/sbin)
+SBINDIR ?=
 DESTDIR ?=
 INSTALL := PREFIX="$(PREFIX)" SBINDIR="$(SBINDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
@@ -218,11 +220,12 @@ $(CARGO_CYCLONEDX):
 	$(CARGO) install --locked --debug --root target/tools cargo-cyclonedx@^0.5
 
 sbom: $(CARGO_CYCLONEDX) ## List the crates in each program and in the Python package, and their licences, in target/sbom (CycloneDX)
+	@scripts/install-packages python3
 	packaging/sbom
 
 # The Python package, if there is a target that builds its wheel.
 PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
-BUILD_DEB := packaging/build-deb $(if $(PYTHON),"$$(ls -t target/wheels/*.whl | head -1)")
+BUILD_DEB := packaging/build-deb $(if $(PYTHON),$(WHEEL))
 deb: build sizes sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
 	@scripts/install-packages debhelper unzip
 	$(BUILD_DEB)
@@ -235,7 +238,9 @@ static: ## Build static programs into target/static (rustup, unless the toolchai
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-lab-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-remote-cli
 	install -Dm755 -s -t target/static $(addprefix target/$(STATIC_TARGET)/release/,larder larder-lab larder-remote)
-	install -m644 -t target/static /etc/ssl/certs/ca-certificates.crt
+	@# Only what Debian ships: the bundle of this machine also contains the authorities that were added to it.
+	cat /usr/share/ca-certificates/mozilla/*.crt >target/static/ca-certificates.crt
+	install -m644 -t target/static LICENSE-APACHE LICENSE-MIT
 	CARGO=$(CARGO) packaging/third-party $(STATIC_TARGET) larder-cli larder-lab-cli larder-remote-cli >target/static/third-party-licences
 
 AARCH64_TARGET := aarch64-unknown-linux-gnu
@@ -272,11 +277,17 @@ record-oltp: ## Record the reads of a database for wu2007's OLTP again (root; 12
 	@scripts/install-packages mariadb-server sysbench strace python3
 	scripts/record-oltp crates/lab/src/reproduce/wu2007/oltp.bin
 
-reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (about 2.5 hours on two processors; can be resumed); writes docs/reproduce
+reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (about 3.5 hours on two processors; can be resumed); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce kara2016 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce lever2000 --output docs/reproduce
 	$(CARGO) run --quiet --locked -p xtask -- figures
+
+# The targets that run cargo without `deps`. rustc links with cc, which a package other than gcc can provide, too.
+build python python-test check bench-tables figures book publish-check semver-check msrv static aarch64: cc
+$(CARGO_DENY) $(CARGO_CYCLONEDX): | cc
+cc:
+	@command -v cc >/dev/null || scripts/install-packages gcc libc6-dev
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)

@@ -64,7 +64,7 @@ fn derives_default(attribute: &Attribute) -> bool {
         })
 }
 
-/// Returns whether `item` is a public function that returns the type `name` without having a value of it.
+/// Returns whether `item` is a public function that returns the type `name` and has no `self` argument.
 fn constructs(item: &ImplItem, name: &str) -> bool {
     let ImplItem::Fn(function) = item else {
         return false;

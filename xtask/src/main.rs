@@ -112,29 +112,38 @@ fn described(error: &anyhow::Error) -> io::Error {
     io::Error::other(format!("{error:#}"))
 }
 
-/// The completion scripts, and the paths at which the shells look for them.
-const COMPLETIONS: [(&str, &str); 3] = [
+/// The programs whose command lines the scripts complete.
+const PROGRAMS: [&str; 3] = ["larder", "larder-lab", "larder-remote"];
+
+/// The completion scripts, and the paths at which the shells look for them: before and after the name of the program.
+const COMPLETIONS: [(&str, &str, &str); 3] = [
     (
         include_str!("../../crates/cli/completions/larder.bash"),
-        "bash-completion/completions/larder",
+        "bash-completion/completions/",
+        "",
     ),
     (
         include_str!("../../crates/cli/completions/_larder"),
-        "zsh/site-functions/_larder",
+        "zsh/site-functions/_",
+        "",
     ),
     (
         include_str!("../../crates/cli/completions/larder.fish"),
-        "fish/vendor_completions.d/larder.fish",
+        "fish/vendor_completions.d/",
+        ".fish",
     ),
 ];
 
+/// Writes a copy of each script for each program, because each Debian package has the scripts of its programs.
 fn completions(dir: &Path) -> io::Result<()> {
-    for (script, path) in COMPLETIONS {
-        let path = dir.join(path);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+    for (script, before, after) in COMPLETIONS {
+        for program in PROGRAMS {
+            let path = dir.join(format!("{before}{program}{after}"));
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, script)?;
         }
-        fs::write(path, script)?;
     }
     Ok(())
 }

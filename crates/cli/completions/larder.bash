@@ -1,10 +1,13 @@
-# bash completion of larder.
+# bash completion of larder, larder-lab and larder-remote.
 #
 # The program prints what can be inserted, already quoted. Nothing is expanded or evaluated here.
 
 _larder() {
     local -a reply=()
-    mapfile -d '' reply < <(larder complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
+    # The command can be an alias for larder.
+    local program=${1##*/}
+    [[ $program == larder-* ]] || program=larder
+    mapfile -d '' reply < <("$program" complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
     COMPREPLY=("${reply[@]:1}")
     case ${reply[0]-} in
         files) compopt -o default ;;
@@ -15,4 +18,4 @@ _larder() {
     fi
 }
 
-complete -F _larder larder
+complete -F _larder larder larder-lab larder-remote

@@ -1,14 +1,15 @@
-# fish completion of larder.
+# fish completion of larder. Copies of this script are installed for larder-lab and larder-remote, because fish searches
+# for a script by the name of the program.
 #
 # The program prints what can be inserted. Names from an image are hostile input: fish quotes what it inserts. Nothing
 # is expanded or evaluated.
 
 # Prints each candidate with a NUL after it: a text and, after a tab, its description.
-function __larder_complete
+function __larder_complete --argument-names program
     set -l token (commandline -ct)
     # The token can end in a quotation.
     set -l word (string unescape -- "$token"; or string unescape -- "$token'"; or string unescape -- "$token\"")
-    set -l reply (larder complete words (commandline -opc) "$word" 2>/dev/null | string split0)
+    set -l reply ($program complete words (commandline -opc) "$word" 2>/dev/null | string split0)
     set -l kept "$reply[2]"
     set -l rest (string sub -s (math (string length -- "$kept") + 1) -- "$word")
     switch "$reply[1]"
@@ -25,4 +26,5 @@ function __larder_complete
     end
 end
 
-complete -c larder -f -a '(__larder_complete | string split0)'
+set -l program (string replace '.fish' '' (status basename))
+complete -c $program -f -a "(__larder_complete $program | string split0)"

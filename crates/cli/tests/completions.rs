@@ -1,5 +1,5 @@
 //! Tries the completion scripts in bash, zsh and fish: each shell runs on a terminal, and gets a line with tabs. A
-//! function records the arguments with which the shell then calls `larder`.
+//! function records the arguments with which the shell then calls the program.
 
 mod support;
 
@@ -13,6 +13,8 @@ use support::{Fixture, can_make_images, larder_ok, name_of, text};
 
 /// The folder with the scripts.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/completions");
+/// The programs whose command lines are completed.
+const PROGRAMS: [&str; 3] = ["larder", "larder-lab", "larder-remote"];
 /// The prompt of each shell.
 const PROMPT: &str = "READY> ";
 
@@ -52,33 +54,49 @@ impl Shell {
         }
     }
 
-    /// Writes the start-up file of the shell to the folder `home`, and returns the command that runs the shell.
+    /// Writes the start-up files of the shell to the folder `home`, and returns the command that runs the shell.
     fn set_up(self, home: &Path) -> &'static str {
-        let function = "larder() { if [ \"$1\" = complete ]; then command larder \"$@\"; \
-                        else printf '%s\\0' \"$@\" > args; fi; }";
+        let functions = PROGRAMS.map(|program| {
+            format!(
+                "{program}() {{ if [ \"$1\" = complete ]; then command {program} \"$@\"; \
+                 else printf '%s\\0' \"$@\" > args; fi; }}\n"
+            )
+        });
+        let functions = functions.concat();
         let (file, lines, command) = match self {
             Self::Bash => (
                 "bashrc",
-                format!("set +o history\nPS1='{PROMPT}'\n{function}\n. {SCRIPTS}/larder.bash\n"),
+                format!("set +o history\nPS1='{PROMPT}'\n{functions}. {SCRIPTS}/larder.bash\n"),
                 "bash --noprofile --rcfile home/bashrc -i",
             ),
             Self::Zsh => (
                 ".zshrc",
                 format!(
                     "fpath=({SCRIPTS} $fpath)\nautoload -Uz compinit\ncompinit -D -u\nunsetopt beep\n\
-                     PS1='{PROMPT}'\n{function}\n"
+                     PS1='{PROMPT}'\n{functions}"
                 ),
                 "env ZDOTDIR=home zsh -d -i",
             ),
-            Self::Fish => (
-                "fish/config.fish",
-                format!(
-                    "set fish_greeting\nfunction fish_prompt\n echo '{PROMPT}'\nend\nfunction larder\n \
-                     if test \"$argv[1]\" = complete\n  command larder $argv\n else\n  \
-                     printf '%s\\0' $argv > args\n end\nend\nsource {SCRIPTS}/larder.fish\n"
-                ),
-                "env XDG_CONFIG_HOME=home XDG_DATA_HOME=home fish -i",
-            ),
+            Self::Fish => {
+                let folder = home.join("fish/completions");
+                fs::create_dir_all(&folder).unwrap();
+                let functions = PROGRAMS.map(|program| {
+                    let script = Path::new(SCRIPTS).join("larder.fish");
+                    fs::copy(script, folder.join(format!("{program}.fish"))).unwrap();
+                    format!(
+                        "function {program}\n if test \"$argv[1]\" = complete\n  command {program} $argv\n \
+                         else\n  printf '%s\\0' $argv > args\n end\nend\n"
+                    )
+                });
+                let functions = functions.concat();
+                (
+                    "fish/config.fish",
+                    format!(
+                        "set fish_greeting\nfunction fish_prompt\n echo '{PROMPT}'\nend\n{functions}"
+                    ),
+                    "env XDG_CONFIG_HOME=home XDG_DATA_HOME=home fish -i",
+                )
+            }
         };
         let file = home.join(file);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -109,13 +127,11 @@ impl Place {
         fs::create_dir(fixture.path("mountpoint")).unwrap();
         fs::create_dir(fixture.path("bin")).unwrap();
         let binary = support::binary();
-        for program in [binary.to_owned(), binary.with_file_name("larder-lab")] {
-            assert!(program.exists(), "{}: build it first", program.display());
-            symlink(
-                &program,
-                fixture.path("bin").join(program.file_name().unwrap()),
-            )
-            .unwrap();
+        let lab = binary.with_file_name("larder-lab");
+        assert!(lab.exists(), "{}: build it first", lab.display());
+        // The completion of larder-remote is that of larder.
+        for (name, program) in PROGRAMS.into_iter().zip([binary, &lab, binary]) {
+            symlink(program, fixture.path("bin").join(name)).unwrap();
         }
         Some(Self { fixture })
     }
@@ -242,6 +258,8 @@ fn commands_options_values_and_paths_are_completed_in_each_shell() {
                 "cp disk.img /hello mountpoint",
             ),
             ("larder lab hash --ke\tx", "lab hash --keys x"),
+            ("larder-lab hash --ke\tx", "hash --keys x"),
+            ("larder-remote umo\t/x", "umount /x"),
         ] {
             let args = place.typed(shell, line);
             let args: Vec<String> = args.iter().map(|arg| text(arg)).collect();

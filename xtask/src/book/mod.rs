@@ -21,7 +21,8 @@ const BOOK: &str = "target/book";
 /// Builds the book with the program `mdbook`, and checks it.
 ///
 /// # Errors
-/// A link in a page names no file, mdBook fails, or the book has a broken link or loads something from elsewhere.
+/// A link in a page names no file, mdBook fails, or the book has a broken link or no search index, or loads something
+/// from elsewhere.
 pub fn build(mdbook: &Path) -> Result<()> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let (source, book) = (root.join(SOURCE), root.join(BOOK));

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 
 /// The date of the last revision, which the pages show.
-const DATE: &str = "2026-11-29";
+const DATE: &str = "2026-12-01";
 
 /// A manual page.
 struct Page {
@@ -144,7 +144,7 @@ fn text(command: &Command, name: &str, section: u8) -> io::Result<String> {
     roff.control("SH", ["FILES"]);
     if files.is_empty() {
         roff.text([roman(
-            "The command uses only the files that its arguments name.",
+            "The command uses the files that its arguments name, and files of the kernel in /proc and /sys.",
         )]);
     }
     add_entries(&mut roff, &files);
@@ -170,7 +170,8 @@ struct Help {
 }
 
 impl Help {
-    /// A paragraph belongs to the section that its first words name, or to that of the previous paragraph.
+    /// Divides `help` into sections. A paragraph belongs to the section that its first words name, or to that of the
+    /// previous paragraph.
     fn parse(help: &str) -> Self {
         let mut parsed = Self::default();
         let mut heading = "NOTES";

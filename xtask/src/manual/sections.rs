@@ -31,6 +31,14 @@ pub(super) fn exit_status(name: &str) -> Vec<Entry> {
         | "larder-mkdir" | "larder-rm" | "larder-mv" => {
             vec![SUCCESS, SOME_FAILED, USAGE]
         }
+        "larder-overlay-diff" => vec![
+            SUCCESS,
+            FAILURE,
+            (
+                "2",
+                "A file cannot be compared; the command continues with the other files. Or the arguments are invalid.",
+            ),
+        ],
         "larder-mount" => vec![
             (
                 "0",
@@ -182,6 +190,11 @@ pub(super) fn environment(name: &str, command: &Command) -> Vec<Entry> {
                 "The directory for the mount point and the overlays of --verify. The default is /tmp.",
             ));
         }
+        "larder-lab-reproduce" => entries.push((
+            "TMPDIR",
+            "The directory on which kara2016 mounts the kernel's ext4, as root. Other processes do not see the mount. The \
+             default is /tmp.",
+        )),
         "larder-fuse2fs" => entries.push((
             "OFFSETPRELOAD_FILE, OFFSETPRELOAD_OFFSET",
             "If the first is the image, the second is the offset of the file system in the image, in bytes. apptainer sets \
@@ -224,7 +237,7 @@ const REMOTE_ENVIRONMENT: [Entry; 8] = [
          AWS_EC2_METADATA_DISABLED is true, the role of an EC2 instance.",
     ),
     (
-        "AWS_PROFILE, AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_PROFILE, AWS_DEFAULT_PROFILE, AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE",
         "The profile of the AWS tools, and the files in which it is.",
     ),
     (
@@ -289,7 +302,7 @@ pub(super) fn files(name: &str, command: &Command) -> Vec<Entry> {
             entries.push(("/dev/fuse", "The device of FUSE."));
             entries.push((
                 "/mnt, /media, /srv",
-                "The directories on which the image can be mounted without --mountpoint. Only COMMAND sees it.",
+                "The directories on which the image can be mounted without --mountpoint. Only COMMAND sees the mount.",
             ));
         }
         "larder-lab-record" => {
@@ -304,10 +317,37 @@ pub(super) fn files(name: &str, command: &Command) -> Vec<Entry> {
                 "The mounted file systems, in whose directories --paths searches for the recorded files.",
             ));
         }
+        "larder-create" => entries.extend([
+            (
+                "/etc/passwd, /etc/group",
+                "The numbers of the users and groups that access control lists in tar archives name.",
+            ),
+            (
+                ".larder-create-*",
+                "The image until it is complete, in the directory of IMAGE.",
+            ),
+        ]),
+        "larder-shrink" => entries.push((
+            ".larder-shrink-*",
+            "The copy of the image that is shrunk, in the directory of IMAGE.",
+        )),
+        "larder-export" => entries.push((
+            ".larder-export-*",
+            "The archive until it is complete, in the directory of the file that --output names.",
+        )),
+        "larder-cp" => entries.push((
+            ".larder-*",
+            "A file that is copied from the image, until it is complete, in the directory of the new file. On most file \
+             systems, it has no name until then.",
+        )),
+        "larder-lab-advise" => entries.push((
+            "$TMPDIR/larder-verify-*",
+            "The directory with the mount point and the overlays of --verify, which the command removes.",
+        )),
         "larder-lab-reproduce" => entries.push((
             "DIR/kara2016.state, DIR/lever2000.state",
             "The finished measurements, with --output DIR. If the command is interrupted and run again, it continues. It \
-             removes the file at the end.",
+             removes the file at the end, unless measurements are missing.",
         )),
         _ => {}
     }
@@ -436,7 +476,7 @@ const RELATED: &[(&str, &str)] = &[
     ("larder-top", "larder-stats(1) larder-mount(1)"),
     (
         "larder-overlay",
-        "larder-overlay-diff(1) larder-overlay-commit(1) larder-overlay-discard(1) larder-diff(1) larder-mount(1)",
+        "larder-overlay-info(1) larder-overlay-diff(1) larder-overlay-commit(1) larder-overlay-discard(1) larder-diff(1) larder-mount(1)",
     ),
     (
         "larder-cache",

@@ -113,6 +113,21 @@ fn page_of_the_mount_helper_has_lines_for_fstab() {
 }
 
 #[test]
+fn pages_have_the_files_and_variables_that_no_argument_names() {
+    let pages = pages().unwrap();
+    for (name, heading, term) in [
+        ("larder-create", "FILES", "/etc/passwd, /etc/group"),
+        ("larder-shrink", "FILES", "shrink"),
+        ("larder-lab-advise", "FILES", "verify"),
+        ("larder-lab-reproduce", "ENVIRONMENT", "TMPDIR"),
+    ] {
+        let page = pages.iter().find(|page| page.name == name).unwrap();
+        let text = section(page, heading);
+        assert!(text.contains(term), "{name}: {text}");
+    }
+}
+
+#[test]
 fn pages_render_without_warnings() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path()).unwrap();

@@ -67,7 +67,9 @@ pub fn check(folders: &[PathBuf]) -> io::Result<()> {
     if listed != present {
         print_clusters(&listed, &present);
         let list = clusters::LIST_PATH;
-        return Err(Error::other(format!("{list} is not the list of clusters")));
+        return Err(Error::other(format!(
+            "{list} differs from the present clusters"
+        )));
     }
     Ok(())
 }

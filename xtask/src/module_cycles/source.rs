@@ -115,7 +115,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Returns the edges from each file to each other file that paths make.
+    /// Returns the edges that paths make from each file to other files.
     pub fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for Mention { module, line, path } in &self.mentions {
