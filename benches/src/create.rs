@@ -250,7 +250,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Returns the time of a command, in seconds, and checks the image that it makes, which must have a number of `files`.
+    /// Returns the time of a command, in seconds, and checks the image that it makes, which must contain `files` files.
     fn measure_side(&self, side: Side, files: u64) -> Result<f64> {
         let image = self.folder.join("x.img");
         if image.exists() {

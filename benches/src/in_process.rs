@@ -70,8 +70,8 @@ fn side<'s>(peer: Peer, mut call: impl FnMut(usize) -> Result<()> + 's) -> Side<
 }
 
 /// Makes `calls` calls of each side, and returns the average time of a call in nanoseconds. The sides take turns. All
-/// orders of the sides occur equally often: a side is faster if the previous side has just brought its data into the
-/// caches of the processor.
+/// orders of the sides occur equally often: a side is faster if the previous side has just loaded the same data into
+/// the caches of the processor.
 fn alternate(run: usize, calls: u32, mut sides: Vec<Side<'_>>) -> Result<Vec<(Peer, f64)>> {
     let mut times = vec![Duration::ZERO; sides.len()];
     let part = (calls as usize).div_ceil(PARTS).max(1);

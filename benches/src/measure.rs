@@ -169,15 +169,15 @@ measures! {
     SetXattr: "setxattr", Seconds, MOUNTS, transports(AtMostTimes(3.0, Kernel), AtMostTimes(7.0, Kernel));
     /// stat(2) of a file after it was written.
     StatAfterWrite: "stat-after-write", Microseconds, MOUNTS, [];
-    /// The requests of such a call.
+    /// The requests to the server by stat(2) of a file after it was written.
     StatAfterWriteRequests: "stat-after-write-requests", Count, SERVERS, [];
     /// stat(2) of a file after it was renamed.
     StatAfterRename: "stat-after-rename", Microseconds, MOUNTS, [];
-    /// The requests of such a call.
+    /// The requests to the server by stat(2) of a file after it was renamed.
     StatAfterRenameRequests: "stat-after-rename-requests", Count, SERVERS, [];
     /// stat(2) of a file after another file in its directory was removed.
     StatAfterUnlink: "stat-after-unlink", Microseconds, MOUNTS, [];
-    /// The requests of such a call.
+    /// The requests to the server by stat(2) of a file after another file in its directory was removed.
     StatAfterUnlinkRequests: "stat-after-unlink-requests", Count, SERVERS, [];
     /// Transactions of a database.
     Database: "database", PerSecond, MOUNTS, both(AtLeastTimes(0.6, Kernel));

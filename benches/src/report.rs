@@ -276,7 +276,7 @@ pub(crate) fn figure(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Formats a cell that marks a `ratio` that misses its target.
+/// Formats `ratio` as a cell, and marks it if it misses its target.
 pub(crate) fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
     match ratio {
         Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),

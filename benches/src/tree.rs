@@ -131,7 +131,8 @@ pub(crate) fn folder_path(number: u32) -> String {
     )
 }
 
-/// Creates the small files, of less than `max_bytes` each. Returns the number of directories, and a path in each of the innermost ones.
+/// Creates the small files, of less than `max_bytes` each. Returns the number of directories, and the path of a
+/// file in each innermost directory.
 pub(crate) fn make_small_files(
     root: &Path,
     files: u32,

@@ -29,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether each figure meets the target. Without figures, it does not.
+    /// Returns whether each figure meets the target; false if there are no figures.
     #[must_use]
     pub fn is_met(&self) -> bool {
         !self.figures.is_empty() && self.figures.iter().all(|(_, met)| *met)

@@ -1,5 +1,5 @@
-//! The file of an overlay. The input patches the file of an overlay with changes: two bytes that choose one of its bytes
-//! that are not zero, and the new value.
+//! The file of an overlay. The input consists of patches of this file: two bytes that choose one of the bytes that are
+//! neither zero nor content, and the new value.
 #![no_main]
 
 use larder_fuzz::changed_overlay;

@@ -1,5 +1,5 @@
-//! The reply of a server to a request for a range. The input is the status, headers in a line each, an empty line, and
-//! the body.
+//! The reply of a server to a request for a range. The input is the status and the headers, each on its own line, an
+//! empty line, and the body.
 #![no_main]
 
 use larder_remote::{REQUESTED, read_reply};

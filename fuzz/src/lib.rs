@@ -110,8 +110,8 @@ pub fn gpt_with_checksums(bytes: &[u8]) -> Vec<u8> {
     copy
 }
 
-/// Returns `file` with the frame and the end of a seek table that make its last bytes the entries of `frames` frames,
-/// without checksums. If the file is too short, it has all entries that fit.
+/// Returns `file` with a seek table for `frames` frames, without checksums. The last bytes of `file` become the entries
+/// of the table. If the file is too short, the table has all entries that fit.
 #[must_use]
 pub fn with_seek_table(file: &[u8], frames: u8) -> Vec<u8> {
     let frames = usize::from(frames).min(file.len() / 8);
@@ -215,7 +215,7 @@ pub fn assert_valid((id, token): &(String, Option<String>)) {
     }
 }
 
-/// Returns `bytes`, a profile, with the line `end` of its other lines in place of its last line.
+/// Returns `bytes`, a profile, with its last line replaced by a line `end` that has the correct checksum.
 #[must_use]
 pub fn profile_with_checksum(bytes: &[u8]) -> Vec<u8> {
     let last = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -295,12 +295,12 @@ fn image_bytes(name: &str) -> Vec<u8> {
 
 /// Returns the offsets of the metadata blocks of an image, in bytes.
 fn metadata_offsets(image: &[u8]) -> Vec<u64> {
-    /// A content block has one byte value only. A block with more values is metadata.
-    const CONTENT_BYTES_SET: usize = 1;
+    /// A content block has at most one byte that is not zero. A block with more such bytes is treated as metadata.
+    const MAX_NONZERO_CONTENT_BYTES: usize = 1;
     let bytes_set = |block: &[u8]| block.iter().filter(|&&byte| byte != 0).count();
     (0..)
         .zip(image.chunks(BLOCK_BYTES))
-        .filter(|(_, block)| bytes_set(block) > CONTENT_BYTES_SET)
+        .filter(|(_, block)| bytes_set(block) > MAX_NONZERO_CONTENT_BYTES)
         .map(|(index, _)| index * BLOCK_BYTES as u64)
         .collect()
 }

@@ -1,11 +1,12 @@
 //! A checkpoint of a full journal: its time, and its requests to the device.
 //!
 //! The image has many empty files, in directories that are spread over its block groups. A measurement
-//! chooses random blocks of the inode tables: seven eighths as many as the journal has blocks. It changes
-//! the modification time of one file in each of the chosen blocks. It syncs whenever the number of changed
-//! blocks since the last sync is a sixteenth of the journal's. There is no background thread, and no
-//! transaction is large enough to start a checkpoint. Therefore the checkpoint takes place in
-//! [`Volume::close`], which otherwise writes only the end of the journal and the superblock.
+//! chooses random blocks of the inode tables. Their number is seven eighths of the number of blocks of the
+//! journal. The measurement changes the modification time of one file in each of the chosen blocks. It
+//! syncs whenever the blocks that were changed since the last sync would fill a sixteenth of the journal.
+//! There is no background thread, and no transaction is large enough to start a checkpoint. Therefore the
+//! checkpoint takes place in [`Volume::close`]. Apart from the checkpoint, this function writes only the
+//! end of the journal and the superblock.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -64,7 +64,7 @@ pub type LarderTable = Table<PageLayout, Hash64, 2>;
 /// # Errors
 /// Fails if there is not enough address space.
 pub fn larder_table(objects: u32) -> io::Result<LarderTable> {
-    // Additional slots, for those that threads hold between a removal and the following insertion.
+    // Additional slots, because threads hold some slots between a removal and the following insertion.
     const SPARE: u32 = 1024;
     let arena = Arc::new(Arena::new(objects + SPARE, Growth::Prepaid)?);
     Table::new(arena, objects.next_power_of_two().ilog2() + 1, 0, Hash64)

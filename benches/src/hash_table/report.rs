@@ -8,17 +8,17 @@ use crate::hash_table::side::Side;
 use crate::report::{counted, figure, judged};
 use crate::verdict::{self, Verdict};
 
-/// The required ratio of rates to the fastest concurrent peer, with two threads and 98% reads.
+/// The required ratio of Larder's rate to that of the fastest concurrent peer, with two threads and 98% reads.
 const MIN_RATIO_TO_PEERS: f64 = 1.5;
 
-/// The required ratio of rates to the map for one thread, with one thread and only reads.
+/// The required ratio of Larder's rate to that of the map for one thread, with one thread and only reads.
 const MIN_RATIO_TO_HASHBROWN: f64 = 0.8;
 
 /// The required ratio of the speed of counted lookups to that of uncounted ones.
 const MIN_RATIO_TO_UNCOUNTED: f64 = 0.98;
 
-/// The maximum mean number of links of a hit, relative to the expected number if the keys were distributed over
-/// the buckets at random.
+/// The maximum of the mean number of links per hit, divided by the number to expect if the keys were distributed
+/// over the buckets at random.
 const MAX_RATIO_TO_CHANCE: f64 = 1.02;
 
 /// Returns the whole report.
@@ -71,7 +71,7 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
             |ratio| ratio >= MIN_RATIO_TO_HASHBROWN,
         ),
         Verdict::new(
-            "rate of 98% lookups with two threads / best concurrent peer",
+            "rate with 98% lookups and two threads / fastest concurrent peer",
             &format!("at least {MIN_RATIO_TO_PEERS}"),
             ratios(
                 |case| case.churn && case.threads > 1,
@@ -87,7 +87,7 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
             |ratio| ratio >= MIN_RATIO_TO_UNCOUNTED,
         ),
         Verdict::new(
-            "links of a hit / expectation by chance",
+            "links per hit / links by chance",
             &format!("at most {MAX_RATIO_TO_CHANCE}"),
             results
                 .shapes

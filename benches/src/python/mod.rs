@@ -9,9 +9,9 @@
 //! | fsspec-local | the local file system of fsspec on `larder mount` |
 //! | fsspec-zip | the zip file system of fsspec on an archive of the same files, which are not compressed |
 //!
-//! All sides use buffered files. Each measurement is a process of its own, `worker.py`, which runs its workload twice:
-//! cold, with a fresh mount, and without the image or the archive in the host's page cache; then warm. The sides take
-//! turns, in an order that rotates from round to round.
+//! All sides use buffered files. Each measurement is a process of its own, `worker.py`, which runs its workload twice.
+//! The first pass is cold: the mount is fresh, and neither the image nor the archive is in the host's page cache. The
+//! second pass is warm. The sides take turns, in an order that rotates from round to round.
 
 pub mod plan;
 pub mod report;

@@ -53,7 +53,7 @@ pub struct Case {
 /// The number of interleaved readers of the big file.
 pub const INTERLEAVED_READERS: u32 = 64;
 
-/// The name of OLTP, before the number of threads.
+/// The prefix of the names of OLTP workloads. The number of threads follows it.
 const OLTP: &str = "oltp-";
 
 impl Workload {
@@ -153,7 +153,7 @@ impl Case {
                 ]);
             cases.extend(workloads.map(|workload| Self { workload, disk }));
         }
-        // Streams with a limited rate do not load a fast disk, and the database was published on a slow one.
+        // Streams with a limited rate do not load a fast disk, and the published measurement of OLTP used a slow disk.
         let oltp = plan.oltp.threads.iter().copied().map(Workload::Oltp);
         let published = [Workload::Thrashing].into_iter().chain(oltp);
         let disk = Disk::Slow;

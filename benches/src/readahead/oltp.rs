@@ -17,7 +17,8 @@ use crate::readahead::peer::Mounted;
 use crate::readahead::plan::Oltp;
 use crate::readahead::tools;
 
-/// The options of the server that creates the table. `innodb_read_only` requires a slow shutdown before.
+/// The options of the server that creates the table. A server can start with `innodb_read_only` only after a slow
+/// shutdown, which `innodb-fast-shutdown=0` selects.
 const CREATING: [&str; 3] = [
     "--innodb-buffer-pool-size=1G",
     "--innodb-flush-log-at-trx-commit=0",

@@ -279,7 +279,7 @@ fn thrashing(results: &Results) -> String {
     )
 }
 
-/// The published gains of 10,000 transactions, in percent, with their numbers of threads.
+/// Numbers of threads, and for each the published gain of 10,000 transactions in percent.
 const OLTP_GAINS: [(u32, f64); 3] = [(1, 2.8), (8, 3.5), (64, 7.5)];
 
 /// Returns the section on OLTP, with the published gains.

@@ -45,7 +45,7 @@ pub struct Sample {
     pub device_by_second: Vec<Reads>,
 }
 
-/// The number of seconds in an interval. The extremes of a thrashing run are those of such intervals.
+/// The length of an interval in seconds. The extremes of a thrashing run are those of intervals of this length.
 const WINDOW_SECONDS: usize = 5;
 
 impl Sample {

@@ -28,8 +28,8 @@ fn key(i: u64) -> PageKey {
     }
 }
 
-/// The hasher of the peer, which is the standard hash map. It computes the same hash as the table.
-/// The map has no lock, no pins and no eviction.
+/// The hasher of the standard hash map, with which the table is compared. Like the table's hash
+/// function, it multiplies by the golden ratio. The map has no lock, no pins and no eviction.
 #[derive(Clone, Copy, Default)]
 struct Golden(u64);
 
@@ -180,8 +180,8 @@ fn tempfile() -> File {
 }
 
 fn main() {
-    // Cargo passes this argument to benchmarks, but not to tests. The names of the parts to run may
-    // follow it.
+    // Cargo passes the argument `--bench` to benchmarks, but not to tests. The names of the
+    // measurements to run may follow it.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen = |part: &str| {

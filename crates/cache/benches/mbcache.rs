@@ -63,8 +63,8 @@ fn measure(variant: Variant, name: &str, operation: Operation, values: u32, oper
 }
 
 fn main() {
-    // Cargo passes this argument to benchmarks, but not to tests. The names of the variants to run
-    // may follow it.
+    // Cargo passes the argument `--bench` to benchmarks, but not to tests. The names of the
+    // variants to run may follow it.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let full = arguments.iter().any(|argument| argument == "--bench");
     let chosen: Vec<Variant> = arguments

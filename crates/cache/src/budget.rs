@@ -38,10 +38,10 @@ pub struct BudgetConfig {
     /// The size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
     /// The dentry cache may use at most the budget divided by this number. Default: 8.
-    pub dentry_part: u64,
-    /// The inode cache may use at most the budget divided by this number. Its references take 2 to 4 bytes for each
-    /// inode in addition, which are also part of the budget. Default: 8.
-    pub inode_part: u64,
+    pub dentry_divisor: u64,
+    /// The inode cache may use at most the budget divided by this number. In addition, the references from inode
+    /// numbers to slots take 2 to 4 bytes of the budget for each inode. Default: 8.
+    pub inode_divisor: u64,
     /// The seed of the hashes of names. Default: random, so that the author of an image cannot choose names
     /// that share a bucket.
     pub name_seed: [u64; 2],
@@ -62,8 +62,8 @@ impl BudgetConfig {
         Self {
             budget_bytes,
             block_size_bytes,
-            dentry_part: 8,
-            inode_part: 8,
+            dentry_divisor: 8,
+            inode_divisor: 8,
             name_seed: [random.hash_one(0), random.hash_one(1)],
             shared_blocks: Variant::Off,
             shared_inodes: Variant::Off,
@@ -147,9 +147,9 @@ pub struct Division {
     pub shared_inodes: Option<SharedConfig>,
 }
 
-/// The pool retires at most 1/`IN_USE_PART` of its frames for objects in use, which cannot be evicted. An
+/// The pool retires at most 1/`IN_USE_DIVISOR` of its frames for objects in use, which cannot be evicted. An
 /// example of such an object is an inode to which the kernel or an open file refers.
-pub const IN_USE_PART: u32 = 4;
+pub const IN_USE_DIVISOR: u32 = 4;
 
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
@@ -159,9 +159,9 @@ const FRAME_SLOT_BYTES: u64 = 32;
 const PAGE_HEADS_BYTES: u64 = 6;
 /// The memory of the buffer cache's buckets for each frame, in bytes: 1/4 of a bucket.
 const BUFFER_HEADS_BYTES: u64 = 1;
-/// Long names get 1/2^`LONG_PART` of the memory for dentries. If the size of the table is not Larder's own,
-/// their table has 1/2^`LONG_PART` of the number of buckets that the size selects.
-const LONG_PART: u32 = 3;
+/// Long names get 1/2^`LONG_SHIFT` of the memory for dentries. If the [`TableSize`] of dentries is not
+/// [`TableSize::Larder`], the table of long names has 1/2^`LONG_SHIFT` of the number of buckets that the size selects.
+const LONG_SHIFT: u32 = 3;
 
 impl Division {
     /// Divides the budget according to `config`, for inodes in slots of `inode_slot_bytes`.
@@ -179,10 +179,10 @@ impl Division {
         // kernel. But a frame has at most 32 blocks, because a slot has a 32-bit mask with one bit for each block.
         let page_bytes = rustix::param::page_size().min(block * 32);
         let frame_bytes = block.max(4096).max(page_bytes);
-        let names = config.budget_bytes / config.dentry_part.max(1);
-        let inodes = config.budget_bytes / config.inode_part.max(1);
+        let names = config.budget_bytes / config.dentry_divisor.max(1);
+        let inodes = config.budget_bytes / config.inode_divisor.max(1);
         // Long names are rare.
-        let long = names >> LONG_PART;
+        let long = names >> LONG_SHIFT;
         let sized = |arena: ArenaConfig, cache, choice: TableChoice, part| {
             arena.sized(choice.size, cache, config.budget_bytes, part)
         };
@@ -193,7 +193,7 @@ impl Division {
             long_names,
             CacheKind::Dentry,
             config.tables.dentry,
-            LONG_PART,
+            LONG_SHIFT,
         );
         let inodes = ArenaConfig::new(inodes, inode_slot_bytes, frame_bytes);
         let inodes = sized(inodes, CacheKind::Inode, config.tables.inode, 0);
@@ -267,7 +267,9 @@ fn frames_of(
         buffer_bits: bits(buffer.size, CacheKind::Buffer, own_buffer_bits),
         page_function,
         buffer_function: buffer.function,
-        max_retired: chunks.saturating_add(frames / IN_USE_PART).min(frames / 2),
+        max_retired: chunks
+            .saturating_add(frames / IN_USE_DIVISOR)
+            .min(frames / 2),
     }
 }
 

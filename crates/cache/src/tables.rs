@@ -16,8 +16,11 @@
 //! | `FUNCTION` | a [`Function`] of the cache, with or without the name of the cache; `larder`, the default function; or `rbtree` for pages |
 //! | `SIZE` | the log2 of the number of buckets, or a `RULE`; without `/SIZE`, the size of the set is used |
 //! | `RULE` | a rule for the number of buckets, described in [`TableSize`]: `larder`, `2.2.16` or `today` |
-//! | `iget` | the lookups of inodes that use their table: those without a valid reference, such as the first one after each miss in the dentry cache (`misses`), or `all` of them ([`InodeLookups`]) |
+//! | `iget` | the lookups of inodes that use the table of inodes: `misses` or `all` ([`InodeLookups`]) |
 //! | `shrink` | when dentries are scanned for eviction, and how many of them: `normal` or `eager` ([`Shrinking`]) |
+//!
+//! With `iget=misses`, a lookup of an inode uses the table only if the inode has no valid reference, for example in the
+//! first lookup after each miss in the dentry cache.
 //!
 //! ```
 //! # use larder_cache::tables::Tables;
@@ -27,7 +30,7 @@
 //!
 //! # Flooding
 //! Only the default function of dentries has a random seed. With any other function, the author of an image
-//! can choose names that all share a bucket, so that each lookup walks all of them. Inode numbers and block
+//! can choose names that all share a bucket. Each lookup then walks all of them. Inode numbers and block
 //! numbers that share a bucket can be chosen with any function, but an image with many of them must be large.
 //! Do not open untrusted images with published functions.
 

@@ -69,8 +69,8 @@ pub enum Operation {
     },
     /// An insertion of an entry.
     Insert,
-    /// A removal of an entry, whatever the size of the cache: its object no longer exists or has changed, or is
-    /// unlikely to be used again. In traces of other sources, the reason of a removal may be unknown.
+    /// A removal of an entry for a reason other than the size of the cache: its object no longer exists or has
+    /// changed, or is unlikely to be used again. In traces of other sources, the reason of a removal may be unknown.
     Remove,
     /// An eviction of an entry, because memory was needed. A larger cache would still have it.
     Evict,
@@ -96,7 +96,7 @@ pub struct ReadEvent {
     pub ino: u64,
     /// The first byte.
     pub offset_bytes: u64,
-    /// The number of bytes up to the end of the request or of the file.
+    /// The number of bytes from there to the end of the request or of the file, whichever is first.
     pub len_bytes: usize,
     /// The size of the file in bytes.
     pub file_bytes: u64,

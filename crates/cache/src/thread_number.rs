@@ -71,7 +71,7 @@ pub(crate) fn assigned_number() -> usize {
 #[cold]
 fn assign_number() -> usize {
     let number = OWNER.try_with(|owner| owner.0).unwrap_or(NUMBERED);
-    // Without an assigned number, each lookup takes the slow path, which finds out that it is not counted.
+    // Without an assigned number, each lookup takes the slow path, which checks whether the lookup is counted.
     if !IS_UNCOUNTED.get() {
         NUMBER.set(number);
     }
@@ -85,7 +85,7 @@ fn assign_number() -> usize {
 pub struct Uncounted(PhantomData<*const ()>);
 
 impl Uncounted {
-    /// Begins a part of this thread whose lookups are not counted. Such parts must not be nested.
+    /// Begins a period in which the lookups of this thread are not counted. Such periods must not be nested.
     pub fn begin() -> Self {
         IS_UNCOUNTED.set(true);
         NUMBER.set(UNKNOWN);

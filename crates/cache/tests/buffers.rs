@@ -98,7 +98,10 @@ fn verified_block_is_not_verified_again() {
             if good {
                 Ok(())
             } else {
-                Err(Error::Locked { path: "x".into() })
+                Err(Error::Locked {
+                    path: "x".into(),
+                    is_own: false,
+                })
             }
         }
     };

@@ -79,7 +79,7 @@ fn get_or_insert_with_all_pages_held_returns_full() {
 }
 
 #[test]
-fn cache_of_one_page_holds_the_last() {
+fn cache_of_one_frame_keeps_the_last_page() {
     let pages = cache_of(1);
     for index in 0..10 {
         fill(&pages, key(index));

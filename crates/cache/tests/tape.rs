@@ -221,7 +221,7 @@ fn tapes_record_the_same_names_with_any_seed_or_function() {
             do_step(&caches, &Step::FindName(7, number));
             do_step(&caches, &Step::RemoveName(7, number));
         }
-        // All lengths that a name can have. Some end in the last word of either table.
+        // All lengths that a name can have. In each table, some names end in the last word of the slot.
         for length in 1..=255 {
             let name = vec![b'a' + u8::try_from(length % 26).unwrap(); length];
             caches.dentries.insert(9, &name, Dentry::Negative);

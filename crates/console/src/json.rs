@@ -23,7 +23,7 @@ fn write(json: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>) -> Result<
 }
 
 /// Escapes the characters in strings of JSON that could change the state of a terminal. `serde_json` escapes only those
-/// below U+0020. It writes no character in two parts.
+/// below U+0020. It never splits a character between two calls of `write`.
 #[derive(Debug)]
 struct Escaping<W>(W);
 

@@ -83,7 +83,8 @@ pub fn short(bytes: u64) -> String {
     }
 }
 
-/// Formats a number of bytes as `du` and `df` do: in KiB, rounded up, or as [`short`] does.
+/// Formats a number of bytes as `du` and `df` do: in KiB, rounded up. If `is_human_readable`, formats it as [`short`]
+/// does.
 #[must_use]
 pub fn shown(bytes: u64, is_human_readable: bool) -> String {
     if is_human_readable {

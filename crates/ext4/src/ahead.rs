@@ -6,9 +6,9 @@
 //! such as a server.
 //!
 //! The functions of this module do not wait for the blocks that they read ahead, with two exceptions. If the
-//! device has only blocking calls, all requests are complete before the function returns. The same applies to a
-//! request for a block that journal recovery redirects. To locate the blocks, a function may wait for group
-//! descriptors, and for the extent nodes or indirect blocks of a directory. Errors are ignored here: a later
+//! device has only blocking calls, all requests are complete before the function returns. A request that includes
+//! a repaired superblock is also complete before the function returns. To locate the blocks, a function may wait
+//! for group descriptors, and for the extent nodes or indirect blocks of a directory. Errors are ignored here: a later
 //! read of the block reports them.
 
 use crate::ondisk::group::GroupFlags;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Inode tables are read in aligned pieces of this size. If the image is on a server, a smaller request would
-/// fetch as much.
+/// also fetch 64 KiB.
 const PIECE_BYTES: u64 = 64 << 10;
 /// The maximum number of blocks of a directory that are read ahead.
 const MAX_DIR_BLOCKS: u64 = 256;

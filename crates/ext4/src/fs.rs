@@ -144,8 +144,8 @@ impl Filesystem {
 
     /// Returns the contents of the metadata block `block`, which belongs to `ino`.
     ///
-    /// `verify` must check the contents, for example a checksum. It is called unless it has
-    /// already succeeded for these cached contents, or the block is dirty.
+    /// `verify` must check the contents, for example a checksum. It is not called if it has
+    /// already succeeded for these cached contents, or if the block is dirty.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the block is outside the file system,

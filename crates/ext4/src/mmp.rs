@@ -241,7 +241,7 @@ impl Mmp {
 
     fn write(&self, own: &mut Own, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
         let next = match &own.attempted {
-            // The same contents, so that the block has one of two contents even after many failed writes.
+            // Writes the same contents again. Even after many failed writes, the block then has one of two contents.
             Some(attempted) if attempted.sequence == sequence => attempted.clone(),
             _ => MmpBlock {
                 sequence,
@@ -282,7 +282,7 @@ fn random_number() -> u32 {
     u32::try_from(random % u64::from(Sequence::MAX)).unwrap_or(0) + 1
 }
 
-/// Returns the error if the block has the contents `found`, which this mount has not written.
+/// Returns the error for a block with the contents `found`, which this mount has not written.
 fn in_use(found: &MmpBlock) -> Error {
     let node = String::from_utf8_lossy(&found.node);
     let device = String::from_utf8_lossy(&found.device);

@@ -27,8 +27,8 @@
 //!
 //! # Locking
 //! The state of an attempt belongs to its thread. A thread makes one attempt at a time. Within an attempt,
-//! the thread must not wait for a lock whose holder may be waiting for the device. Therefore a thread without
-//! a handle also holds the locks of the allocator's groups and of live inodes only in an attempt
+//! the thread must not wait for a lock whose holder may be waiting for the device. Therefore even a thread
+//! without a handle may hold the locks of the allocator's groups and of live inodes only in an attempt
 //! ([`Filesystem::without_waiting`]).
 //!
 //! # Cost

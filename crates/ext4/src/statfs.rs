@@ -95,8 +95,8 @@ impl Filesystem {
             let index = group.0 % per_block;
             u64::from(index <= 1 || index == per_block - 1)
         } else if has_superblock {
-            let in_front = if has_meta_bg { sb.first_meta_bg } else { all };
-            u64::from(in_front) + u64::from(sb.reserved_descriptor_blocks)
+            let table_blocks = if has_meta_bg { sb.first_meta_bg } else { all };
+            u64::from(table_blocks) + u64::from(sb.reserved_descriptor_blocks)
         } else {
             0
         };

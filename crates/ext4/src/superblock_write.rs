@@ -60,8 +60,8 @@ impl Filesystem {
         let before = bytes;
         edit_superblock(&mut bytes, &edit)?;
         if let Err(error) = device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES) {
-            // An interrupted write may have left a superblock with a wrong checksum. If the write can still be in
-            // flight, the device refuses this one.
+            // An interrupted write may have left a superblock with a wrong checksum, so the old bytes are restored.
+            // If the interrupted write can still be in flight, the device refuses this second write.
             let _ = device.write_at(&before, SUPERBLOCK_OFFSET_BYTES);
             return Err(error.into());
         }
@@ -84,8 +84,8 @@ impl Filesystem {
         if let Some(edited) = edited {
             return edited;
         }
-        // A cached clean block has the old contents. The new contents replace them, and stay dirty
-        // until the old block can be dropped.
+        // A cached clean block has the old contents. Setting the new contents as dirty and then as
+        // clean replaces them. If a thread is reading the old contents, the new ones stay dirty.
         let mut contents = self.metadata_block_unchecked(block, NO_INO)?.to_vec();
         if let Some(place) = contents.get_mut(start..start + SUPERBLOCK_BYTES) {
             place.copy_from_slice(written);

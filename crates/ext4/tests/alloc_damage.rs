@@ -102,8 +102,8 @@ fn group_with_a_damaged_bitmap_is_skipped_and_others_are_used() {
 #[test]
 fn bitmap_with_a_wrong_checksum_is_refused() {
     let Some(writable) = damaged(CHECKED, 0, |bytes, [bitmap, ..]| {
-        // The bit of a used block is cleared. Two bits are flipped, so that the free count is still
-        // right.
+        // Flips two bits: that of a used block, and that of a free block, so that the free count is
+        // still right.
         bytes[bitmap + 127] ^= 0x41;
     }) else {
         return;

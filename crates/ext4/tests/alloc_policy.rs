@@ -92,7 +92,7 @@ fn files_that_grow_concurrently_have_few_pieces() {
             }
         }
         for (goal, pieces) in &files {
-            // Each piece is about as long as all those before it together.
+            // Each piece is about as long as all earlier pieces together.
             assert!(pieces.len() <= 8, "{arguments}: {goal:?}: {pieces:?}");
         }
     }
@@ -154,7 +154,7 @@ fn top_level_directories_spread_and_others_stay_with_their_parent() {
     }
 }
 
-/// Fills the parts of the inode tables that were never used with ones.
+/// Sets all bits in the parts of the inode tables that were never used.
 fn spoil_unused_tables(bytes: &mut [u8], fs: &Filesystem) {
     let sb = fs.superblock();
     for group in (0..sb.groups_count).map(larder_ext4::GroupNo) {

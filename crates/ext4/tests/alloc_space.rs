@@ -234,7 +234,7 @@ fn space_that_is_set_aside_is_available_only_to_accepted_content() {
     assert_eq!(blocks(&others), available - 300);
     assert!(fs.reserve_for_mapping(1, Privilege::Ordinary).is_err());
 
-    // The super-user and metadata use the rest, and nothing that is set aside.
+    // The super-user and metadata can use more blocks, but none of those that are set aside.
     let goal = Goal {
         may_use_reserved: true,
         ..Goal::default()

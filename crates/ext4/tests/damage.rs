@@ -22,8 +22,8 @@ const IMAGES: &[&str] = &[
 ];
 const MUTATIONS_PER_IMAGE: u64 = 300;
 
-/// More steps than any walk of these images can need. A file has at most 2^32 blocks, in
-/// as many runs as a damaged tree of at most 4 MiB can map.
+/// More steps than any walk of a file's mapping can need. Each step visits one run of blocks, and a
+/// damaged tree of at most 4 MiB cannot map so many runs.
 const STEPS_MAX: u32 = 2_000_000;
 
 /// Returns an image with a fragmented file, created without the kernel.

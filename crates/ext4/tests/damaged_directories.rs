@@ -54,7 +54,7 @@ fn directory_with_a_damaged_block_is_listed_without_it() {
 }
 
 #[test]
-fn name_with_a_slash_is_damage_and_not_shown() {
+fn name_with_a_slash_is_reported_as_damage_and_not_listed() {
     let Some((image, _, path)) = one_directory("-t ext3 -b 1024", 5) else {
         return;
     };

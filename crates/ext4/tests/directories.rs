@@ -187,9 +187,10 @@ fn blocks_of_64_kib_hold_directories_that_e2fsck_indexed() {
     }
 }
 
-/// Changes the entry after entry `before` of the node in block `node_block` of the directory. The
-/// entry then has the lowest hash of the names in its first leaf, with the lowest bit set, as if
-/// the preceding leaf also contained names with that hash. Returns the name with that hash.
+/// Changes the hash of an index entry: the entry that follows entry `before` of the node in block
+/// `node_block` of the directory. The new hash is the lowest hash of the names in the first leaf of
+/// the entry, with the lowest bit set, as if the preceding leaf also contained names with that hash.
+/// Returns the name with that hash.
 fn continue_hash(
     bytes: &mut [u8],
     fs: &Filesystem,

@@ -1,4 +1,4 @@
-//! Features that change one field for a reader, or nothing.
+//! Features that change only one field for a reader, or have no effect on readers.
 
 mod directory;
 mod image;

@@ -219,7 +219,7 @@ fn superblock_damaged_byte_is_found_by_its_checksum() {
 }
 
 #[test]
-fn image_cut_off_opens_and_names_the_block_that_is_missing() {
+fn truncated_image_opens_and_errors_name_the_missing_block() {
     let Some(image) = Image::make("-t ext4 -b 1024 -O ^flex_bg", "64M") else {
         return;
     };

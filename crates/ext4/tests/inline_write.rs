@@ -178,7 +178,7 @@ fn large_inline_file_is_a_hole_after_its_first_block() {
     }
 }
 
-/// The kernel stores exactly as much inline as Larder's capacity.
+/// The kernel stores content inline if and only if its length is at most Larder's capacity.
 #[test]
 fn inline_capacity_equals_the_kernels() {
     if needs() {

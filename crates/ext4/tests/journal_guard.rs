@@ -34,8 +34,7 @@ fn offset(block: FsBlock) -> usize {
     usize::try_from(block.0).unwrap() * 1024
 }
 
-/// Asserts that a change that damage directed to a wrong block failed, and that other changes
-/// succeed.
+/// Asserts that `error` reports the damage `what`, and that other changes succeed.
 fn assert_damage(fs: &Filesystem, error: &Error, what: &str) {
     assert!(matches!(error, Error::Corrupt(_)), "{error}");
     assert!(error.to_string().contains(what), "{error}");

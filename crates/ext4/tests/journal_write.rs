@@ -33,7 +33,7 @@ const LAYOUTS: &[(&str, &str)] = &[
 const TOOL_STRIDE: usize = 97;
 
 #[test]
-fn image_closed_after_long_load_is_clean_and_holds_all() {
+fn image_closed_after_many_transactions_is_clean_and_complete() {
     if needs() {
         return;
     }

@@ -152,7 +152,7 @@ fn recovery_interrupted_by_any_failed_write_can_be_repeated() {
 }
 
 /// Recovers `dirty`, whose blocks have 1 KiB, with a failure of each write in turn, and then again
-/// without one.
+/// without a failure.
 fn assert_interrupted_recovery_repeats(what: &str, dirty: &Dirty) {
     let whole = device(dirty);
     let counts = recover_home(&whole).unwrap();

@@ -66,7 +66,7 @@ fn feature_that_cannot_be_written_is_refused_by_name() {
 }
 
 #[test]
-fn journal_elsewhere_or_too_small_is_refused_by_name() {
+fn external_or_small_journal_is_refused_by_name() {
     let Some(image) = Image::make(PLAIN, "16M") else {
         return;
     };

@@ -64,7 +64,7 @@ fn unmap_all(fs: &Filesystem, mut inode: Inode) -> u32 {
     handles
 }
 
-/// Deletes the file, which has no name. The rest must be clean.
+/// Deletes the file, which has no name. Afterwards, the image must be clean.
 fn delete(writable: &Writable, ino: Ino) {
     let fs = &writable.fs;
     let mut inode = fs.inode(ino).unwrap();

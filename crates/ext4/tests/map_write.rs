@@ -9,7 +9,7 @@ use mapping::Subject;
 use rustix::fs::{self as sys, FallocateFlags};
 use std::os::unix::fs::FileExt;
 
-/// A layout, and the range of the file's blocks that are changed.
+/// The arguments of mke2fs, the size, and the number of file blocks at which changes can start.
 const LAYOUTS: [(&str, &str, u64); 9] = [
     ("-t ext4 -b 1024", "96M", 60_000),
     (

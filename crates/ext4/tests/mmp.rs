@@ -178,7 +178,7 @@ fn image_of_a_dead_host_is_acquired_after_a_wait() {
 }
 
 #[test]
-fn overtaken_host_is_refused_before_it_writes() {
+fn host_that_lost_the_image_does_not_write() {
     let Some(fixture) = Fixture::new(LAYOUTS[0]) else {
         return;
     };

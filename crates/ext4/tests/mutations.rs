@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MUTATIONS: u64 = 600;
 
-/// More than the results of any walk of an undamaged image here.
+/// More results than a walk of any undamaged image here returns.
 const MAX_ENTRIES: usize = 100_000;
 
 fn populate(root: &Path) {

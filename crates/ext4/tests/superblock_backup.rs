@@ -16,8 +16,8 @@ const FIRST: Range<usize> = 1024..2048;
 /// The backup in a file system with groups of 8,192 blocks of 1 KiB.
 const BACKUP: Range<usize> = 8193 * 1024..8194 * 1024;
 
-/// Changes some bytes of the two superblocks on `device`. `first_is_lost` clears the magic number
-/// of the first one.
+/// Changes some bytes of the two superblocks on `device`. If `first_is_lost`, also clears the magic
+/// number of the first superblock.
 fn damage(device: &MemoryDevice, random: &mut Random, first_is_lost: bool) {
     for place in [FIRST, BACKUP] {
         for _ in 0..random.below(6) {
@@ -40,7 +40,8 @@ fn superblock_restored_from_damaged_ones_is_consistent() {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let whole = image.bytes();
-    // The rest of the device is not read.
+    // One device serves all rounds: a round damages only the two superblocks, and the next round
+    // restores them.
     let device = MemoryDevice::new(whole.clone());
     let mut restored = 0;
     for round in 0..ROUNDS {

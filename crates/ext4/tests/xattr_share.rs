@@ -26,7 +26,7 @@ fn files_with_equal_attributes_take_one_block_for_each_set() {
         commit(fs);
         let (free_before, _) = writable.free_by_dumpe2fs();
         for (number, &ino) in files.iter().enumerate() {
-            // The last change makes the sets equal, regardless of their earlier contents.
+            // Only the last change can make the attributes equal to those of another file.
             set(fs, ino, b"user.b", &value(number)).expect("set");
             set(fs, ino, b"user.a", &value(number % SETS)[..200]).expect("set");
             set(fs, ino, b"user.b", &value(number % SETS)).expect("set");
@@ -159,7 +159,7 @@ fn shared_block_is_copied_by_a_change_and_shared_again_by_a_change_back() {
 }
 
 #[test]
-fn file_changed_back_and_forth_counts_only_its_present_share() {
+fn repeated_sharing_by_one_file_is_saved_only_once() {
     const CHANGES: u64 = 200;
     for writable in each(LAYOUTS) {
         let made_by = writable.made_by().to_owned();
@@ -256,7 +256,7 @@ fn block_that_the_kernel_wrote_is_shared() {
 
 /// The number of users of a block may change between the plan and the handle.
 #[test]
-fn block_with_users_changed_after_the_plan_is_handled_by_its_present_users() {
+fn change_uses_the_user_count_at_the_time_of_the_handle() {
     if needs() {
         return;
     }

@@ -78,7 +78,7 @@ fn set_that_lacks_space_leaves_no_entry_and_no_user() {
 
 /// An inode that is read without its lock may refer to a block that is already free.
 #[test]
-fn free_block_that_an_entry_leads_to_is_not_shared() {
+fn free_block_with_a_cache_entry_is_not_shared() {
     if needs() {
         return;
     }

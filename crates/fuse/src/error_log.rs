@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_logged_quietly_only_if_it_is_ordinary_for_the_operation() {
+    fn only_ordinary_failures_are_logged_at_trace_level() {
         for (operation, errno, first, again) in [
             ("lookup", Errno::NOENT, Level::TRACE, Level::TRACE),
             ("link", Errno::XDEV, Level::TRACE, Level::TRACE),

@@ -113,7 +113,7 @@ impl Operations {
 
     /// Counts a lookup of the file of `entry`. The caller must do this before it sends a reply with `entry`,
     /// and must not send the reply if this fails. Fails with `ESTALE` if the file was deleted after it was
-    /// found, and with `EAGAIN` if a [`MemoryOnly`] part cannot determine this without waiting.
+    /// found, and with `EAGAIN` if the thread is in a [`MemoryOnly`] part, and would have to wait to determine this.
     pub(crate) fn count_lookup(&self, entry: &Entry) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, entry.node.ino()) else {
             return Ok(());
@@ -310,8 +310,8 @@ impl Operations {
     }
 }
 
-/// Releases the hold of a node's inode. May wait, also if the caller may not: then no thread could be started for
-/// the deletion.
+/// Releases the hold of a node's inode. May wait for the device. A thread that must not wait calls this only if no
+/// thread could be started for the deletion.
 fn release(volume: &Volume, log: &ErrorLog, ino: Ino) {
     let _may_wait = MemoryOnly::suspend();
     if let Err(error) = volume.release(ino, 1) {

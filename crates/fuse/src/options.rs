@@ -150,7 +150,7 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// The maximum readahead of the kernel for a mount, in bytes, unless it is changed.
+    /// The default of the kernel's maximum readahead for a mount, in bytes.
     pub const KERNEL_READAHEAD_BYTES: u64 = 128 << 10;
 
     /// The maximum of [`MountOptions::threads`].

@@ -41,8 +41,9 @@ impl Unmounter {
     /// Unmounts the mount. If the mount is in use, detaches it from its mount point; the mount then ends
     /// when it is no longer in use. [`Server::serve`] returns when the mount has ended.
     ///
-    /// A mount that another program has attached is not unmounted: the connection to the kernel ends, so that programs on
-    /// the mount get errors. If it cannot be ended, this is an error, and the mount ends when that program unmounts it.
+    /// A mount that another program has attached is not unmounted. Instead, the connection to the kernel is ended, so
+    /// that programs on the mount get errors. If this fails, returns an error, and the mount ends when that program
+    /// unmounts it.
     pub fn unmount(&self) -> Result<Unmounted> {
         if self.is_inherited {
             return end_connection(&self.entry).map(|()| Unmounted::Now);
@@ -50,7 +51,7 @@ impl Unmounter {
         unmount_own(&self.entry)
     }
 
-    /// Returns a handle with which the connection of the kernel to the server can be ended, also after the unmount. The
+    /// Returns a handle with which the connection of the kernel to the server can be ended, even after the unmount. The
     /// handle never refers to a later mount with the same device number.
     ///
     /// # Errors
@@ -172,8 +173,8 @@ impl Server {
         self.session.collects_writes()
     }
 
-    /// Returns a function that returns the statistics of the mount, or `None` after the volume is closed. They contain no
-    /// names of files or programs ([`Stats::hot`]), and no longest chains ([`Volume::counts`]).
+    /// Returns a function that returns the statistics of the mount, or `None` after the volume is closed. They contain
+    /// neither the names of files and programs ([`Stats::hot`]) nor the longest chains ([`Volume::counts`]).
     pub fn statistics(&self) -> impl Fn() -> Option<Stats> + Send + 'static + use<> {
         let (volume, complete) = (Arc::downgrade(&self.volume), self.completion());
         move || {

@@ -83,7 +83,7 @@ fn check_image(image: &Path) {
 }
 
 #[test]
-fn write_without_enough_space_is_as_short_as_the_kernels() {
+fn short_write_on_a_full_image_has_the_kernels_length() {
     if !can_mount() {
         return;
     }

@@ -1,6 +1,6 @@
-//! Attributes that many files share, set through a mount. dumpe2fs must count as many blocks as perfect
-//! sharing takes; e2fsck and the kernel's mount must accept the image. Attributes whose sizes or names are
-//! valid or not, with the kernel's mount as the oracle.
+//! Tests of attributes that are set through a mount. If many files share attributes, dumpe2fs must count exactly the
+//! blocks that perfect sharing takes, and e2fsck and the kernel's mount must accept the image. Attributes with valid
+//! and invalid sizes and names are compared with the kernel's mount.
 
 mod mounted;
 

@@ -1,5 +1,5 @@
-//! Compares the set-id bits and capabilities that a file keeps when it is changed through a mount with
-//! those on the kernel's ext4, for each caller, mode and kind of change.
+//! Changes files through a mount, and compares the set-id bits and capabilities that they keep with those on the
+//! kernel's ext4, for each caller, mode and kind of change.
 
 mod mounted;
 
@@ -156,7 +156,8 @@ fn can_mount() -> bool {
     ])
 }
 
-/// Performs `change` as `caller`. On Linux, these system calls change only one thread.
+/// Performs `change` as `caller`, on a new thread. On Linux, the system calls that set the user and the groups change
+/// only the calling thread.
 fn perform(caller: &Caller, files: &Files, change: Change) -> rustix::io::Result<()> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -202,7 +203,7 @@ fn outcome(directory: &Path, caller: &Caller, mode: u32, change: Change) -> Outc
     (done, format!("{mode:o}"), has_capability)
 }
 
-/// Compares every caller, mode and change on a mount with `options` with the kernel's mount.
+/// Compares a mount with `options` to the kernel's mount, for every caller, mode and change.
 fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;

@@ -1,5 +1,5 @@
-//! Checks what stat(2) returns right after each operation through a mount. The fields that change are
-//! those that change on the kernel's ext4, and no value is an old one from the kernel's cache.
+//! Checks what stat(2) returns right after each operation through a mount. The same fields must change as on the
+//! kernel's ext4, and no value may be an old one from the kernel's cache.
 
 mod mounted;
 
@@ -327,7 +327,7 @@ fn changes(
     changed.collect()
 }
 
-/// Compares every operation on a mount with `options` with the kernel's mount.
+/// Compares a mount with `options` to the kernel's mount, for every operation.
 fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;

@@ -111,7 +111,8 @@ fn every_alert_uses_existing_metrics() {
     }
 }
 
-/// The counter of an error appears with the first error, which `rate` and `increase` do not see.
+/// The counter of an error appears when the first error occurs. Therefore `rate` and `increase` do not include the
+/// first error.
 #[test]
 fn panels_of_errors_show_the_first_error_and_are_tested() {
     let dashboard = dashboard();

@@ -17,7 +17,7 @@ fn number(value: &mut Value, next: &mut u64) {
             *figure = (*next).into();
         }
         Value::Object(fields) if fields.contains_key("p50_ns") => {}
-        // The histogram of the commits has this time.
+        // The histogram of the commits contains the time `commit_ns`.
         Value::Object(fields) => fields
             .iter_mut()
             .filter(|(key, _)| *key != "commit_ns")

@@ -3,10 +3,11 @@
 //! Run it with `cargo bench -p larder-readahead --bench decide`. The tests run a small version to
 //! check that it works. Times are meaningful in the bench profile only.
 //!
-//! Each decision on a miss or a marker starts from a copy of the same state. The cost of the copy is shown separately,
-//! and is included in these figures. There are two exceptions with `adaptive`, of which a copy allocates memory. A hit
-//! does not change the state, so hits are measured without copies. The next window depends on whether earlier streams
-//! were continued, so it is measured in one long stream, and the figure includes the calls after the window was read.
+//! Each decision starts from a copy of the same state. The cost of the copy is shown in a column of its own, and is
+//! included in the other figures. There are two exceptions with `adaptive`. A copy of its state allocates memory, and
+//! a hit does not change the state, so hits are measured without copies. The next window depends on whether earlier
+//! streams were continued, so it is measured in one long stream. This figure also includes the calls of `window_read`
+//! and `end_read` after each decision.
 //!
 //! No page is resident, so no policy finds a history in the page cache.
 
@@ -79,8 +80,8 @@ fn time(
     seconds * 1e9 / times as f64
 }
 
-/// Returns the mean processor time in which a stream gets a window, in nanoseconds, over `times` windows. The stream has
-/// the state `state`, and `window` is its first window.
+/// Returns the mean processor time for each of the next `times` windows of a stream, in nanoseconds. `state` is the
+/// state of the file, and `window` is the first window of the stream.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn time_stream(policy: &dyn Policy, state: &mut FileState, window: Window, times: u64) -> f64 {
     let mut window = window;

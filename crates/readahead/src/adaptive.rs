@@ -17,12 +17,13 @@
 //! | | none of these | the request; the next request of this size, too, if random requests of this file are often continued and the device has a long delay |
 //! | a marked page | it is the marker of a stream | the next window of the stream |
 //! | | otherwise, unless streams rarely continue | the first window of a new stream, from the first missing page on |
-//! | a page that a fault misses | as for reads; none of the first three rows | read-around, until 16 more faults miss than hit |
+//! | a page that a fault misses | as in the first three rows, but a fault does not follow the last read | the same |
+//! | | none of these | read-around, unless the misses of faults exceed the hits by more than 16 |
 //!
 //! A stream is forward, backward or strided (`stream.rs`). Its windows have no fixed limit: they grow until the
-//! device is busy (`balance.rs`). [`FileState::max_pages`](crate::FileState::max_pages) of 0 still disables
-//! readahead, and it limits windows if the file shares no [`Balance`]. Long windows are divided into a
-//! [series](crate::Series), because some devices serve several requests faster than a large one.
+//! device is busy (`balance.rs`). If [`FileState::max_pages`](crate::FileState::max_pages) is 0, readahead is
+//! disabled. Other values limit the windows of streams only if the file shares no [`Balance`]. Long windows are
+//! divided into a [series](crate::Series), because some devices serve several requests faster than a large one.
 //!
 //! - If random reads are advised, only the request is read. If sequential reads are advised, each read that belongs to
 //!   no stream starts one.

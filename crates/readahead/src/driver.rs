@@ -17,8 +17,8 @@
 //! steps for one page are:
 //!
 //! 1. If the policy can use hits without a marker ([`Policy::can_use_hits`]), the driver checks whether
-//!    it wants this access ([`Policy::wants_access`]). If so, the driver consults it with
-//!    [`Trigger::Access`].
+//!    the policy wants this access ([`Policy::wants_access`]). If so, the driver consults the policy
+//!    with [`Trigger::Access`].
 //! 2. The driver looks up the page. If the page is present and carries no marker, the driver returns
 //!    it. Unless the policy can use hits without a marker, such a hit costs one lookup and nothing else.
 //! 3. If the page is not present, the driver claims it ([`Claim`]):

@@ -27,11 +27,11 @@
 //! | | none of the pages after it, up to the limit, is missing | no window |
 //! | | none of these | starts at the next missing page; has the next larger size, where the last size is the distance to that page plus the size of the request; all asynchronous |
 //! | a page that a fault misses | random reads are advised on the mapping | the page alone |
-//! | | sequential reads are advised on the mapping | as if a read of as many pages as the largest window missed the page |
+//! | | sequential reads are advised on the mapping | as if a read of the size of the largest window missed the page |
 //! | | the misses of faults, including this one, exceed the hits by more than 100 | the page alone |
 //! | | none of these | read-around: the largest window with the page in its middle, the last quarter asynchronous |
 //! | a marked page that a fault finds | random reads are advised on the mapping | no window |
-//! | | otherwise | as if a read of as many pages as the largest window found the page |
+//! | | otherwise | as if a read of the size of the largest window found the page |
 //!
 //! The following rules complete the table:
 //!

@@ -34,7 +34,8 @@
 //! If memory is short, the page cache can evict pages of a window before the reader uses them (thrashing). The
 //! reader then misses such a page. Its position determines the case:
 //!
-//! - The first page of a request, unless it had the marker: sequential-first. The pages from there on are read again in large reads.
+//! - The first page of a request, unless it had the marker: sequential-first. The pages from there on are read
+//!   again in large reads.
 //! - A later page of a request: usually *random*, because the page does not follow the last page of the
 //!   previous request. The next request is sequential-first.
 //! - The page that had the marker: sequential-next. The new window starts after the last window, so it does not
@@ -51,7 +52,8 @@
 //!   first request starts at page 0 and has at least M pages, where M is the largest size and more than 1:
 //!   1. The miss of page 0 opens a window of pages 0 to M-1. All of it is lookahead, so page 0 is marked.
 //!   2. The marker on page 0 opens a window of pages 1 to M. Pages 1 to M-1 are already in the cache, so this window adds
-//!      only page M. The marker of this window belongs on page 1, but a window marks only pages that it adds. So no page is marked.
+//!      only page M. The marker of this window belongs on page 1, but a window marks only pages that it adds. So no
+//!      page is marked.
 //!   3. The next window opens only when the reader misses page M+1.
 //! - As in Linux, the returned window is clipped to the end of the file, but the stored window is not.
 //! - On a congested device, a marked page opens no window, because no reader waits for the pages of such a

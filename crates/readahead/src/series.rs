@@ -11,7 +11,7 @@
 //! of `size`: on a device that serves requests in parallel, several requests are faster than a large one. At most one
 //! page of a series carries the marker.
 //!
-//! A series has a constant size, so that a decision does not allocate.
+//! The memory size of a [`Series`] does not depend on the number of windows, so a decision does not allocate.
 
 use crate::window::{PageIndex, Window};
 

@@ -6,8 +6,8 @@
 //! Cost: at most 128 bytes for each open file. The owner of the state decides how it is locked. If
 //! [`Adaptive`](crate::Adaptive) has made a decision for the file, its tables are allocated in addition.
 //!
-//! Tunables: `max_pages` is the size of the largest window, in pages, which only [`Modern`](crate::Modern) may
-//! exceed, up to `io_pages`. The default is [`DEFAULT_MAX_PAGES`]: 128 KiB in pages of 4 KiB. Linux has the same
+//! Tunables: `max_pages` is the size of the largest window, in pages. [`Window`] lists the exceptions. The
+//! default is [`DEFAULT_MAX_PAGES`]: 128 KiB in pages of 4 KiB. Linux has the same
 //! default (`read_ahead_kb` = 128). A value of 0 disables readahead for the file, except that the advice
 //! `WillNeed` still reads up to `io_pages`. `io_pages` is the largest request that the device accepts
 //! ([`FileState::set_io_pages`]).

@@ -22,6 +22,7 @@ pub mod mount;
 pub mod mutate;
 pub mod operation;
 pub mod oracle;
+pub mod page;
 pub mod qemu;
 pub mod readahead;
 pub mod requirement;

@@ -1,5 +1,5 @@
-//! Where the image of a test is stored: in memory, also with requests that complete out of order, in a file with a given
-//! back end, or in an overlay.
+//! Where the image of a test is stored: in memory, in memory with requests that complete out of order, in a file with a
+//! given back end, or in an overlay.
 //!
 //! The *disk* has the image. The *store* has the bytes that survive a power cut. The two are the same, except for an overlay:
 //! its store is the file of the overlay.
@@ -73,7 +73,7 @@ impl Medium {
         let store = Arc::new(store.map_err(|error| unusable(&error))?);
         Overlay::create(&*store, disk, b"base".to_vec(), "raw".to_owned())
             .map_err(|error| unusable(&error))?;
-        // With its first page in the store, the place of the superblock there does not change.
+        // Once the first page of the disk is in the store, the place of the superblock in the store does not change.
         let overlay = Overlay::open(Arc::clone(&store) as _, Arc::new(disk.clone()));
         let overlay = overlay.map_err(|error| unusable(&error))?;
         let mut page = [0; OVERLAY_PAGE_BYTES];

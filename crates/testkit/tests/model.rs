@@ -1,5 +1,5 @@
-//! Compares the model with the kernel: the same operations on a loop mount, error by error, and then the
-//! image, read through a volume, object by object.
+//! Compares the model with the kernel. The same operations are performed on a loop mount, and their errors are
+//! compared. Then the image is read through a volume, and its objects are compared.
 
 use larder::{Fallocate, FileKind, RenameFlags, XattrMode};
 use larder_testkit::crash::{ImageFile, Layout, layout};
@@ -22,8 +22,8 @@ use std::time::SystemTime;
 
 const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
-    most_nodes: 120,
-    most_bytes: 2 << 20,
+    max_nodes: 120,
+    max_bytes: 2 << 20,
     syncs_one_in: 0,
     shares_one_in: 0,
     reopens: true,
@@ -354,8 +354,8 @@ fn now() -> larder::Timestamp {
     }
 }
 
-/// Returns whether the operation reaches the file system. The kernel opens the file for some operations,
-/// and does so only for regular files and directories.
+/// Returns whether the operation reaches the file system. Some operations open the file first. Of the opened
+/// files, the file system serves only regular files and directories.
 fn is_opened(model: &Model, operation: &Operation) -> bool {
     let (Operation::Write { file, .. }
     | Operation::Truncate { file, .. }
@@ -394,7 +394,8 @@ fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: See
             }
             match (predicted, result) {
                 (_, Err(Errno::NOSPC)) => model = before,
-                // Or a path through a symbolic link, which the kernel follows to a missing target.
+                // The model predicts `NOTDIR` for a path through a symbolic link. The kernel follows the link to a
+                // missing target, and can return another error.
                 (Outcome::Done { .. }, Ok(())) | (Outcome::Fails(Errno::NOTDIR), Err(_)) => {}
                 (Outcome::Fails(expected), Err(errno)) if errno == expected => {}
                 (predicted, result) => panic!(

@@ -2,7 +2,7 @@
 //!
 //! | column | type | content |
 //! |---|---|---|
-//! | `time` | INT64 | the time in nanoseconds since the recording began; of a read, its end; the rows of one thread are in the order of time |
+//! | `time` | INT64 | the time in nanoseconds since the recording began |
 //! | `cache` | `BYTE_ARRAY` (`STRING`) | the kind of cache: one of [`CACHES`] |
 //! | `operation` | `BYTE_ARRAY` (`STRING`) | one of [`OPERATIONS`] |
 //! | `device` | INT32 (`UINT_32`) | the number of the device, `major << 20 \| minor`, or 0 if it is unknown |
@@ -18,9 +18,11 @@
 //! | `duration` | INT64 (`UINT_64`) | `read`: nanoseconds from the start to the end, or 0 if it is unknown |
 //! | `path` | `BYTE_ARRAY` (`STRING`) | `name`: the path of the file |
 //!
-//! No value is null: a number without meaning is 0, and a text is empty. In most traces the numbers in some columns
-//! differ little from row to row: these columns are delta-encoded. The other columns have few distinct values in a row
-//! group, and use a dictionary.
+//! The time of a read is the time of its end. The rows of one thread are in the order of time.
+//!
+//! No value is null: a number without meaning is 0, and a text without meaning is empty. In most traces the numbers in
+//! some columns differ little from row to row: these columns are delta-encoded. The other columns have few distinct
+//! values in a row group, and use a dictionary.
 //!
 //! In version 1, `cache` and `operation` are INT32 (`UINT_8`) with the indices of the first four [`CACHES`] and the first
 //! three [`OPERATIONS`], and the columns after `hit` do not exist.
@@ -254,7 +256,7 @@ pub(crate) fn code_of_operation(operation: Operation) -> (u8, bool) {
     }
 }
 
-/// Returns the operation on a cache at `code` in [`OPERATIONS`], where `hit` is the value of that column. Returns
+/// Returns the operation on a cache at `code` in [`OPERATIONS`]. `hit` is the value of the column `hit`. Returns
 /// `None` for other operations and unknown codes.
 #[must_use]
 pub fn operation_of_code(code: u8, hit: bool) -> Option<Operation> {

@@ -25,12 +25,12 @@ pub struct FileRead {
     pub inode: u64,
     /// The first byte.
     pub offset_bytes: u64,
-    /// The number of bytes up to the end of the request or of the file.
+    /// The number of bytes from there to the end of the request or of the file, whichever is first.
     pub len_bytes: u32,
     /// The size of the file, or 0 if it is unknown.
     pub file_bytes: u64,
-    /// The number of the open file, from 1, if the open file has a readahead state of its own. Otherwise 0: all
-    /// readers of the file share a state, or it is unknown.
+    /// The number of the open file, from 1, if the open file has a readahead state of its own. It is 0 if all
+    /// readers of the file share a state, or if the open file is unknown.
     pub stream: u64,
     /// The ID of the thread that reads, or 0 if it is unknown.
     pub thread: u32,

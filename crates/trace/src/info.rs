@@ -30,8 +30,8 @@ pub struct TraceInfo {
     pub source: String,
     /// The start of the recording in seconds since 1970, or `None` if it is unknown.
     pub began_unix_s: Option<i64>,
-    /// True if the trace contains insertions and removals, so that a replay has the same entries as the
-    /// recorded caches.
+    /// True if the trace contains insertions and removals. A replay then has the same entries as the recorded
+    /// caches.
     #[serde(rename = "tells_changes")]
     pub records_changes: bool,
     /// True if the trace contains the reads of files.
@@ -79,7 +79,7 @@ pub struct AttributeInfo {
     pub lookups: u64,
     /// The number of searches that found an entry.
     pub hits: u64,
-    /// The number of times that a file or an attribute began to share a stored one.
+    /// The number of times that an existing attribute block or value inode was used instead of a new one.
     pub shares: u64,
     /// The number of entries that were evicted because a cache or the memory was full.
     pub evicted: u64,

@@ -13,9 +13,9 @@
 //! locked, and all processors have the same clock. Therefore the times of changes to one key have the order
 //! of the changes.
 //!
-//! The clock is read for each insertion and removal (a change) and for each read of a file, but not for each lookup: up to [`LOOKUPS`]
-//! lookups without a change between them have the time of the first. Lookups in one lane keep their order.
-//! The time of a lookup is never before that of a change that was reported earlier.
+//! The clock is read for each insertion and removal (a change) and for each read of a file, but not for each
+//! lookup: up to [`LOOKUPS`] lookups without a change between them have the time of the first. Lookups in one
+//! lane keep their order. The time of a lookup is never before that of a change that was reported earlier.
 //!
 //! # Locking
 //! A thread locks one lane at a time, to add one event or to take all events. While it holds this lock, it
@@ -29,8 +29,9 @@
 //! processor's cache. An unlock waits for the stores before it. Stores to cached memory complete quickly, so
 //! the unlock is fast.
 //!
-//! An event takes 32 bytes; a read or a name takes an allocation in addition. If 16 threads fill their lanes, the lanes take 64 MiB, a collection takes as much,
-//! and sorting the collection takes half as much. The total of about 160 MiB is not part of the caches' budget.
+//! An event takes 32 bytes; a read or a name takes an allocation in addition. If 16 threads fill their lanes, the
+//! lanes take 64 MiB, a collection takes as much, and sorting the collection takes half as much. The total of
+//! about 160 MiB is not part of the caches' budget.
 
 use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation, ReadEvent};
@@ -69,7 +70,8 @@ pub(crate) struct Timed {
     pub(crate) what: What,
 }
 
-/// An event. Reads and names are far rarer than operations on caches, and do not make these larger.
+/// An event. Reads and names are far rarer than operations on caches. They are boxed, so that they do not increase
+/// the size of each event.
 #[derive(Debug)]
 pub(crate) enum What {
     Cache(Event),
@@ -165,7 +167,8 @@ impl Lanes {
         self.put(What::Cache(event), is_lookup, request_collection);
     }
 
-    /// Adds the end of a read, as [`Self::put`] does. It has its own time, because its duration is relative to it.
+    /// Adds the end of a read, as [`Self::put`] does. A read does not share the time of other events, because its
+    /// duration is relative to its time.
     pub(crate) fn put_read(&self, read: ReadEvent, request_collection: impl Fn()) {
         self.put(What::Read(Box::new(read)), false, request_collection);
     }
@@ -176,8 +179,8 @@ impl Lanes {
     }
 
     /// Adds `what` to the lane of the calling thread. Calls `request_collection` if the lanes should be
-    /// collected soon. If the lanes are closed, counts the event as lost. The event may have the time of the last
-    /// lookups if `shares_time`.
+    /// collected soon. If the lanes are closed, counts the event as lost. If `shares_time` is true, the event may have
+    /// the time of the last lookups.
     #[inline]
     fn put(&self, what: What, shares_time: bool, request_collection: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
@@ -200,8 +203,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the time of a new event, which the last lookups can have if `shares_time`. The time of a lookup is not before that of any change that was
-    /// reported earlier.
+    /// Returns the time of a new event. If `shares_time` is true, this can be the time of the last lookups. The time of
+    /// a lookup is not before that of any change that was reported earlier.
     fn time_ns(&self, stamp: &mut Stamp, shares_time: bool) -> u64 {
         let changes = self.changes.0.load(Acquire);
         if !shares_time || stamp.lookups == 0 || stamp.changes != changes {

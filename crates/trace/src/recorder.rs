@@ -9,8 +9,8 @@
 //!
 //! # Cost
 //! [`lanes`](crate::lanes) describes the cost for the threads that use the caches. The writer thread encodes
-//! the events. An event is in the file after about [`ROW_GROUP_AGE`](crate::ROW_GROUP_AGE), and is then not lost if the process is
-//! killed.
+//! the events. An event is in the file after about [`ROW_GROUP_AGE`](crate::ROW_GROUP_AGE), and is then not lost if
+//! the process is killed.
 
 use crate::lanes::{Lanes, Name, Overflow, Timed, What};
 use crate::paths::Paths;
@@ -322,7 +322,7 @@ fn write_until_closed(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(
     }
 }
 
-/// Writes `timed` as a row. Returns false if it is a name that was written before, which is not written again.
+/// Writes `timed` as a row. Returns false without writing a row if `timed` is a name that adds no new path.
 fn push(writer: &mut TraceWriter, paths: &mut Paths, timed: Timed) -> Result<bool, Error> {
     let Timed { time_ns, what } = timed;
     match what {

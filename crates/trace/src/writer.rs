@@ -54,7 +54,7 @@ impl TraceWriter {
     }
 
     fn new(file: File, info: &TraceInfo) -> Result<Self, Error> {
-        // Without the lock, which some file systems do not support, readers take the trace for one that was cut short.
+        // Without the lock, which some file systems do not support, readers treat the trace as cut short.
         let _ = file.try_lock();
         let sink = Summed {
             file,
@@ -120,7 +120,7 @@ impl TraceWriter {
     }
 
     /// Writes the pending events as a row group if [`ROW_GROUP_AGE`] has passed since the last row group. Recorders call
-    /// this regularly, so that events are readable soon also if there are few.
+    /// this regularly, so that events become readable soon even if there are few.
     ///
     /// # Errors
     /// Returns the errors of [`Self::write_row_group`].

@@ -83,7 +83,8 @@ fn main() -> Result<()> {
     )
 }
 
-/// Creates files that need every kind of structure. Their content is one byte value for each block.
+/// Creates files that need every kind of structure. Each written block of `large` and `sparse` has one byte that is not
+/// zero, because blocks with more such bytes are treated as metadata.
 fn make_tree(root: &Path) -> Result<()> {
     fs::write(root.join("inline"), [b'i'; 100])?;
     let large = fs::File::create(root.join("large"))?;
@@ -127,7 +128,7 @@ fn make_image(path: &Path, size_kib: &str, arguments: &str, tree: &Path) -> Resu
     Ok(())
 }
 
-/// Leaves two transactions that have not been written home.
+/// Leaves two transactions in the journal that were not written to their final blocks.
 fn leave_transactions(path: &Path, dir: &Path) -> Result<()> {
     let block = dir.join("block");
     fs::write(&block, [b'j'; BLOCK_BYTES])?;

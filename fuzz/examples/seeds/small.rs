@@ -72,8 +72,8 @@ pub fn make() -> Result<()> {
     make_changes()
 }
 
-/// Creates a disk of 72 KiB for each kind of partition table. The partitions overlap the start of the disk, which has the
-/// magic number of an ext file system at sector 64.
+/// Creates a disk of 72 KiB for each kind of partition table. The first partition begins at sector 64, and has the
+/// magic number of an ext file system.
 fn make_disks() -> Result<()> {
     let mut mbr = vec![0; 72 << 10];
     mbr[64 * 512 + 1080..][..2].copy_from_slice(&[0x53, 0xEF]);
@@ -126,7 +126,7 @@ fn make_disk_images() -> Result<()> {
         convert(&raw, &image, target, arguments)?;
         seed(target, name, &fs::read(&image)?)?;
     }
-    // Two frames: a block that is stored as it is, and a block of equal bytes. The sizes of both are their entries.
+    // Two frames: a block that is stored as it is, and a block of equal bytes. Their entries follow: the sizes of each.
     let frames = [
         &[0x28, 0xB5, 0x2F, 0xFD, 0x20, 4, 0x21, 0, 0][..],
         b"disk",

@@ -14,9 +14,9 @@ impl Random {
     }
 }
 
-/// Runs `work` on `threads` threads at the same time. Returns the million operations per second of
-/// all threads together, in terms of processor time. Wall time would include other processes of the
-/// machine.
+/// Runs `work` on `threads` threads at the same time. Returns the operations per second of all
+/// threads together, in millions. The rate is computed from processor time, because wall time would
+/// include other processes of the machine.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 pub fn rate(threads: u64, operations: u64, work: impl Fn(u64) + Sync) -> f64 {
     let barrier = Barrier::new(usize::try_from(threads).unwrap_or(1));

@@ -57,7 +57,7 @@ const SMALL_FRAMES: u32 = 64;
 /// The largest number of bytes that one call of [`BufferCache::prefetch`] reads.
 const PREFETCH_MAX_BYTES: usize = 1 << 20;
 
-/// The part of the cache that may be read ahead at once, as a divisor.
+/// At most 1/`PREFETCH_BUDGET_DIVISOR` of the cache may be read ahead at once.
 const PREFETCH_BUDGET_DIVISOR: usize = 8;
 
 /// The buffer cache of a device.
@@ -397,8 +397,8 @@ impl BufferCache {
     }
 
     /// Drops the dirty contents of `block`. Returns true if the block was dirty. This is valid in two cases:
-    /// the block was freed and will not be read again, or only a failed handle has changed the block, so that
-    /// the contents on the device are still valid.
+    /// the block was freed and will not be read again, or only a failed handle has changed the block. In the
+    /// second case, the contents on the device are still valid.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }
@@ -448,7 +448,7 @@ impl BufferCache {
                 Entry::New(mut new) => {
                     match self.read_frame(&mut new, place.frame) {
                         Ok(()) => return Ok(place.buffer(self.pages.complete(new))),
-                        // Another read would wait as long again.
+                        // Another read could wait until the timeout again.
                         Err(error @ larder_block::Error::Deadline(_)) => return Err(error.into()),
                         Err(_) => {
                             drop(new);

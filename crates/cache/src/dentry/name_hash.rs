@@ -32,14 +32,14 @@ mod tests {
     #[test]
     fn hashes_of_names_match_golden_values() {
         assert_eq!(name_hash(b""), 0);
-        // c = 63.
+        // All numbers are hexadecimal. The letter c is 63.
         assert_eq!(name_hash(b"c"), 0x63);
         // 63 -> 630 ^ 63 = 653.
         assert_eq!(name_hash(b"cc"), 0x653);
         // 6d -> 6d0 ^ 61 = 6b1 -> 6b10 ^ 6b = 6b7b -> 6b7b0 ^ 65 = 6b7d5.
         assert_eq!(name_hash(b"make"), 0x6b7d5);
-        // Eight of 61: 61 -> 671 -> 6771 -> 67771 -> 677771 -> 6777771 -> 67777771
-        // -> 77777716 ^ 61 = 77777777; and the ninth: 77777777 ^ 61 = 77777716.
+        // Eight letters 61: 61 -> 671 -> 6771 -> 67771 -> 677771 -> 6777771 -> 67777771
+        // -> 77777716 ^ 61 = 77777777. The ninth letter: 77777777 ^ 61 = 77777716.
         assert_eq!(name_hash(b"aaaaaaaa"), 0x7777_7777);
         assert_eq!(name_hash(b"aaaaaaaaa"), 0x7777_7716);
     }

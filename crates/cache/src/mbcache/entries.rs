@@ -126,11 +126,11 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives back chunks from the end of the arena: at most as many as the free slots would fill, and only
-    /// chunks after the last held entry. `count` is the number of entries in the cache. `relocate` must move
-    /// the entry in the given slot to the vacant slot, and leave the old slot claimed. If it cannot move the
-    /// entry, for example because the entry is held, it must return false. Returns the number of frames given
-    /// back.
+    /// Gives back chunks from the end of the arena, but only chunks after the last held entry. Their number is
+    /// at most the number of chunks that the free slots would fill. `count` is the number of entries in the
+    /// cache. `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
+    /// claimed. If it cannot move the entry, for example because the entry is held, it must return false.
+    /// Returns the number of frames given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
         let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();

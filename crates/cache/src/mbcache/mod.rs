@@ -46,8 +46,8 @@
 //!    - In all variants, an entry that was touched can be evicted because its chain is full (see item 6).
 //! 5. Lookups and shrinking do not allocate memory or wait for memory. [`Held::wait_unused`] may allocate
 //!    memory for its list of waiters.
-//! 6. A chain has at most four times as many entries as the mean chain of a full arena, but the maximum is at
-//!    least 64. With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants.
+//! 6. The maximum length of a chain is four times the mean length in a full arena, or 64, whichever is more.
+//!    With Linux's limit of entries, the maximum is 128 in `rewrite/`, and 64 in the other variants.
 //!    The arena of `rewrite/` has room for twice the limit, because a worker evicts the excess later. A new
 //!    entry in a full chain replaces the oldest entry of the chain that is not held. If all entries of the
 //!    chain are held, the insertion fails ([`Inserted::NoRoom`]). So the walk of a chain is short even if an

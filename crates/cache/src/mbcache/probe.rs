@@ -25,7 +25,8 @@ use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
-/// An operation on a lock or a cache line that processors share. The [module](self) describes its number.
+/// An operation on a lock or a cache line that processors share. The [module](self) describes the numbers of
+/// locks and cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
     /// A lock was acquired.

@@ -82,7 +82,7 @@ impl Region {
     /// No reference to the part may exist during the call, since the call has the effect of writing
     /// zeros. The owner of a frame has exclusive access to the frame, and so may discard it.
     ///
-    /// The call has no effect unless the part consists of whole pages of the machine. Otherwise the
+    /// If the part does not consist of whole pages of the machine, the call does nothing, because the
     /// kernel would also zero bytes next to the part.
     pub(crate) fn discard(&self, offset_bytes: usize, len_bytes: usize) {
         let page_bytes = rustix::param::page_size();

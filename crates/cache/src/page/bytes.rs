@@ -3,16 +3,16 @@
 //!
 //! The conversion is sound because of the states of a frame, as drawn in [`super`]:
 //! - A frame's bytes are written only through its [`NewPage`] or [`LockedPage`]. At most one of these
-//!   guards exists, and only while the slot is busy. It is created by the thread that made the slot busy:
-//!   for a `NewPage`, by a store to the state word of a vacant slot, which the thread owned; for a
-//!   `LockedPage`, by an exchange of the state word. A busy slot cannot be pinned or evicted, nor made busy
-//!   again.
+//!   guards exists, and only while the slot is busy. The thread that made the slot busy creates the guard.
+//!   For a `NewPage`, the thread owned the vacant slot, and made it busy by a store to the state word. For a
+//!   `LockedPage`, the thread made the slot busy by an exchange of the state word. A busy slot cannot be
+//!   pinned or evicted, nor made busy again.
 //! - Other threads read the bytes only through a [`Page`] or an [`OwnedPage`]. Both have a pin. A pinned
 //!   slot cannot be evicted. It can become busy, but its [`LockedPage`] is created only after the last pin
 //!   is removed.
 //! - The change of the state word that ends the busy state has release ordering, and pinning and locking
-//!   load the word with acquire ordering. Unpinning has release ordering, and eviction and the wait for
-//!   the last pin load the word with acquire ordering. So the writes and the reads of different threads
+//!   load the word with acquire ordering. Unpinning has release ordering. Eviction, and the wait until no
+//!   pin is left, load the word with acquire ordering. So the writes and the reads of different threads
 //!   are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
@@ -65,7 +65,7 @@ impl Page<'_> {
     pub fn into_owned(self, frames: &Arc<Frames>) -> OwnedPage {
         let bytes = frames.memory.bytes(self.pin.index());
         let is_same = bytes.cast::<u8>() == self.bytes.cast::<u8>();
-        assert!(is_same, "a page of another pool");
+        assert!(is_same, "the page belongs to another pool");
         OwnedPage {
             index: self.pin.into_index(),
             frames: Arc::clone(frames),

@@ -238,7 +238,8 @@ impl PageCache {
         match self.insert(key)? {
             Inserted::New(index) => Some(self.new_page(index)),
             Inserted::Existing(found) => {
-                // Another thread inserted the page meanwhile. The pin must not count as its first use.
+                // Another thread inserted the page meanwhile. The pin must not count as the first use
+                // of the page.
                 if let Found::Pinned(pin, before) = found {
                     for flag in [State::READAHEAD, State::WANTED] {
                         if before.has(flag) {

@@ -20,8 +20,8 @@
 //!    +-------------------------------------------------------------+
 //!              evicted by the clock hand, or removed by a caller
 //! ```
-//! - *free* and *vacant*: the frame has no page, and no thread accesses the bytes. A vacant frame is owned
-//!   by one thread, which has allocated it, or is evicting or removing its page.
+//! - *free* and *vacant*: the frame has no page, and no thread accesses the bytes. One thread owns a vacant
+//!   frame. This thread has allocated the frame, or is evicting or removing the page that the frame had.
 //! - *busy*: no thread can pin the page. The owner of a guard fills the page ([`NewPage`]), for example
 //!   from the device, or changes it ([`LockedPage`]). A page becomes busy as soon as a thread starts to lock
 //!   it. Other threads may then still have it pinned and read the bytes. The `LockedPage` is created after

@@ -5,15 +5,15 @@
 //! separate indexes over the same arena. So a frame can change from one use to the other without a copy,
 //! and a single clock hand evicts both pages and buffers.
 //!
-//! A frame can be *lent*, so that another cache can grow within the common budget. The other cache does not get the frame
-//! itself: the memory of the frame is returned to the kernel, the slot of the frame is *retired*, and the other cache may
-//! allocate the same amount of memory.
+//! A frame can be *lent*, so that another cache can grow within the common budget. The other cache does not get the
+//! frame itself: the memory of the frame is returned to the kernel, the slot of the frame is *retired*, and the other
+//! cache may allocate the same amount of memory.
 //!
 //! # Invariants
 //! 1. Every slot that was used at least once is in one of these states:
 //!    - *free*: it is on a free list.
 //!    - *vacant*: one thread owns it. The thread has allocated the slot ([`Vacant`]), or is evicting or
-//!      removing its entry.
+//!      removing the entry of the slot.
 //!    - *busy*: it is in the index of pages or of buffers, and one thread fills or changes the frame.
 //!    - *uptodate*: it is in an index, and the contents of the frame can be read.
 //!    - *retired*: its frame is lent.

@@ -81,7 +81,7 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// Sharded counters. Lookups in a part that is [`Uncounted`] are not counted.
+/// Sharded counters. While a thread has an [`Uncounted`], its lookups are not counted.
 #[derive(Debug)]
 pub(crate) struct Counters {
     shards: Box<[CachePadded<Shard>; NUMBERED + 1]>,

@@ -70,9 +70,9 @@ impl Histogram {
         last.map_or(0, |(length, _)| *length)
     }
 
-    /// Returns the share of the objects in chains that are no longer than the mean length rounded up to an
-    /// integer. Lever writes of this number: "about 68% of all buffers are stored in buckets containing the
-    /// expected average number of buffers or less". Returns 1 if there are no objects.
+    /// Returns the share of the objects whose chains are no longer than the mean length. The mean length is
+    /// rounded up to an integer. Lever writes of this share: "about 68% of all buffers are stored in buckets
+    /// containing the expected average number of buffers or less". Returns 1 if there are no objects.
     #[must_use]
     pub fn share_in_mean_chains(&self) -> f64 {
         let objects = self.objects();

@@ -29,7 +29,8 @@
 //!   again. Slots are inserted at the front only, so the slot now precedes all entries that were in the chain
 //!   when the reader started, and the reader still finds them. There is one
 //!   exception: if [`Table::replace`] meanwhile stores a key in a different slot, the reader can miss this key,
-//!   because its new entry precedes the reader's position, and its old entry is already unlinked. Therefore, a reader that finds nothing examines the front of the chain again. The reader starts again if
+//!   because its new entry precedes the reader's position, and its old entry is already unlinked. Therefore, a
+//!   reader that finds nothing examines the front of the chain again. The reader starts again if
 //!   another slot is at the front, if the generation of the front slot changed, or if the entry in this slot
 //!   has become live, or has ceased to be live.
 //!

@@ -33,13 +33,13 @@ pub enum UnknownTables {
     #[error("unknown size rule '{0}'; available: {names}", names = choice(&TableSize::RULES))]
     Rule(String),
     /// No choice of lookups of inodes has this name.
-    #[error("unknown lookups of inodes '{0}'; available: {names}", names = choice(&InodeLookups::NAMED))]
+    #[error("unknown iget value '{0}'; available: {names}", names = choice(&InodeLookups::NAMED))]
     InodeLookups(String),
     /// No mode of shrinking dentries has this name.
     #[error("unknown shrink mode '{0}'; available: {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
     /// The text has a size for red-black trees, which have no buckets.
-    #[error("rbtree has no size: trees have no buckets")]
+    #[error("rbtree accepts no size, because trees have no buckets")]
     TreesHaveNoSize,
 }
 

@@ -90,7 +90,7 @@ fn part_changes_only_its_setting() {
         ("D+iget=all", "D+iget=all"),
         (
             "iget=none",
-            "unknown lookups of inodes 'none'; available: misses, all",
+            "unknown iget value 'none'; available: misses, all",
         ),
         (
             "reference+page=reference/11+buffer=reference/15+dentry=reference/10+inode=reference/8",

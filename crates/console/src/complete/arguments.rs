@@ -113,7 +113,7 @@ impl<'a> Earlier<'a> {
     }
 }
 
-/// What a word that begins with a hyphen has besides the names of options.
+/// What follows the names of options in a word that begins with a hyphen.
 enum Attached<'a> {
     /// A value of an option: the text, which can be empty.
     Value(&'a Arg, &'a [u8]),
@@ -157,7 +157,7 @@ fn attached<'a>(command: &'a Command, word: &'a [u8]) -> Attached<'a> {
     Attached::Nothing(None)
 }
 
-/// Returns the possible values of `arg` that begin like `text`, or requests files.
+/// Returns the possible values of `arg` that complete `text`, or requests files.
 fn of_argument(arg: &Arg, text: &[u8]) -> Completion {
     let possible = arg.get_possible_values();
     match arg.get_value_hint() {

@@ -63,9 +63,9 @@ impl Request {
         &self.line.words
     }
 
-    /// Returns what the script expects on standard output. `words` are the words of the request, or all of them but
-    /// the first ones; the first of `words` is the name of the program `command`. `values` returns the completion of
-    /// a value, or `None` for the default: the possible values, or files.
+    /// Returns what the script expects on standard output. `words` are the words of the request, possibly without the
+    /// first ones. The first of `words` is the name of the program `command`. `values` returns the completion of a
+    /// value, or `None` for the default: the possible values, or files.
     #[must_use]
     pub fn answer(
         &self,

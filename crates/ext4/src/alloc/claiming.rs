@@ -14,7 +14,7 @@ use std::sync::Arc;
 const WINDOW_MAX_BLOCKS: u64 = 2048;
 
 /// At most the free space divided by this number is preallocated for one file.
-const WINDOW_PART: u64 = 64;
+const WINDOW_DIVISOR: u64 = 64;
 
 /// If a flexible group has at least this many groups, content is allocated from its second group on. The
 /// first group then holds metadata and directories.
@@ -231,12 +231,12 @@ fn privilege(may_use_reserved: bool) -> Privilege {
 }
 
 /// Returns how many clusters to preallocate for a file of `file_blocks` blocks that needs `want` more
-/// clusters. The result is approximately the number of clusters that the file has once it has the `want`
-/// clusters, limited by [`WINDOW_MAX_BLOCKS`] and [`WINDOW_PART`].
+/// clusters. The result is approximately the total number of clusters of the file, including the `want`
+/// clusters, limited by [`WINDOW_MAX_BLOCKS`] and [`WINDOW_DIVISOR`].
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);
     let blocks = has.min(WINDOW_MAX_BLOCKS).next_power_of_two();
-    let clusters = (blocks >> log2).min(space.counts().unreserved() / WINDOW_PART);
+    let clusters = (blocks >> log2).min(space.counts().unreserved() / WINDOW_DIVISOR);
     u32::try_from(clusters).unwrap_or(0)
 }

@@ -10,7 +10,7 @@ const METADATA_CLUSTERS_MAX: u64 = 4096;
 /// Of the clusters that are kept back for metadata, one in this many is reserved for changes of mappings.
 /// With these clusters, holes can be punched, and content can be written to allocated blocks, even if the
 /// file system is full.
-const REMAPPING_PART: u64 = 4;
+const REMAPPING_DIVISOR: u64 = 4;
 
 /// Returns the number of clusters that are kept back for the metadata of reserved content: a
 /// fiftieth of all clusters, at most 4,096. As in the kernel, returns 0 if the file system does not
@@ -159,12 +159,12 @@ impl Counts {
             Privilege::Ordinary => self.kept_back(),
             Privilege::Accepted => self
                 .for_mapping
-                .saturating_add(self.for_metadata / REMAPPING_PART),
+                .saturating_add(self.for_metadata / REMAPPING_DIVISOR),
             Privilege::SuperUser => self.kept_back() - self.for_super_user,
             Privilege::Metadata => self
                 .for_mapping
                 .saturating_add(self.for_accepted)
-                .saturating_add(self.for_metadata / REMAPPING_PART),
+                .saturating_add(self.for_metadata / REMAPPING_DIVISOR),
             Privilege::Remapping => self.for_mapping,
             Privilege::Mapping => 0,
         };

@@ -95,8 +95,8 @@ impl Filesystem {
     }
 
     /// Allocates the lowest inode number of `group` that can be used, or returns `None` if the
-    /// group has none. With `may_reuse`, numbers that the transaction freed can be used, although
-    /// old names of these inodes may reappear after a power cut.
+    /// group has none. With `may_reuse`, numbers that the running transaction freed can be used,
+    /// although old names of these inodes may reappear after a power cut.
     fn allocate_inode_in(
         &self,
         handle: &mut Handle<'_>,

@@ -18,7 +18,7 @@ use larder_cache::buffer::Buffer;
 use parking_lot::MutexGuard;
 use std::ops::Range;
 
-/// The maximum number of groups of a flexible group whose metadata is taken into account. The
+/// In a flexible group, the maximum number of groups whose metadata is taken into account. The
 /// metadata of each group can be in any group of its flexible group.
 const FLEX_GROUPS_MAX: u32 = 4096;
 

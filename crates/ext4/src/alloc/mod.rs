@@ -96,7 +96,8 @@ pub struct Goal {
     pub near: FsBlock,
     /// Whether the file is large. The first allocation for a large file starts where an earlier
     /// allocation for a large file ended, if there was one. Large files are therefore stored apart
-    /// from small files. The allocator remembers four such places; the inode number selects one.
+    /// from small files. The allocator remembers four places at which such an allocation ended; the
+    /// inode number selects one of them.
     pub is_stream: bool,
     /// The file that the blocks are for, or 0 if they are not for a file. For a file that grows,
     /// more blocks than it needs are preallocated. [`Filesystem::release_preallocation`] releases
@@ -121,9 +122,10 @@ impl Filesystem {
     }
 
     /// Commits the running transaction if freed blocks cannot be claimed yet. `since` is an earlier
-    /// result of [`Filesystem::releases`]. Returns true if this commit, or another one after that
-    /// call, has made freed blocks claimable. An operation that failed with [`Error::NoSpace`] must
-    /// then be tried again. Must not be called while the thread has an open handle.
+    /// result of [`Filesystem::releases`]. Returns true if a commit has made freed blocks claimable
+    /// since that result: this commit, or another one. An operation that failed with
+    /// [`Error::NoSpace`] must then be tried again. Must not be called while the thread has an open
+    /// handle.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], or the error of the commit.

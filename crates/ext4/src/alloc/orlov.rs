@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 /// The maximum number of flexible groups that are compared.
 const FLEX_GROUPS_COMPARED: u32 = 64;
 
-/// The maximum number of groups of a flexible group whose free space is summed up.
+/// In a flexible group, the maximum number of groups whose free space is summed up.
 const GROUPS_SUMMED: usize = 64;
 
 /// The numbers of free inodes, free clusters and directories of a flexible group.

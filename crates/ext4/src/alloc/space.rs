@@ -157,7 +157,7 @@ pub(super) struct GroupState {
     /// The corruption that was found in the group, if any. Nothing is claimed or freed in a damaged
     /// group.
     pub(super) damage: Option<Corrupt>,
-    /// The same clusters as in [`Map::system`], which are also known after the map was dropped. Set when
+    /// The same clusters as in [`Map::system`]. They are kept when the map is dropped. Set when
     /// content is first written in the group. Empty if the clusters cannot be determined, for example because
     /// the group's descriptor is damaged.
     pub(super) system: Option<Arc<[Range<u32>]>>,

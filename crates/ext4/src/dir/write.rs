@@ -193,8 +193,8 @@ impl DirChange<'_, '_> {
     /// Adds `entry` to the first block of the linear directory `dir` that has space. Returns false
     /// if there is no such block.
     fn add_linear(&mut self, entry: NewDirent<'_>) -> Result<bool> {
-        // The new entries overwrite an existing index, so its flag must be removed. Otherwise, the
-        // index would be used again if the feature were enabled again.
+        // New entries may overwrite the nodes of an old index, so the directory's flag for an index
+        // is removed. If the feature `dir_index` is enabled later, the damaged index is not used.
         self.dir.set_flags(self.dir.flags() - InodeFlags::INDEX);
         let wanted_bytes = record_len_bytes(entry.name.len());
         let first = self.fs.room_hints.first_block(self.dir.ino(), wanted_bytes);

@@ -228,8 +228,8 @@ impl DirChange<'_, '_> {
         self.insert_into_node(*node, DxEntry { hash, block })
     }
 
-    /// Splits the full node below the lowest node of the path that has space for an entry. If all
-    /// nodes are full, adds a level.
+    /// Finds the lowest node of the path that has space for an entry, and splits the full node
+    /// below it. If all nodes are full, adds a level.
     fn make_room(&mut self, path: &Path) -> Result<()> {
         let above = path.steps.iter().rposition(|step| !step.is_full);
         let Some(above) = above else {

@@ -2,7 +2,7 @@
 //!
 //! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf has at most four
 //! blocks. If the leaf does not contain the name, and the next leaf can also contain names with
-//! this hash, the search continues in the next leaf.
+//! the same hash, the search continues in the next leaf.
 //!
 //! Cost: a lookup reads one node for each level and one leaf, and more leaves only if hashes
 //! collide. Even if the index is damaged, a lookup reads at most as many leaves as the directory

@@ -160,7 +160,7 @@ impl Logged {
         !in_flight.is_empty() && blocks.iter().any(|block| in_flight.contains_key(block))
     }
 
-    /// Returns whether the log is empty, so that a checkpoint would free no space.
+    /// Returns whether the log is empty. If it is, a checkpoint would free no space.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().used_blocks == 0
     }

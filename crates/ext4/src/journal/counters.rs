@@ -31,7 +31,7 @@ pub(super) struct Counters {
 /// The commits and checkpoints since a file system was opened. A transaction without changed blocks is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
-    /// The durations of the commits, each from the end of the running transaction until it is durable.
+    /// The durations of the commits, each from the start of the commit until the transaction is durable.
     pub commit_latency: LatencyStats,
     /// The number of metadata blocks in committed transactions.
     pub blocks: u64,

@@ -161,8 +161,8 @@ const NO_TAGS: Crc32c = Crc32c(0);
 struct Replay<'a> {
     fs: &'a Filesystem,
     overlay: Overlay,
-    /// The number of names of each inode that the tags so far created, linked or unlinked, or (except for
-    /// directories) logged.
+    /// The number of names, for each inode that a tag has created, linked or unlinked, and for each logged
+    /// inode that is not a directory.
     names: BTreeMap<Ino, u32>,
     /// The inodes logged by the current commit.
     logged: BTreeSet<Ino>,

@@ -7,7 +7,8 @@
 //! middle (because space runs out, or a block is damaged) therefore leaves no changes.
 //!
 //! Other threads that need a handle wait for the open one, so a handle must stay open only for
-//! microseconds. A thread writes data, commits and checkpoints only while it has no open handle.
+//! microseconds. A thread must have no open handle while it writes data, or performs a commit or a
+//! checkpoint.
 //!
 //! # No waiting
 //! A handle of [`Filesystem::change`] never waits for a device, because all other threads that need
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn miss_that_an_operation_tolerates_makes_it_give_way_nevertheless() {
+    fn operation_that_tolerates_a_miss_still_gives_way() {
         let fs = open();
         let mut calls = 0;
         let read = fs.change(0, |_| -> Result<bool> {

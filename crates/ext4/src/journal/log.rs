@@ -70,8 +70,8 @@ const RECORDS_MAX: usize = 1 << 20;
 pub(super) struct Log {
     /// The valid copies of blocks, by home.
     pub(super) copies: BTreeMap<FsBlock, Copy>,
-    /// Copies that later copies replace. Their checksums are verified as well, so that corruption
-    /// in them is an error. Empty if the copies have no checksums.
+    /// Copies that later copies replace. Their checksums are verified as well: corruption in them
+    /// is an error. Empty if the copies have no checksums.
     replaced: Vec<Copy>,
     /// For each block that was revoked after it was copied, the last transaction that revokes the
     /// block. Empty if the copies have no checksums.

@@ -80,8 +80,8 @@ impl LogWriter {
     }
 
     /// Returns the maximum number of blocks of the log that a transaction of `blocks` blocks needs.
-    /// This includes enough revoke blocks to revoke every block in the log, because only blocks in
-    /// the log are revoked.
+    /// Only blocks in the log are revoked. The result includes enough revoke blocks to revoke all of
+    /// them.
     pub(super) fn needed_blocks(&self, blocks: u32) -> u32 {
         let descriptors = (blocks as usize).div_ceil(self.tags_in_block);
         let revokes = (self.len_blocks() as usize).div_ceil(self.revocations_in_block);

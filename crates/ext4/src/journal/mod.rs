@@ -7,9 +7,10 @@
 //! If a file system was not unmounted cleanly, some of its changes may exist only as copies of
 //! blocks in the journal. The kernel writes these copies to their homes when it mounts the file
 //! system. A read-only mount of Larder does not change the image. Instead, [`recover`] creates a
-//! device that reads these blocks from the journal, not from their homes. Then [`recover`] reads the superblock again
-//! through this device. It returns a [`Recovery`], which contains the device, this superblock and, if there are fast commits, an
-//! [`Overlay`] with their changes. Lookups of inodes, mappings and names consult the overlay.
+//! device that reads these blocks from the journal, not from their homes. Then [`recover`] reads the
+//! superblock again through this device. [`recover`] returns a [`Recovery`], which contains the device, this
+//! superblock and, if there are fast commits, an [`Overlay`] with their changes. Lookups of inodes, mappings
+//! and names consult the overlay.
 //!
 //! ```text
 //!                     ,-> RemapDevice --+--> page cache
@@ -252,5 +253,6 @@ fn redirected(
     )?))
 }
 
-/// The place that is named in errors about the journal as a whole: block 0 of the journal, which contains its superblock.
+/// The place that is named in errors about the journal as a whole: block 0 of the journal, which contains
+/// its superblock.
 const JOURNAL: Place = Place::Journal(0);

@@ -4,8 +4,8 @@
 //! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class.
 //! Therefore a block that can be reached after a power cut refers only to durable blocks. There is one
 //! exception, because blocks of the same class are written in any order: the inode of
-//! a directory can become durable before the inode of a new file in it, if both inodes are in different blocks
-//! (class 1), and the name is in a new block of the directory (class 0).
+//! a directory can become durable before the inode of a new file in it. This can happen if the two inodes are
+//! in different blocks (class 1), and the name is in a new block of the directory (class 0).
 //!
 //! An entry that moves to another block is durable and reachable there before it is removed from the old
 //! block. There are two exceptions, in which the old block can be written first: a rename whose old and new

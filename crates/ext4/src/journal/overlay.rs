@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Overlay {
     inodes: BTreeMap<Ino, Box<[u8]>>,
-    /// The inodes that were created or deleted, so that everything that the image stores for these
-    /// numbers is obsolete. Those without an entry in `inodes` were deleted.
+    /// The inodes that were created or deleted. Everything that the image stores for these numbers
+    /// is obsolete. The inodes without an entry in `inodes` were deleted.
     obsolete: BTreeSet<Ino>,
     ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
     entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
@@ -142,7 +142,7 @@ impl Overlay {
         inodes.chain(self.subdirectories.keys()).copied().collect()
     }
 
-    /// Returns whether `ino` was created or deleted, so that everything that the image stores for
+    /// Returns whether `ino` was created or deleted. If so, everything that the image stores for
     /// this number is obsolete.
     pub(super) fn is_obsolete(&self, ino: Ino) -> bool {
         self.obsolete.contains(&ino)
@@ -177,7 +177,7 @@ impl Overlay {
         self.subdirectories.remove(&ino);
     }
 
-    /// Records that `ino` was created, so that everything that the image stores for this number is
+    /// Records that `ino` was created. Everything that the image stores for this number is then
     /// obsolete.
     pub(super) fn set_created(&mut self, ino: Ino) {
         self.obsolete.insert(ino);

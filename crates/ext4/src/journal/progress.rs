@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! jbd2's `j_commit_sequence` and wait queues, without jbd2's thread: a thread that needs a
-//! transaction to be committed commits it, unless another commit is in progress. All threads that
-//! need a commit meanwhile wait for its end. Then one of them commits the next transaction for all
-//! of them.
+//! transaction to be committed commits it, unless another commit is in progress. In that case, the
+//! thread waits until the commit in progress ends. Then one of the waiting threads commits the next
+//! transaction for all of them.
 //!
 //! A commit also makes durable all data that was written before its last flush began. A thread that
 //! writes data outside the journal after that flush has begun needs another flush. Such flushes are

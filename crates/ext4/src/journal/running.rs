@@ -23,7 +23,7 @@ pub(crate) struct Running {
     pub(super) limit_blocks: u32,
     /// The time when a handle first changed a block; `None` while the transaction is empty.
     since: Option<Instant>,
-    /// Whether the file system was closed, so that no more handles can be opened.
+    /// Whether the file system was closed. No more handles can then be opened.
     pub(super) is_closed: bool,
     pub(super) pool: Pool,
 }

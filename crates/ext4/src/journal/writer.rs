@@ -3,8 +3,8 @@
 //!
 //! # Model
 //! jbd2's commit and checkpoint, without a dedicated thread: a thread that needs a commit performs
-//! it ([`super::progress`]), and a thread that finds too little space in the log checkpoints. The
-//! flusher thread of the volume commits old transactions, and checkpoints
+//! it ([`super::progress`]), and a thread that finds too little space in the log performs a
+//! checkpoint. The flusher thread of the volume commits old transactions, and performs checkpoints
 //! ([`Filesystem::commit_if_old`](crate::Filesystem::commit_if_old)).
 //!
 //! Without a journal, a commit writes the blocks directly to their final locations
@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// A transaction may use at most the size of the log divided by this number.
-const LOG_PART: u32 = 4;
+const LOG_DIVISOR: u32 = 4;
 
 /// The maximum size in bytes of a transaction's blocks if there is no journal. It bounds the memory
 /// for dirty metadata.
@@ -88,7 +88,7 @@ impl Writer {
     ) -> Self {
         let committed = Tid(tid.0.wrapping_sub(1));
         let max_blocks = match &journal {
-            Some(Journal { log, .. }) => log.fitting_blocks(log.len_blocks() / LOG_PART),
+            Some(Journal { log, .. }) => log.fitting_blocks(log.len_blocks() / LOG_DIVISOR),
             None => NO_JOURNAL_BYTES / block_size_bytes,
         };
         let guard = Guard {
@@ -287,8 +287,8 @@ pub struct WriteOptions {
     pub dirty_metadata_bytes: Option<u64>,
     /// The repair of a damaged superblock, which is written before all other changes.
     pub repair: Option<SuperblockRepair>,
-    /// The caches that find attributes which another file already has, so that both files can share
-    /// them. The default caches find nothing.
+    /// The caches that find equal attributes of other files, so that several files can share them.
+    /// The default caches find nothing.
     pub attributes: Arc<AttributeCaches>,
     /// Whether searches for equal attributes also examine those that already have the maximum number
     /// of users.

@@ -331,7 +331,7 @@ fn last_run(numbers: &[U32], wanted: Range<usize>, longest: usize) -> Option<Ran
 }
 
 /// Sets the first `count` of `numbers`, or all if there are fewer, to consecutive values starting
-/// at `first`. These numbers must be 0. Returns how many were set.
+/// at `first`. Before the call, these numbers must be 0. Returns how many were set.
 fn set_numbers(inode: &Inode, numbers: &mut [U32], first: u32, count: u32) -> Result<u32> {
     let mut done = 0;
     for (place, number) in numbers.iter_mut().zip(first..first + count) {

@@ -162,8 +162,8 @@ pub(super) fn shift(
     Some(changed)
 }
 
-/// Returns the preferred location of `file_block`: its location if the file were contiguous with
-/// the extents around it.
+/// Returns the preferred location of `file_block`. Its distance from the preceding extent is the
+/// same on the image as in the file. If no extent precedes it, the first extent is used instead.
 pub(super) fn goal_for(extents: &[Extent], file_block: u64) -> Option<FsBlock> {
     let next = extents.partition_point(|extent| extent.file_blocks.start <= file_block);
     if let Some(before) = next.checked_sub(1).and_then(|index| extents.get(index)) {

@@ -11,7 +11,8 @@ pub type FileBlocks = Range<u64>;
 pub enum MappingKind {
     /// The run is not mapped, and is read as zeros.
     Hole,
-    /// The run is mapped to blocks from this block on that were never written. It is read as zeros.
+    /// The run is mapped to the blocks from this block on, which were never written. It is read as
+    /// zeros.
     Unwritten(FsBlock),
     /// The run is mapped to content in the blocks from this block on.
     Written(FsBlock),

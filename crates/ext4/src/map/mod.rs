@@ -242,8 +242,9 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
-        // Each run of content has at least one block, and at most one hole follows it. So the
-        // runs and holes of a valid file number at most about twice the blocks of the file system.
+        // Each run of content has at least one block, and at most one hole follows it. So the number
+        // of runs and holes of a valid file is at most about twice the number of blocks of the file
+        // system.
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {

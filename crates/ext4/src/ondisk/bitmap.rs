@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn bitmap_bits_past_its_end_are_neither_free_nor_changed() {
+    fn bits_past_the_end_count_as_used_and_are_not_changed() {
         let mut bytes = [0; 1];
         fill(&mut bytes, 4..20, true);
         assert_eq!(bytes, [0xF0]);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn crc32c_of_check_string_is_the_catalogued_value_uninverted() {
+    fn crc32c_of_check_string_is_the_inverse_of_the_catalogued_value() {
         assert_eq!(Crc32c::START.bytes(b"123456789"), Crc32c(!0xE306_9283));
     }
 

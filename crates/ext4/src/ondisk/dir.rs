@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn record_of_64_kib_fits_its_block_only() {
+    fn record_length_of_64_kib_is_valid_only_in_a_block_of_64_kib() {
         for rec_len in [0, u16::MAX] {
             let mut block = record(7, 12, b"whole");
             block.resize(1 << 16, 0);

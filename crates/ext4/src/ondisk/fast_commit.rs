@@ -52,7 +52,7 @@ pub enum Tag<'a> {
         blocks: u32,
         /// The first block in the image.
         physical: FsBlock,
-        /// Whether the blocks are unwritten, so that they read as zeros.
+        /// Whether the blocks are unwritten. Unwritten blocks are read as zeros.
         unwritten: bool,
     },
     /// Blocks were removed from a file.
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_inode_has_nothing_of_table() {
+    fn fresh_inode_ignores_the_table() {
         for (table, fresh) in [(extents(1), true), ([1; 60], false)] {
             let mut raw = inode(0, table, 2, 256);
             patch_inode(&mut raw, &inode(EXTENTS_FL, extents(3), 4, 160), fresh);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_links_one_stays_one() {
+    fn link_count_of_1_is_not_changed() {
         for (links, more, expected) in
             [(2, 1, 3), (3, -1, 2), (2, -5, 2), (1, 3, 1), (65_535, 1, 1)]
         {

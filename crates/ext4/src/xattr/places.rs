@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn attribute_that_fits_nowhere_moves_another_to_the_inode() {
+    fn attributes_are_placed_by_size_if_a_new_one_does_not_fit() {
         let mut attributes = Attributes::none(96, 1024);
         assert!(attributes.add(attribute("small", 4)));
         assert!(attributes.add(attribute("medium", 44)));

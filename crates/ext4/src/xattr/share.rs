@@ -34,8 +34,8 @@ const MAX_DIFFERENT: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     caches: Arc<AttributeCaches>,
-    /// Whether candidates with the maximum number of users are not marked, so that later searches examine
-    /// them again.
+    /// Whether later searches examine candidates with the maximum number of users again. If so, these
+    /// candidates are not marked as full.
     examines_full: bool,
     pub(super) users: UserCount,
     cluster_bytes: u64,
@@ -118,7 +118,7 @@ impl SharingChanges {
 
 impl Sharing {
     /// Creates the state of attribute sharing for the file system with the superblock `sb`. With
-    /// `examines_full`, candidates with the maximum number of users are not marked.
+    /// `examines_full`, candidates with the maximum number of users are not marked as full.
     pub(crate) fn new(caches: Arc<AttributeCaches>, examines_full: bool, sb: &Superblock) -> Self {
         let users = if sb.has_metadata_checksums() {
             UserCount::new(sb.block_size_bytes() as usize)

@@ -189,8 +189,8 @@ impl Filesystem {
         i64::from(!attributes.is_empty()) + self.clusters_of_values(attributes)
     }
 
-    /// Returns the number of clusters of the value inodes to which `attributes` refer. They count
-    /// as used space of every user of the value.
+    /// Returns the number of clusters of the value inodes to which `attributes` refer. These
+    /// clusters count as used space of every user of the value.
     fn clusters_of_values(&self, attributes: &[StoredXattr]) -> i64 {
         let values = attributes.iter().filter_map(StoredXattr::value_inode);
         values

@@ -65,8 +65,8 @@ pub fn needs() -> bool {
 }
 
 impl Prepared {
-    /// Returns an image created by mke2fs with `arguments`. Its journal has checksums of debugfs's
-    /// version `checksums`, if any.
+    /// Returns an image created by mke2fs with `arguments`. If `checksums` is not empty, debugfs adds
+    /// checksums of this version to the journal.
     pub fn new(arguments: &str, checksums: &str) -> Self {
         let image = Image::make(arguments, "12M").expect("mke2fs");
         let block_bytes = image.open().0.superblock().block_size_bytes() as usize;

@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// The physical block of each mapped block of the file, and whether it is written.
 pub type Model = BTreeMap<u64, (u64, bool)>;
 
-/// The number of spare credits of a step, so that long changes stop in different places.
+/// The maximum number of spare credits of a step. The number is random, so that long changes stop in
+/// different places.
 const SPARE_CREDITS: u64 = 60;
 
 /// A file of an image.
@@ -70,7 +71,8 @@ impl Subject {
         1 << self.fs.superblock().cluster_blocks_log2
     }
 
-    /// Changes the inode in a handle with the credits for mapping `blocks`, and some spare ones.
+    /// Changes the inode in a handle with the credits for mapping `blocks`, and at most
+    /// `spare_credits` more.
     pub fn change<R>(
         &mut self,
         blocks: u32,

@@ -115,7 +115,7 @@ impl Default for Sum {
 
 impl Sum {
     /// Returns the statistics of all operations at `now_ns`, in the order of their numbers. The operations without a name
-    /// are one operation with the name `other`. Also returns the time since the last request of a program.
+    /// are counted together, under the name `other`. Also returns the time since the last request of a program.
     pub(super) fn stats(self, now_ns: u64) -> (Vec<OperationStats>, Option<u64>) {
         let is_counted =
             |number: usize| u32::try_from(number).is_ok_and(|number| !is_housekeeping(number));

@@ -1,7 +1,7 @@
 //! The busiest files and processes.
 //!
-//! A thread of a program is assigned to its process when it is first seen, with /proc. The name of the program is read at
-//! the same time, because the program may have ended when the statistics are queried. A shell opens files before it
+//! When a thread of a program is first seen, its process is looked up in /proc. The name of the program is read at the
+//! same time, because the program may have ended when the statistics are queried. A shell opens files before it
 //! executes the program, so the name is read again at the 2nd, 4th, 8th request and so on. There are at most
 //! [`READS_PER_S`] reads per second: if more are necessary, as with many short programs, the other threads are recorded
 //! with their own IDs and without names.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// The number of files, and of processes, in the statistics.
 const SHOWN: usize = 32;
-/// The number of threads of which the process is known. A thread has the slot of its ID.
+/// The number of slots for threads whose process is known. The ID of a thread determines its slot.
 const THREADS: usize = 256;
 /// The maximum number of reads of /proc in a second, for threads or for names.
 const READS_PER_S: u32 = 50;
@@ -30,7 +30,7 @@ pub(super) struct Hot {
     programs: HashMap<u32, (Vec<u8>, u32)>,
     /// Whether /proc shows the processes of the requests.
     has_proc: bool,
-    /// The second of the last read of /proc, and the number of reads in it.
+    /// The second in which /proc was last read, and the number of reads in this second.
     reads: (u64, u32),
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let mut hot = Hot::default();
         let own = std::process::id();
         for thread in 0..100_000 {
-            // Threads that do not exist, and this one for each second.
+            // Each request is from another thread, and none of these threads exists.
             hot.record(Some(Ino(thread)), 1 << 30 | thread, ONE, 5);
         }
         assert_eq!(hot.reads, (0, READS_PER_S));

@@ -6,8 +6,8 @@
 //! estimates: the sample is recorded in [sketches](sketch).
 //!
 //! Names are needed only for the answer to a query. The names of programs are the exception: they are read when a program
-//! is first seen, because it may have ended later. The paths of files are [resolved](larder::Volume::known_paths) from
-//! names that the volume has in memory.
+//! is first seen, because it may have ended before the query. The paths of files are
+//! [resolved](larder::Volume::known_paths) from names that the volume has in memory.
 //!
 //! # Memory
 //! At most about 2 KiB for each operation in use and each stripe, 128 KiB for the [directories](parents) of files,
@@ -39,7 +39,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::available_parallelism;
 
-/// The maximum number of stripes, which is also that of the queues' threads.
+/// The maximum number of stripes, which is also the maximum number of the queues' threads.
 const MAX_STRIPES: usize = 16;
 
 /// The number of threads that have recorded a request.
@@ -85,8 +85,8 @@ impl Default for Activity {
 
 impl Activity {
     /// Records a request that arrived at `arrived_ns`, as [`coarse_ns`]. `target` is the file whose content it reads or
-    /// changes, which for `COPY_FILE_RANGE` is not the node of the header. `measured` is the time from then until immediately
-    /// before its answer was sent, if it was measured. `answer` contains the body of the reply.
+    /// changes, which for `COPY_FILE_RANGE` is not the node of the header. `measured` is the time from `arrived_ns`
+    /// until immediately before the answer was sent, if it was measured. `answer` contains the body of the reply.
     pub(crate) fn record(
         &self,
         header: &Header,

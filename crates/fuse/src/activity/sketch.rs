@@ -8,7 +8,7 @@
 //!
 //! The weights decay (Cormode and others: "Forward Decay", 2009): a request has half of the weight of a request
 //! [`HALF_LIFE_NS`] later. Therefore the sketch shows the present load, and its keys stay in order while nothing is
-//! recorded. The factor of a new request grows with the time, so that the scores need not change.
+//! recorded. The weight of a new request grows with the time, so that the scores of earlier requests need not change.
 //!
 //! # Cost
 //! Recording compares the key with all keys. Replacing a key also compares all scores.
@@ -30,7 +30,7 @@ pub(super) struct Amount {
     pub written_bytes: u64,
 }
 
-/// The keys with the most requests. A thread that records the time passes it in nanoseconds since a common start.
+/// The keys with the most requests. Callers pass times in nanoseconds since a common start.
 #[derive(Debug, Default)]
 pub(super) struct Sketch {
     keys: Vec<u32>,
@@ -148,8 +148,8 @@ pub(super) enum Recorded {
 }
 
 /// Returns the factor by which a decayed value is multiplied for the rate per second. The rate is the mean over the past,
-/// weighted by the age. `half_lives` is the age of the epoch, and `recorded` the time since the first request could be
-/// recorded, in half-lives.
+/// weighted by the age. `half_lives` is the age of the epoch, and `recorded` the time since recording began, both in
+/// half-lives.
 fn rate_factor(half_lives: f64, recorded: f64) -> f64 {
     let weights_s = HALF_LIFE_NS / 1e9 / std::f64::consts::LN_2 * (1.0 - (-recorded).exp2());
     (-half_lives).exp2() / weights_s.max(1e-3)

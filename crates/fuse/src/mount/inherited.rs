@@ -4,8 +4,8 @@
 //! with the option `drop_privileges` does this, and apptainer if it is installed set-user-id. The kernel enforces the
 //! options of that program, and that program unmounts. The mount can be in another mount namespace.
 //!
-//! That program may not have set `default_permissions`. Nevertheless the kernel checks permissions, because the server
-//! accepts the capability `FUSE_POSIX_ACL`, unless `fakeroot` is set.
+//! Even if that program did not set `default_permissions`, the kernel checks permissions, because the server accepts
+//! the capability `FUSE_POSIX_ACL` (unless `fakeroot` is set).
 
 use super::info;
 use crate::{Error, MountEntry, Result};
@@ -68,8 +68,9 @@ fn entry(descriptor: RawFd) -> Result<MountEntry> {
     Ok(entry)
 }
 
-/// Returns a duplicate of `descriptor`, which belongs to no owner in this process. `pidfd_getfd(2)`, with which a
-/// debugger copies descriptors of another process, also copies descriptors of this process.
+/// Returns a duplicate of `descriptor`. No value in this process owns `descriptor`, so it cannot be borrowed.
+/// `pidfd_getfd(2)`, with which a debugger copies descriptors of another process, also copies descriptors of this
+/// process.
 fn duplicate(descriptor: RawFd) -> Result<OwnedFd> {
     pidfd_open(getpid(), PidfdFlags::empty())
         .and_then(|process| pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()))

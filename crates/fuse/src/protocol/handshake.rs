@@ -96,7 +96,7 @@ pub(crate) struct Agreement {
     pub skips_opendir: bool,
     /// Whether the kernel collects written data.
     pub write_back: bool,
-    /// Whether the kernel checks permissions, also if the mount does not have the option `default_permissions`.
+    /// Whether the kernel checks permissions even if the mount does not have the option `default_permissions`.
     pub checks_permissions: bool,
 }
 

@@ -30,8 +30,8 @@ pub(crate) enum Outcome {
 /// in this period, the reply is `EINTR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Never. Other programs may wait for the same content, as for a page of the kernel's cache, or the
-    /// kernel would not send the request again, as for data that it writes back.
+    /// Never. Other programs may wait for the same content, for example for a page of the kernel's cache. Or the kernel
+    /// would not send the request again, for example if it writes back data.
     Never,
     /// Until a worker begins to answer the request. Then the request may have changed something, and the
     /// kernel must know the result.
@@ -131,7 +131,7 @@ mod tests {
         let is_measured = |opcode| arrive(opcode).end().is_some();
         let mut all_are = true;
         for _ in 0..20 {
-            // More than are all measured in any period.
+            // So many that not all of them are measured in any period.
             for _ in 0..5000 {
                 all_are &= is_measured(opcode::GETATTR);
             }

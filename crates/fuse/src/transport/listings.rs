@@ -1,11 +1,11 @@
 //! Decides when the kernel reads a directory again although its cache contains the listing.
 //!
-//! Model: with the write-back cache, the kernel discards the number of blocks of a file at each close(2), also if the
-//! file was only read. The next stat(2) of the file then sends a request. If the program lists the directory before,
-//! the replies to `READDIRPLUS` contain the attributes of all its files, and few requests replace one for each file.
-//! The kernel sends `READDIRPLUS` only if its cache does not contain the listing, and it discards a cached listing if
-//! the reply to `OPENDIR` lacks [`abi::OPEN_KEEP_CACHE`]. This flag is left out if content was read or changed since
-//! the kernel last received the listing.
+//! Model: with the write-back cache, the kernel discards the number of blocks of a file at each close(2), even if the
+//! file was only read. The next stat(2) of the file then sends a request. If the program lists the directory first, the
+//! replies to `READDIRPLUS` contain the attributes of all its files, so a few requests replace one request for each
+//! file. The kernel sends `READDIRPLUS` only if its cache does not contain the listing, and it discards a cached
+//! listing if the reply to `OPENDIR` lacks [`abi::OPEN_KEEP_CACHE`]. The server leaves out this flag if content was
+//! read or changed since the kernel last received the listing.
 //!
 //! Time is divided into periods. A request for content ends the current period, and the next `OPENDIR` begins
 //! another. The handle of an open directory is the period in which it was opened. A slot contains a directory and the
@@ -13,13 +13,15 @@
 //!
 //! Invariants:
 //! 1. The slot of a directory is empty from the first request of a listing until the last one, unless several programs
-//!    list the directory at the same time. Meanwhile, the reply to `OPENDIR` contains the flag. Linux cannot complete a cached listing if the pages at its start were discarded.
+//!    list the directory at the same time. While the slot is empty, the reply to `OPENDIR` contains the flag, so that
+//!    the kernel keeps the start of the listing: Linux cannot complete a cached listing if the pages at its start were
+//!    discarded.
 //!
 //! Locking: none. The order of atomic operations is relaxed. Concurrent updates can cause unnecessary requests, but
 //! no wrong replies: the kernel knows which of its attributes are valid.
 //!
 //! Cost: 8 bytes for each slot, 64 KiB in total. A request for content reads a flag, and sets it once in each period.
-//! A directory replaces another one in its slot. The listing of the other is then not discarded.
+//! A directory replaces another one in its slot. The listing of the replaced directory is then not discarded.
 
 use crate::node::NodeId;
 use crate::protocol::abi;
@@ -102,7 +104,7 @@ impl Listings {
     }
 
     /// Returns the slot of a directory. The number of inodes of a block group is a power of two in most images, so the
-    /// low bits of the inode numbers of directories are often equal: the index depends on all bits.
+    /// low bits of the inode numbers of directories are often equal. Therefore the index depends on all bits.
     fn slot(&self, ino: Ino) -> Option<&AtomicU64> {
         let hash = ino.0.wrapping_mul(0x9e37_79b1);
         self.slots.get((hash >> (u32::BITS - SLOT_BITS)) as usize)

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_the_kernel_are_not_another_caller() {
+    fn kernel_requests_do_not_change_the_caller() {
         let parking = Parking::start();
         for caller in [7, 7, 0, 7] {
             parking.begin(Role::Other, caller);

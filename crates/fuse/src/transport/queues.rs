@@ -210,7 +210,7 @@ impl Drop for QueueThreads {
 
 impl Queue {
     /// Registers the entries, and sends the result of the registration. Then waits for a value from `started`, answers
-    /// requests until the unmount, and sends the result of that.
+    /// requests until the unmount, and sends the result of serving.
     fn run(mut self, started: &Receiver<Serving>, result: &Sender<io::Result<()>>) {
         let mut received = Vec::new();
         let registered = caught(|| self.register(&mut received));

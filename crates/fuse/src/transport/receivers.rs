@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn parked_receivers_do_not_replace_one_that_waits() {
+    fn receiver_does_not_wait_if_the_others_are_parked() {
         let receivers = receivers(Some(Parking::start()));
         receivers.idle.store(1, Relaxed);
         assert_eq!(waiting(&receivers, opcode::READLINK), Waiting::Refused);

@@ -86,7 +86,7 @@ impl Pool {
         }
     }
 
-    /// Waits until less than [`LARGE_REPLIES`] are in use, and returns memory.
+    /// Waits until fewer than [`LARGE_REPLIES`] large replies are being composed, and returns memory.
     fn borrow(&self) -> Borrowed<'_> {
         let mut state = self.state.lock();
         while state.used == LARGE_REPLIES {

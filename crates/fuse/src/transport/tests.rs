@@ -274,8 +274,8 @@ fn mount_over_io_uring_fails_if_the_kernel_refuses_the_entries_of_rings() {
     }
 }
 
-/// A change of a directory with the file `neighbour`, and with the names `file` and `other` of another file. After the
-/// change, stat(2) is called for a name.
+/// A change in a directory that contains the file `neighbour`, and another file with the names `file` and `other`.
+/// After the change, stat(2) is called for `name`.
 struct Case {
     change: fn(&Path),
     name: &'static str,

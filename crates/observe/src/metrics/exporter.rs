@@ -26,7 +26,7 @@ const CLIENT_TIME: Duration = Duration::from_secs(5);
 const MAX_CLIENTS: usize = 32;
 /// The time for which a generated text of metrics is reused.
 const TEXT_LIFETIME: Duration = Duration::from_secs(1);
-/// If the process has no free descriptor, the time until the next attempt to accept a connection.
+/// The time until the next attempt to accept a connection if the process has no free descriptor.
 const RETRY_TIME: Duration = Duration::from_millis(100);
 
 /// A bound address at which metrics will be served. No other process can use the address.

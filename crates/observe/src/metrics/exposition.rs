@@ -84,7 +84,7 @@ const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
     counter space_commits, "Commits for space in a transaction, in the log or on the image.";
     counter logged_blocks, "Blocks written to the log, including its own blocks.";
     counter checkpoints, "Checkpoints, which write committed blocks to their final locations.";
-    gauge waiting_handles, "Changes that wait now for a commit or a checkpoint.";
+    gauge waiting_handles, "Changes that currently wait for a commit or a checkpoint.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),
         "1 if the mount became read-only after an error.";
 };
@@ -101,14 +101,14 @@ const OPERATIONS: &[Metric<OperationStats>] = metrics! { "larder_fuse_"
 
 const RECORDING: &[Metric<RecordingStats>] = metrics! { "larder_recording_"
     gauge events, "Events in the trace, or about to be written to it.";
-    counter lost, "Events that are missing in the trace.";
+    counter lost, "Events that were lost and are not in the trace.";
     gauge failed = |of| Some(of.failure.is_some().into()),
         "1 if the recording ended after an error.";
 };
 
 const ATTRIBUTES: &[Metric<AttributeStats>] = metrics! { "larder_attributes_"
     counter shares, "Uses of an existing attribute block or value inode instead of a new one.";
-    gauge saved_bytes, "Space on the image that sharing saves at present, in bytes.";
+    gauge saved_bytes, "Image space currently saved by sharing attributes, in bytes.";
 };
 
 const MBCACHES: &[Metric<MbCacheStats>] = metrics! { "larder_mbcache_"

@@ -1,6 +1,6 @@
 //! Answers queries over the statistics socket, in one thread that serves one client at a time. Clients that
-//! wait for the end of the mount do not delay others: their connections are set aside, and kept open until
-//! then.
+//! wait for the end of the mount do not delay others: their connections are set aside, and stay open until the mount
+//! ends.
 //!
 //! The name of the socket is the mount's device number. After an unmount, the kernel may assign this number
 //! to another mount. The server of that mount may then replace the socket's file before this server ends.

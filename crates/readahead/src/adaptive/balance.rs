@@ -9,20 +9,21 @@
 //! A caller calls [`Balance::submitted`] when it submits a request, and [`Balance::completed`] when it completes, both
 //! with the time since a start that the caller chooses. There is no clock in this module.
 //!
-//! - *Access time*: the duration of a request, minus the time in which its pages are transferred at the rate, if no
-//!   other request was in flight when it was submitted. It rises quickly and falls slowly, because on a disk a sequential request says nothing about
-//!   the next seek.
+//! - *Access time*: the duration of a request, minus the time in which its pages are transferred at the rate described
+//!   below. It is measured only if no other request was in flight when the request was submitted. The estimate rises
+//!   quickly and falls slowly, because on a disk a sequential request says nothing about the next seek.
 //! - *Rate*: the pages that were delivered while a request was in flight, divided by the time since the last delivery
-//!   before it was submitted, as in BBR. Requests are delivered in any order, so this time can be too short for pages
-//!   of an earlier request, of which most was transferred before. Therefore the divisor is at least the longest duration of a
-//!   request that was delivered in this time ([`Durations`]). The largest rate counts, and decays slowly.
+//!   before its submission, as in BBR. Requests are delivered in any order. So the pages can include those of an
+//!   earlier request that was mostly transferred before, for which this time is too short. Therefore the divisor is at
+//!   least the longest duration of a request that was delivered in this time ([`Durations`]). The estimate is the
+//!   largest of these rates, and decays slowly.
 //!
 //! # The memory
 //! The number of pages that were read, [`Balance::inserted`], is the clock of the cache: a page is evicted when
 //! about as many pages as fit into the cache were inserted after it. If a stream consumes `c` pages while the cache
 //! inserts `d` pages, then its pages are used in time if it has at most `cache * c / d` pages ahead. This is the
 //! rule of AMP, with `c / d` for its rate: fast streams get more memory, and the sum over all streams is the cache.
-//! [`FILL`] of it is used, and less if pages were nevertheless evicted before their use.
+//! Only the part [`FILL`] of the cache is divided, and less if pages were nevertheless evicted before their use.
 //!
 //! # The waste
 //! The *reach* limits how far ahead a stream is read, as a multiple of the pages that it has consumed. If more than
@@ -42,13 +43,13 @@ const NANOS: u64 = 1_000_000_000;
 /// is not reliable, and larger requests never harm.
 const LEAST_USEFUL_PAGES: u64 = 256;
 
-/// A window may have at most this part of the cache.
+/// A window may have at most 1/`CACHE_DIVISOR` of the cache.
 const CACHE_DIVISOR: u64 = 8;
 
 /// The window of a stream, as a multiple of the pages that keep the device busy.
 const DELAYS: u64 = 2;
 
-/// The values of fixed-point numbers that stand for 1.
+/// The value 1 as a fixed-point number.
 const ONE: u32 = 1024;
 
 /// The part of the cache that is divided between streams.
@@ -57,11 +58,11 @@ const FILL: u32 = ONE * 13 / 16;
 /// The least part of the cache that is divided, if pages are evicted before their use.
 const LEAST_FILL: u32 = ONE / 2;
 
-/// The delay from which a device is slow. Disks and object stores are slow.
+/// A device with at least this delay is slow, for example a disk or an object store.
 const SLOW_ACCESS_NS: u64 = 4_000_000;
 
-/// The delay from which pages are read ahead of which about half are used. Flash drives have a smaller delay, and the
-/// processor time of reading the other half is more than they save.
+/// With at least this delay, it is worth reading pages ahead even if only about half of them are used. Flash drives
+/// have a smaller delay: reading the unused half would cost more processor time than the used half would save.
 const DELAY_NS: u64 = 500_000;
 
 /// The part of the pages read ahead that may be wasted, in percent, before the reach is halved.
@@ -84,7 +85,7 @@ pub struct Balance {
     pub(super) keeps_max_pages: bool,
     inserted: AtomicU64,
     delivered: AtomicU64,
-    /// The time of the last delivery, or at which the device last became busy.
+    /// The time of the last delivery, or the time at which the device last became busy.
     delivered_ns: AtomicU64,
     durations: Durations,
     in_flight: AtomicU64,
@@ -97,12 +98,12 @@ pub struct Balance {
     /// The counts of [`Balance::record_waste`] at the start of this period.
     ahead_before: AtomicU64,
     wasted_before: AtomicU64,
-    /// For each kind of start, the parts of the streams that were read on after their first window, and of these, after
-    /// their second window.
+    /// For each kind of start: the part of the streams that were read on after their first window, and the part of
+    /// these streams that were also read on after their second window.
     continued: [[AtomicU32; 2]; 2],
 }
 
-/// The share of a file in the entries of the tables of all files that share a balance. The share is returned on drop.
+/// The entries of one file: its part of the [`MOST_ENTRIES`] entries of a balance. The part is returned on drop.
 #[derive(Debug)]
 pub(super) struct EntryShare {
     balance: Arc<Balance>,
@@ -160,14 +161,14 @@ pub struct Ticket {
     is_alone: bool,
 }
 
-/// For each power of two, the last delivered request whose duration has this binary logarithm.
+/// For each value of the binary logarithm of a duration, the last delivered request with such a duration.
 #[derive(Debug)]
 struct Durations([LastOfDuration; u64::BITS as usize]);
 
 #[derive(Debug, Default)]
 struct LastOfDuration {
     duration_ns: AtomicU64,
-    /// The pages that were delivered up to its end.
+    /// The number of pages that were delivered up to the end of the request.
     delivered: AtomicU64,
 }
 
@@ -178,7 +179,8 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Records that a request was delivered, with which `delivered` pages were delivered so far.
+    /// Records that a request was delivered. `delivered` is the number of pages delivered so far, including the pages
+    /// of this request.
     fn record(&self, duration_ns: u64, delivered: u64) {
         let last = &self.0[duration_ns.max(1).ilog2() as usize];
         last.duration_ns.store(duration_ns, Relaxed);
@@ -283,7 +285,8 @@ impl Balance {
         let best = best - best / 256;
         self.pages_per_second.store(rate.max(best), Relaxed);
         if ticket.is_alone {
-            // A rate that is not larger than that of this request says nothing about its transfer.
+            // If the estimated rate is not larger than the rate of this request, it says nothing about the time of
+            // the transfer.
             let transfer_ns = if rate < best {
                 scaled(pages, NANOS, best)
             } else {
@@ -388,7 +391,8 @@ impl Balance {
         self.access_ns.load(Relaxed) >= SLOW_ACCESS_NS
     }
 
-    /// Returns true if the device has a delay that is worth reading pages of which about half are used.
+    /// Returns true if the delay of the device is so long that it is worth reading pages ahead even if only about half
+    /// of them are used.
     pub(super) fn has_delay(&self) -> bool {
         self.access_ns.load(Relaxed) >= DELAY_NS
     }
@@ -411,14 +415,14 @@ impl Balance {
         rate > 0 && self.is_slow() && self.is_thrifty() && transfer_ns.saturating_mul(4) < saved_ns
     }
 
-    /// Records that a stream was read on after `windows` windows: 0 if the stream was just assumed, or 1.
+    /// Records that a stream was read on after `windows` windows. `windows` is 1, or 0 if the stream was just assumed.
     pub(super) fn started(&self, start: Start, windows: usize) {
         let part = &self.continued[start as usize][windows];
         let value = part.load(Relaxed);
         part.store(value - value / 16, Relaxed);
     }
 
-    /// Records that a stream for which [`Balance::started`] was called was read on after one more window.
+    /// Records that a stream was read on after one more window. [`Balance::started`] was called for the stream before.
     pub(super) fn continued(&self, start: Start, windows: usize) {
         let part = &self.continued[start as usize][windows];
         part.store((part.load(Relaxed) + ONE / 16).min(ONE), Relaxed);

@@ -8,13 +8,13 @@
 //! |---|---|
 //! | forward | the request starts where an earlier one ends |
 //! | backward | the request ends where an earlier one starts |
-//! | strided | the request and three earlier ones are at equal distances; the last of these three is among the last [`NEAR`] requests |
+//! | strided | the request and three earlier ones are at equal distances; the last of these three is among the last [`PREVIOUS_WITHIN`] requests |
 //!
 //! Leap takes the difference that most of the last requests have, and therefore finds one stride. This module searches
 //! for pairs with the same difference, and so also finds the strides of several readers, whose requests alternate.
 //!
 //! Cost: at most [`MOST`] requests of 16 bytes for each file. A request that forms no pattern is compared with at most
-//! `MOST + 2 * NEAR * NEAR_SEARCHED` others.
+//! `MOST + 2 * PREVIOUS_WITHIN * EARLIER_WITHIN` others.
 
 use super::balance::EntryShare;
 use super::stream::Shape;
@@ -25,11 +25,11 @@ const MOST: usize = 256;
 /// The number of requests that each file can keep, whatever the other files have.
 const LEAST: usize = 8;
 
-/// The number of latest requests that can be the last but one of a strided pattern.
-const NEAR: usize = 8;
+/// The previous request of a strided pattern must be among this number of latest requests.
+const PREVIOUS_WITHIN: usize = 8;
 
-/// The number of latest requests among which the other requests of a strided pattern are searched.
-const NEAR_SEARCHED: usize = 32;
+/// The two requests before the previous request of a strided pattern must be among this number of latest requests.
+const EARLIER_WITHIN: usize = 32;
 
 /// A request: its first page and the page after its last page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +95,11 @@ impl Recent {
     /// Returns the distance at which three earlier requests precede `pages`.
     fn stride(&self, pages: Pages) -> Option<i64> {
         let starts = || self.latest().map(|request| request.start);
-        starts().take(NEAR).find_map(|last| {
+        starts().take(PREVIOUS_WITHIN).find_map(|last| {
             let step = i64::try_from(i128::from(pages.start) - i128::from(last)).ok()?;
             let earlier = |steps: i64| {
                 let start = last.checked_add_signed(step.checked_mul(-steps)?)?;
-                starts().take(NEAR_SEARCHED).find(|other| *other == start)
+                starts().take(EARLIER_WITHIN).find(|other| *other == start)
             };
             let is_apart = step.unsigned_abs() > pages.end - pages.start;
             (is_apart && earlier(1).is_some() && earlier(2).is_some()).then_some(step)

@@ -51,11 +51,11 @@ const PARTS: u32 = 16;
 /// If more than this number of requests are in flight, a long window has fewer and longer parts.
 const MANY_REQUESTS: u32 = 64;
 
-/// Each pass of a strided reader after the first reads this number of times as much at each place.
+/// The pages that a strided reader reads at each place grow at most by this factor from one pass to the next.
 const PASS_FACTOR: u32 = 8;
 
-/// The share of a stream that waits grows by this part of the memory at each window. The rate of such a stream depends
-/// on its windows, so that without this growth, a stream with small windows would keep them.
+/// If a stream waits, its share of the memory grows by 1/`GROWTH_DIVISOR` of the memory at each window. The rate of
+/// such a stream depends on its windows. Without this growth, a stream with small windows would keep small windows.
 const GROWTH_DIVISOR: u32 = 512;
 
 /// If at least this number of requests are in flight, a reader waits because the device is busy, and not because its
@@ -93,9 +93,9 @@ pub(super) struct Stream {
     start: Start,
     /// Pages of a request.
     request_pages: u32,
-    /// For a strided stream, the start of its first request, and the pages that are read at each place: those of this
-    /// pass and of the next passes.
+    /// The start of the first request of a strided stream.
     origin: u64,
+    /// The number of pages that a strided stream reads at each place: those of this pass and of the next passes.
     width: u32,
     /// The start of the current pass of a strided stream.
     pass_start: u64,
@@ -124,9 +124,9 @@ pub(super) struct Stream {
     calm_windows: u8,
     /// Number of windows so far, at most 4.
     windows: u8,
-    /// The first page of the last window that could not be read because there was no memory for it.
+    /// The first page that the last window left out, because there was no memory for the page.
     omitted: Option<u64>,
-    /// The decision of the file that last used this stream.
+    /// The number of the file's decision that last used this stream.
     pub(super) used_at: u32,
 }
 
@@ -156,7 +156,7 @@ impl Missing {
         u32::try_from(self.end - self.start).unwrap_or(u32::MAX)
     }
 
-    /// Returns the pages in windows.
+    /// Returns windows with the missing pages and no other pages.
     pub(super) fn windows(&self, balance: &Balance) -> Windows {
         // A part that is too small costs more than its earlier arrival saves, unless the device is slow.
         let least = if balance.is_slow() {
@@ -276,8 +276,9 @@ impl Stream {
         (is_known && shift > 0 && shift < step.unsigned_abs()).then_some(shift)
     }
 
-    /// Begins another pass of a strided stream. If it continues where the last pass has read, later passes will do so,
-    /// too: then the pages of several passes are read at each place, if the memory permits.
+    /// Begins another pass of a strided stream. If the pass starts directly after the first pages that the last pass
+    /// read, later passes will probably do the same. In this case, the pages of several passes are read at each place,
+    /// if the memory permits.
     fn begin_pass(&mut self, step: i64, missing: &Missing, balance: &Balance) {
         let Some(shift) = self.pass_shift(step, missing) else {
             return;
@@ -375,8 +376,8 @@ impl Stream {
         windows
     }
 
-    /// Returns the first window of a stream that begins before a request of `request` pages is read. The reader is
-    /// at the start of `at`.
+    /// Returns the first window of a stream that begins at a marked page, which is at the start of `at`. The request of
+    /// this page has `request` pages. Unlike in [`Stream::miss`], the windows do not contain the request.
     pub(super) fn begin_ahead(&mut self, request: u32, at: &Missing, balance: &Balance) -> Windows {
         self.consumed = request.into();
         self.windows = 1;
@@ -390,8 +391,8 @@ impl Stream {
         windows
     }
 
-    /// Returns the windows after the reader has reached the marker. `next` is the first page that is not resident,
-    /// for a forward stream.
+    /// Returns the windows after the reader has reached the marker. For a forward stream, `next` is the first page
+    /// that is not resident.
     pub(super) fn marked(
         &mut self,
         next: Option<u64>,
@@ -544,7 +545,7 @@ impl Stream {
         };
         match chance {
             Chance::Low => 0,
-            // It is not worth the processor time on a fast device.
+            // On a fast device, reading ahead is not worth the processor time.
             Chance::Medium if !balance.has_delay() => 0,
             Chance::Medium => request,
             Chance::High => (useful / 16).max(FIRST_PAGES).max(request),
@@ -559,8 +560,8 @@ impl Stream {
         pages
     }
 
-    /// Returns the next window of a backward stream, which ends at `next`. The marker is at `distance` pages from
-    /// its start.
+    /// Returns the next window of a backward stream, which ends at `next`. The marker is on page number `distance` of
+    /// the window, counted from 1.
     fn backward(&mut self, missing: &Missing, distance: u32, balance: &Balance) -> Series {
         let end = self.next.min(missing.file_pages);
         let pages = u32::try_from(end).map_or(self.degree, |room| self.degree.min(room));

@@ -3,7 +3,8 @@
 //! Cost: at most [`MOST_STREAMS`] streams, and the [recent](super::recent) requests. Both tables are empty at first and
 //! grow by doubling: a file with one stream needs less than a kilobyte. A new stream replaces the one that was not used
 //! for the longest time. The number of entries in the tables of all files that share a balance is limited as well
-//! ([`EntryShare`]). At this limit, a file has one stream and the latest requests, or what it had before.
+//! ([`EntryShare`]). At this limit, the tables of a file do not grow. But each file can always have one stream and a
+//! few recent requests.
 
 use super::balance::{Balance, Chance, EntryShare, Start};
 use super::recent::{Pages, Recent};
@@ -17,7 +18,7 @@ pub(super) const MOST_STREAMS: usize = 256;
 /// The number of random requests after which the share of those that were continued is known.
 const KNOWN_REQUESTS: u32 = 64;
 
-/// A random request is extended only if more than a part of this number of them is continued.
+/// A random request is extended only if more than 1/`CONTINUED_DIVISOR` of the random requests were continued.
 const CONTINUED_DIVISOR: u32 = 8;
 
 /// The maximum number of pages after a marked page that are searched for a missing page.

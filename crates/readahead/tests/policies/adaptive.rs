@@ -1,6 +1,6 @@
-//! Tables for `adaptive`: each row is a call and its windows (start, size, asynchronous size). They were derived by hand
-//! from the rules in the documentation of its modules, for a device that is not known: a window then has at most 256
-//! pages. The tests after the tables read whole files through the toy cache.
+//! Tables for `adaptive`: each row is a call and its windows (start, size, asynchronous size). The windows were derived
+//! by hand from the rules in the documentation of the policy's modules. The device was not measured yet, so a window
+//! has at most 256 pages. The tests after the tables read whole files through the toy cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,14 +161,14 @@ fn pages_evicted_before_their_use_halve_the_windows() {
         (Miss, 0, 16, &[(0, 48, 32)]),
         (Marker, 16, 16, &[(48, 64, 64)]),
         (Marker, 48, 16, &[(112, 64, 64), (176, 64, 0)]),
-        // Half of 128 pages, of which 16 are the trigger distance.
+        // The limit is 64 pages, half of 128. Of these, 16 are the trigger distance, and 48 are the degree.
         (Miss, 100, 16, &[(100, 64, 48)]),
     ];
     assert_windows("evicted", &mut state(&balance()), &steps);
 }
 
 #[test]
-fn advice_on_random_reads_disables_and_on_sequential_reads_starts_streams() {
+fn random_advice_disables_readahead_and_sequential_advice_starts_streams() {
     let mut state = state(&balance());
     state.advise(Advice::Random);
     let steps: [Step<'_>; 2] = [(Miss, 0, 16, &[(0, 16, 0)]), (Miss, 16, 16, &[(16, 16, 0)])];
@@ -188,7 +188,7 @@ fn share_of_memory_limits_windows_by_the_rate_of_the_stream() {
         (Marker, 16, 16, &[(48, 64, 64)]),
     ];
     assert_windows("alone", &mut state, &steps);
-    // Whenever the stream consumes some pages, 64 times as many are read: its share is 1/64 of 3328 pages, or 52.
+    // For each page that the stream consumes, 64 pages are read. So its share is 1/64 of 3328 pages: 52 pages.
     let (mut marker, mut degree) = (48, 64);
     let mut now = Duration::ZERO;
     for _ in 0..40 {
@@ -240,7 +240,7 @@ fn window_of_a_known_device_is_twice_its_delay_times_its_rate() {
         now += Duration::from_millis(60);
         take(&balance, 1, &mut now, Duration::from_millis(30));
     }
-    // 64 * 256 pages in 60 ms, for 30 ms, twice.
+    // The rate is 64 * 256 pages in 60 ms, and the delay is 30 ms. The window is twice their product.
     let mut file = state(&balance);
     let mut next = 0;
     let mut largest = 0;

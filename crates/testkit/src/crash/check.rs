@@ -443,7 +443,7 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
             writes_back: true,
         }),
         Operation::Rename { from, to, .. } => {
-            // The file is a regular one that replaced another.
+            // This applies only to a regular file that replaced another one.
             let before = &run.states[number];
             before.node(node)?.content()?;
             let replaced = before.resolve(to)?;

@@ -206,7 +206,7 @@ fn is_of_value(line: &str) -> bool {
         || counts.iter().any(|start| line.starts_with(start)) && line.contains(" ref count is ")
 }
 
-/// Returns the number of users of attribute blocks that the line reports as missing, if it is such a
+/// Returns the number of missing users of attribute blocks that the line reports, or `None` for any other
 /// line.
 fn forgotten_users(line: &str) -> Option<usize> {
     if let Some(blocks) = line.strip_prefix("Block bitmap differences: ") {
@@ -282,7 +282,7 @@ mod tests {
         let mut image = ImageFile::new(&device).unwrap();
         image.check().unwrap();
         image.replay().unwrap();
-        // The block of the first half of the first inode table.
+        // The second write zeroes the group descriptors, which are in block 1.
         device.write_at(&[1; 64], 8 * 4096).unwrap();
         device.write_at(&[0; 512], 4096).unwrap();
         image.show(&device).unwrap();

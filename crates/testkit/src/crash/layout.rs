@@ -169,7 +169,7 @@ impl Layout {
         let path = folder.path().join("base.img");
         let size_bytes = (self.size_mib as usize) << 20;
         std::fs::write(&path, POISON.repeat(size_bytes / POISON.len())).context("write", &path)?;
-        // `nodiscard` keeps the poison outside of what mke2fs writes.
+        // With `nodiscard`, the poison remains wherever mke2fs writes nothing.
         let kept = "nodiscard,root_owner=0:0";
         let mke2fs = repeatable_mke2fs(self.mkfs, kept, folder.path())?;
         mke2fs.args(["-m", "0", "-U", UUID]).arg(&path).run()?;

@@ -2,8 +2,8 @@
 //! leave, and the contents that are allowed after recovery.
 //!
 //! These rules are what ext4 promises in ordered mode:
-//! 1. Names, links, owners, permissions and attributes are those after some number of operations, at
-//!    least as many as were made durable: no operation is half done, and none is out of order.
+//! 1. Names, links, owners, permissions and attributes are those after some number of operations, which
+//!    include all that were made durable. No operation is half done, and none is out of order.
 //! 2. Each byte of a file is what it was after some operation since its last fsync, or zero where the file
 //!    was shorter. Its size is between the smallest and the largest size since that fsync. Nothing else is
 //!    allowed. To detect other bytes, free blocks of the base image are full of [`POISON`].

@@ -12,8 +12,8 @@ const REGIONS_BYTES: [u64; 4] = [64 << 10, 512 << 10, 1 << 20, 3 << 20];
 /// [`Generator::border`] returns a multiple of one of these units. Some lengths are a unit plus or minus one.
 const UNITS_BYTES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 const PAGE_BYTES: u64 = 4096;
-/// The maximum distances back from the end of the last change to an offset near it, before the offset is rounded
-/// down.
+/// [`Generator::offset`] chooses an offset that is at most one of these distances before the end of the last change,
+/// and then rounds it down.
 const NEAR_BYTES: [u64; 3] = [8 << 10, 128 << 10, 1 << 20];
 
 struct Generator {

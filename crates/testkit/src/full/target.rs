@@ -10,7 +10,7 @@ pub(super) const SLACK_CLUSTERS: u64 = 16;
 /// An interface of a file system: the files of its root directory, all held open.
 pub trait Target: Sized {
     /// Returns the space for mappings and the reserve of the file system, in bytes. The image counts as full
-    /// for a call if less than the need of the call plus this space is available.
+    /// for a call if the available space is less than the sum of this space and the space that the call needs.
     fn slack_bytes(&self, cluster_bytes: u64) -> u64 {
         SLACK_CLUSTERS * cluster_bytes
     }

@@ -75,7 +75,8 @@ impl<T: Target> Session<T> {
         })
     }
 
-    /// Compares the file as stored on the image, if it has no dirty pages.
+    /// Drops the clean pages of the file from the caches, and compares the file. If it had no dirty pages, it is
+    /// compared as stored on the image.
     pub(super) fn evict(&self, file: FileNo) -> Result<(), String> {
         self.target.evict(file).map_err(|errno| errno.to_string())?;
         self.compare(file)

@@ -6,6 +6,8 @@
 //! link would have transmitted it, that is at an absolute time that follows from the parts before it. So a
 //! thread that wakes late does not slow the link: it sends its next parts at once until it has caught up.
 //!
+//! The round-trip time can be a list: each request takes the next time in it, in the order of receipt.
+//!
 //! If the bytes per second of each connection are limited too, a part of a reply also waits until the limit permits it.
 //!
 //! A thread makes up for a delay of at most [`MAX_LAG`]. So in any period, the link sends at most the bytes of
@@ -18,6 +20,7 @@ use super::body::Body;
 use std::io;
 use std::net::TcpStream;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +35,10 @@ const MAX_LAG: Duration = Duration::from_millis(2);
 /// A link that delays requests and replies, and limits the bytes per second of all replies together.
 #[derive(Debug)]
 pub struct Link {
-    round_trip: Duration,
+    /// The round-trip times of requests, which are used again when all were used.
+    round_trips: Vec<Duration>,
+    /// The number of requests so far.
+    requests: AtomicUsize,
     bytes_per_second: Option<u64>,
     stream_bytes_per_second: Option<u64>,
     /// The time at which the link has sent all parts that it has accepted.
@@ -44,7 +50,8 @@ impl Link {
     #[must_use]
     pub fn new(round_trip: Duration, bytes_per_second: Option<u64>) -> Self {
         Self {
-            round_trip,
+            round_trips: vec![round_trip],
+            requests: AtomicUsize::new(0),
             bytes_per_second,
             stream_bytes_per_second: None,
             free_at: Mutex::new(Instant::now()),
@@ -58,6 +65,17 @@ impl Link {
         self
     }
 
+    /// Sets the round-trip times of the requests, in the order of receipt. They are used again when all were used.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn with_round_trips(mut self, round_trips: Vec<Duration>) -> Self {
+        assert!(!round_trips.is_empty(), "a link has a round-trip time");
+        self.round_trips = round_trips;
+        self
+    }
+
     /// Makes sleeps of this thread as exact as possible. By default, the kernel can wake a thread 50
     /// microseconds late.
     pub(super) fn prepare_thread() {
@@ -68,7 +86,13 @@ impl Link {
     /// Waits until one round-trip time after `received`: the way of a request, and the way of the first byte of
     /// its reply.
     pub(super) fn delay(&self, received: Instant) {
-        sleep_until(received + self.round_trip);
+        sleep_until(received + self.next_round_trip());
+    }
+
+    /// Returns the round-trip time of the next request.
+    fn next_round_trip(&self) -> Duration {
+        let request = self.requests.fetch_add(1, Relaxed);
+        self.round_trips[request % self.round_trips.len()]
     }
 
     /// Sends `body` to `to`, which must be non-blocking, not faster than the bandwidth allows. Calls `sending` with
@@ -152,7 +176,7 @@ mod tests {
         let first = link.reserve(start, time);
         // The second reply has waited since the start, so it follows the first at once.
         let second = link.reserve(start, time);
-        // The next part of the first reply waits since its part before was sent.
+        // The next part of the first reply has waited since the previous part was sent.
         let third = link.reserve(first, time);
         // The link was idle before the fourth.
         let fourth = link.reserve(start + Duration::from_secs(2), time);
@@ -175,6 +199,16 @@ mod tests {
         link.send(&server, &body, |_| {}).unwrap();
         assert!(start.elapsed() >= Duration::from_micros(15_625));
         drop(client);
+    }
+
+    #[test]
+    fn requests_take_the_round_trip_times_in_turn() {
+        let times = [1, 2, 3].map(Duration::from_millis);
+        let link = Link::default().with_round_trips(times.to_vec());
+        for time in times.iter().chain(&times) {
+            assert_eq!(link.next_round_trip(), *time);
+        }
+        assert_eq!(Link::default().next_round_trip(), Duration::ZERO);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Exchange {
 /// replies.
 #[must_use]
 pub fn waves(exchanges: &[Exchange]) -> Vec<Option<u32>> {
-    // In the order of receipt, all replies on which a request can depend were received, and have a wave, before it.
+    // In the order of receipt, the requests of all replies on which a request can depend precede it and have a wave.
     let mut order: Vec<usize> = (0..exchanges.len()).collect();
     order.sort_by_key(|&index| exchanges[index].received);
     let mut waves = vec![None; exchanges.len()];

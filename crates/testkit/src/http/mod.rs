@@ -6,7 +6,7 @@
 //!   client --> request (half of the delay) --> Source: the object, pages, or another server
 //!   client <-- reply (half of the delay, then at the bandwidth that all connections share) <-- Fault
 //! ```
-//! A thread serves each connection. The drop ends the server. A [`Proxy`] or a [`TlsServer`] can be before the
+//! A thread serves each connection. The drop ends the server. A [`Proxy`] or a [`TlsServer`] can be in front of the
 //! server.
 
 mod body;

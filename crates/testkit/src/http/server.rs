@@ -240,8 +240,8 @@ impl HttpServer {
         lock(&self.shared.faults).extend(faults);
     }
 
-    /// Sends no reply until requests for this number of different ranges wait. So the number of requests that a
-    /// client has in flight can be tested without a clock. Then replies are sent as usual.
+    /// Sends no reply until requests for this number of different ranges wait, and then sends replies as usual. So the
+    /// number of requests that a client has in flight can be tested without a clock.
     pub fn hold_until(&self, ranges: usize) {
         self.shared.hold.begin(ranges);
     }
@@ -288,8 +288,8 @@ impl Shared {
         connection.shutdown(Shutdown::Both)
     }
 
-    /// Answers a request, which has a number in the log and was received at some time. Returns the fault that was
-    /// injected.
+    /// Answers a request. `number` is its number in the log, and `received` is the time at which it was received.
+    /// Returns the fault that was injected.
     fn answer(
         &self,
         connection: &mut TcpStream,

@@ -225,7 +225,7 @@ impl Model {
         Ok(())
     }
 
-    /// Success of a change of the inode of `id`.
+    /// Sets the time of the last change of the inode of `id`, and returns success.
     pub(super) fn touched(&mut self, id: NodeId) -> Step {
         self.touch(id)?;
         done(id)

@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The number of reads that any walk may make, beyond a multiple of the reads of the clean walk.
+/// Each walk may make this number of reads in addition to a multiple of the reads of the clean walk.
 const SPARE_READS: u64 = 20_000;
 /// The time limit of one image, after which the process is aborted. It only detects a loop without
 /// reads, and affects nothing else.

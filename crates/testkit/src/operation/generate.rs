@@ -17,9 +17,9 @@ const MAX_DEPTH: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// The approximate maximum number of files of all types that exist at once.
-    pub most_nodes: usize,
+    pub max_nodes: usize,
     /// The approximate maximum of the content that all files hold at once.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// One operation in this many makes something durable, in addition to operations that always do; 0
     /// means never.
     pub syncs_one_in: u64,
@@ -33,11 +33,11 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Returns the same mix, but with mostly attributes that files share.
+    /// Returns the same mix, but about half of the operations change attributes that files share.
     #[must_use]
     pub const fn sharing(self) -> Self {
         Self {
-            most_bytes: 1 << 18,
+            max_bytes: 1 << 18,
             shares_one_in: 2,
             ..self
         }
@@ -84,8 +84,8 @@ impl Generator {
             return planned;
         }
         let choice = Choice::new(model);
-        let crowded = choice.all.len() > self.mix.most_nodes;
-        let full = model.stored_bytes() > self.mix.most_bytes;
+        let crowded = choice.all.len() > self.mix.max_nodes;
+        let full = model.stored_bytes() > self.mix.max_bytes;
         if (crowded || full) && self.random.below(2) == 0 {
             return self.removal(&choice, full);
         }

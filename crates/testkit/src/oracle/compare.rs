@@ -318,7 +318,8 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
             same = match self.both(path, read.0, read.1) {
                 None => false,
                 Some((read_a, read_b)) if read_a != len || read_b != len => {
-                    let what = format!("of {len} bytes at {at} of {size_bytes}, read");
+                    let what =
+                        format!("bytes read at {at} ({len} requested, file size {size_bytes})");
                     self.unequal(path, &what, &read_a, &read_b);
                     false
                 }

@@ -146,7 +146,7 @@ pub(super) fn fragmented(builder: &mut Builder, tree: &Tree) -> Result<()> {
     let rounds = u64::from(tree.fragments.min(400));
     for round in 0..rounds {
         for (file, path) in files.iter().zip(&paths) {
-            // Allocated immediately if possible, or else by the write and a sync.
+            // The block is allocated immediately if possible, and otherwise by the write and a sync.
             let start = round * 4096;
             let plain = FallocateFlags::empty();
             let allocated = builder.attempt("fallocate", fallocate(file, plain, start, 4096))?;

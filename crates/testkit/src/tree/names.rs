@@ -131,7 +131,7 @@ pub(super) fn folders(builder: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Hard links, also between directories, and to files that are not regular.
+/// Hard links to one file from several directories, and to a symbolic link.
 pub(super) fn links(builder: &mut Builder, tree: &Tree) -> Result<()> {
     builder.folder("links")?;
     let target = builder.path("links/target");

@@ -20,7 +20,7 @@ const GROUP: usize = 8;
 pub(super) struct Hybrid {
     width: u32,
     bytes: Vec<u8>,
-    /// Values of the current packed run. Unless the last run ends, these are whole groups.
+    /// The values of the current packed run. The last group may not be complete yet.
     packed: Vec<u32>,
 }
 

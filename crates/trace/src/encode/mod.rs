@@ -1,7 +1,7 @@
 //! Encodes a batch of events as a row group.
 //!
-//! Parquet's writer encodes the columns whose values differ from row to row. The others are dictionaries of their own
-//! ([`dictionary`]): names of caches and operations, devices, and columns that only reads of files and their paths use.
+//! Parquet's writer encodes the columns whose values differ from row to row. The module [`dictionary`] encodes the
+//! other columns: names of caches and operations, devices, and columns that only reads of files and their paths use.
 
 mod dictionary;
 mod hybrid;
@@ -59,8 +59,8 @@ struct Dense<'a> {
 }
 
 impl Dense<'_> {
-    /// Writes `values`. The program contains Parquet's writers only of the types `T`:
-    /// [`SerializedRowGroupWriter::next_column`] would add those of all types, and a quarter of a megabyte.
+    /// Writes `values`. The program contains only Parquet's writers for the types `T`.
+    /// [`SerializedRowGroupWriter::next_column`] would add the writers for all types: a quarter of a megabyte.
     fn write<T: DataType, W: Write + Send>(
         &self,
         row_group: &mut SerializedRowGroupWriter<'_, W>,

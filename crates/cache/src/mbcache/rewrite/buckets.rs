@@ -115,8 +115,8 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Makes room for one more entry. If the result is [`Room::Evict`], the entry in it was claimed, and
-    /// removed from the chain. The caller must remove this entry from the order, and free it.
+    /// Makes room for one more entry. If the result is [`Room::Evict`], it contains an entry that was claimed
+    /// and removed from the chain. The caller must remove this entry from the eviction order, and free it.
     pub fn make_room(&mut self) -> Room {
         let Entries {
             arena, chain_max, ..

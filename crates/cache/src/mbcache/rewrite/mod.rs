@@ -7,7 +7,7 @@
 //!
 //! | number of entries | what an insertion does |
 //! |---|---|
-//! | the limit or more | It wakes a worker, which examines entries for eviction: as many as 1/16 of the limit. |
+//! | the limit or more | It wakes a worker, which examines entries for eviction. Their number is 1/16 of the limit. |
 //! | twice the limit or more | In addition, the insertion itself examines 64 entries for eviction. |
 //!
 //! The arena has slots for twice the limit and for 64 more entries. If no slot is free, and no memory is left
@@ -17,7 +17,7 @@
 //! # Insertion and removal of an entry
 //! The thread that inserts an entry holds it, adds it to its bucket and then to the order, and releases it. A
 //! thread that removes an entry first claims it. This fails if a thread holds the entry. Once the entry is
-//! claimed, no thread can hold it any more. The order of the following steps depends on the cause:
+//! claimed, no thread can hold it any more. The sequence of the following steps depends on the cause:
 //!
 //! | cause | locked during the claim | removed from |
 //! |---|---|---|
@@ -57,7 +57,7 @@ use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
 /// The number of entries that the worker examines for each request is the limit divided by this number.
-const WORKER_PART: u32 = 16;
+const WORKER_DIVISOR: u32 = 16;
 
 /// The number of entries that an insertion examines when the cache has at least twice its limit of entries.
 const INSERT_PASSES: u32 = 64;
@@ -140,7 +140,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
 
     /// Does the work of the worker: examines a part of the entries for eviction.
     fn drop_part(&self) {
-        let part = u64::from(self.limit / WORKER_PART).max(1);
+        let part = u64::from(self.limit / WORKER_DIVISOR).max(1);
         self.drop_entries(part, &self.entries.dropped_by_limit);
     }
 
@@ -167,8 +167,8 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
 
     /// Returns a slot for a new entry. If no slot is free, evicts other entries first.
     fn allocate(&self) -> Option<Vacant<'_, 2>> {
-        // The order may have to be scanned twice: in the first turn, all entries may be spared because they
-        // are referenced.
+        // The order may have to be scanned twice: the first scan may spare all entries, because they are
+        // referenced.
         let mut left = 2 * u64::from(self.order.count());
         loop {
             let vacant = self.entries.take_free();
@@ -350,9 +350,11 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
             limit,
             counters,
         } = &*self.core;
+        // The worker may evict an entry meanwhile. It is then counted twice, not missed.
+        let count = order.count();
         let stats = entries.stats(counters.sum(), counters.inserted());
         Stats {
-            entries: order.count().into(),
+            entries: count.into(),
             limit_entries: (*limit).into(),
             buckets: buckets.count(),
             bytes: stats.bytes + buckets.bytes() + order.bytes(),
@@ -372,7 +374,7 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
         assert_eq!(
             buckets.check_invariants(entries),
             order.count(),
-            "entries in the buckets and in the order"
+            "entries in the buckets and in the eviction order"
         );
         let used = order.count() + entries.arena.count_free();
         assert_eq!(

@@ -27,7 +27,7 @@ fn touched_entry_is_evicted_after_untouched_ones() {
 }
 
 #[test]
-fn referenced_entry_is_evicted_in_the_second_turn() {
+fn referenced_entry_is_evicted_in_the_second_scan() {
     for variant in [Variant::Referenced, Variant::Clock] {
         let cache = cache(variant, 64, 4);
         for value in 0..8 {
@@ -167,14 +167,15 @@ fn entry_beyond_the_limit_evicts_another() {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
             assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
-            // When the cache has reached its limit, a worker evicts entries. When the cache has twice as
-            // many entries, each insertion also evicts entries.
+            // When the cache has reached its limit, a worker evicts entries. When the number of entries is
+            // twice the limit, each insertion also evicts entries.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
         cache.check_invariants();
         let stats = cache.stats();
         assert_eq!(stats.inserted, 2000);
-        // Between the two reads of statistics, the worker may evict one more entry.
+        // `stats` reads the two counts one after the other, and the worker may evict an entry between the
+        // two reads.
         assert!(stats.entries + stats.dropped_by_limit >= 2000, "{variant}");
         assert!(stats.entries >= 64, "{variant}");
     });

@@ -13,7 +13,7 @@ fn cache_of(variant: Variant) -> (Box<dyn MbCache>, Config) {
     (cache, config)
 }
 
-/// Returns the limit of chain lengths that the documentation of the module states.
+/// Returns the maximum length of a chain, as stated in item 6 of the documentation of [`crate::mbcache`].
 fn longest(variant: Variant) -> u32 {
     match variant {
         Variant::Old | Variant::Clock => 64,

@@ -42,7 +42,7 @@ fn steps(keys: u32) -> impl Strategy<Value = Vec<Step>> {
 struct Model<'c> {
     cache: &'c dyn MbCache,
     limit: u64,
-    /// Whether an entry is reusable.
+    /// For each key and value, whether the entry is reusable.
     map: BTreeMap<(u32, u64), bool>,
     held: Vec<Held<'c>>,
     evicted: u64,
@@ -102,10 +102,10 @@ impl Model<'_> {
                 self.note_missed_by_search(key, value);
             }
         }
-        assert_eq!(found, [], "twice, or not reusable, or never inserted");
+        assert_eq!(found, [], "found twice, not reusable, or never inserted");
     }
 
-    /// Removes an entry of the map that a search did not find although the entry is reusable: it was evicted.
+    /// Removes a reusable entry of the map after a search did not find it: the entry was evicted.
     fn note_missed_by_search(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
@@ -191,8 +191,8 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         model.run(&step);
     }
     model.held.clear();
-    // The check of the invariants waits for a worker that evicts entries. At most one request is left for
-    // which the worker has not started. So a later attempt is not disturbed.
+    // The check of the invariants waits for a worker that evicts entries. After that, the worker may have one
+    // more request, which disturbs at most one attempt.
     let agrees = (0..3).any(|_| {
         cache.check_invariants();
         model.agrees()

@@ -4,8 +4,8 @@
 //! Lever 2000, section 3.2. The functions that Lever proposes ignore the device.
 //!
 //! The printed version of the paper mentions the function of Linux 2.2.16 without its formula: "a fairly
-//! complex shift-add function". [`shift_xor`] follows the description by A. Arcangeli on linux-kernel (12
-//! March 2002) of the function that replaced the reference function after Lever's measurements.
+//! complex shift-add function". It replaced the reference function after Lever's measurements. A. Arcangeli
+//! described it on linux-kernel (12 March 2002), and [`shift_xor`] follows this description.
 
 use super::HashKey;
 use super::word::Word;
@@ -29,9 +29,9 @@ pub(super) fn steiner<W: Word>(key: HashKey, bits: u32) -> u32 {
     (block.left(7) - block + block.right(10) + block.right(18)).masked(bits)
 }
 
-/// The function of Linux 2.2.16: device and block, shifted left according to the size of the table, and the
-/// upper part of the block, combined by exclusive or. With fewer than 12 bits, some shifts would be negative,
-/// which is undefined in C. Here they are 0.
+/// The function of Linux 2.2.16. Device and block are shifted left according to the size of the table. The
+/// results and the upper part of the block are combined by exclusive or. With fewer than 12 bits, some shifts
+/// would be negative, which is undefined in C. Here they are 0.
 #[inline]
 pub(super) fn shift_xor<W: Word>(key: HashKey, bits: u32) -> u32 {
     let (device, block) = (W::new(key.object), W::new(key.index));

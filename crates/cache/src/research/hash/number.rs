@@ -6,7 +6,7 @@
 //! processes has a bucket for every four process slots, and the table of users has a quarter as many
 //! buckets: 128 and 32 by default. The number of buckets is not rounded to a power of two. With 4000 process
 //! slots, as in the kernels of Lever 2000, there are 1000 buckets of processes, and the mask is 999. Only
-//! eight bits of this mask are set, so that at most 256 buckets are used.
+//! eight bits of this mask are set. Therefore at most 256 buckets are used.
 
 use super::HashKey;
 use super::word::Word;

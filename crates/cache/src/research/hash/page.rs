@@ -3,7 +3,11 @@
 //!
 //! # Model
 //! Lever 2000, section 3.1. The functions here compute the address and the offset from the numbers of the
-//! inode and the page. [`AddressedPage`] has another address instead.
+//! inode and the page. For an [`AddressedPage`], the caller gives the address.
+//!
+//! The formulas use the kernel's macros: `i` is the address of the inode, divided by the lowest bit that is set
+//! in the size of an inode; `o` is the number of the page; and `s(x)` is `x + (x >> bits)`, where `bits`
+//! is the number of bits of the hash.
 
 use super::HashKey;
 use super::word::Word;
@@ -14,8 +18,8 @@ pub(super) const PAGE: u32 = 12;
 /// The shift for keys whose index is the offset itself, such as swap entries.
 pub(super) const ENTRY: u32 = 0;
 
-/// `sizeof(struct inode)` in Larder. No size is published. The size that Linux 2.2.5 had on i386 is 268, by a count of its
-/// fields. 336 is 16 times an odd number.
+/// The `sizeof(struct inode)` that Larder assumes, because none is published. In Linux 2.2.5 on i386, it was probably 268,
+/// by a count of the fields. The formula divides the address by the lowest bit that is set in the size: with 336, by 16.
 const INODE_BYTES: u64 = 336;
 
 /// A page of a file whose inode is at a known address.
@@ -29,7 +33,7 @@ pub struct AddressedPage {
     pub page: u64,
 }
 
-/// What the formulas compute with.
+/// The input of the formulas.
 #[derive(Clone, Copy)]
 pub(super) struct Input<W> {
     /// The address of the inode.

@@ -153,7 +153,8 @@ fn reference_of_neighbouring_swap_entries_collides() {
         buckets.len()
     };
     assert_eq!(buckets("swap-reference"), 1);
-    // The mask keeps the lower 11 bits of the entries: 8 steps of 256, apart from carries.
+    // The mask keeps the lower 11 bits of the entries. In these bits, the entries have 8 different values, apart
+    // from carries.
     assert!(buckets("swap-offset") >= 8, "{}", buckets("swap-offset"));
     assert_eq!(buckets("swap-mult"), 16);
 }

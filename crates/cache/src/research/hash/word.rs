@@ -29,8 +29,8 @@ pub trait Word:
     /// Converts `number`, and drops the bits that do not fit.
     fn new(number: u64) -> Self;
 
-    /// Returns both numbers of `key` in one word. A word of 64 bits is [`HashKey::word`]. A word of 32 bits
-    /// is the exclusive or of the two halves of [`HashKey::word`].
+    /// Returns both numbers of `key` in one word. With 64 bits, the result is [`HashKey::word`]. With 32 bits,
+    /// it is the exclusive or of the two halves of [`HashKey::word`].
     fn joined(key: HashKey) -> Self;
 
     /// Returns the word shifted left.

@@ -45,8 +45,8 @@ impl PageTrees {
             .collect()
     }
 
-    /// Calls `add` with the depth of each of up to [`PART_PAGES`] pages of an inode, from `index` on.
-    /// Returns the index of the next page, or `None` if there is none.
+    /// Examines up to [`PART_PAGES`] pages of an inode, from `index` on, and calls `add` with the depth of
+    /// each. Returns the index of the next page, or `None` if there is none.
     fn add_part(&self, inode: u64, index: u64, add: &mut impl FnMut(usize)) -> Option<u64> {
         let tree = self.lock_tree(inode);
         let mut at = tree.first_from(index);

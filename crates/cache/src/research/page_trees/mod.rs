@@ -24,7 +24,7 @@
 //! change of the state word.
 //!
 //! # Cost
-//! A frame takes 12 bytes more, and a chain of roots takes 4 bytes. A lookup walks the roots in its chain,
+//! Each frame takes 12 bytes for a node, and a chain of roots takes 4 bytes. A lookup walks the roots in its chain,
 //! and then as many nodes of its tree as the depth of the page. A chain has few roots, since there are about
 //! as many chains as frames. Only the nodes are counted as links.
 

@@ -148,7 +148,8 @@ fn evicted_page_not_yet_unlinked_is_replaced() {
     let key = PageKey { ino: 12, index: 7 };
     insert(&trees, PageKey { index: 8, ..key });
     insert(&trees, key);
-    // The hand claims both pages, and the insertion runs before the hand unlinks the second page.
+    // The hand evicts both pages. The page of `key` is inserted again after the hand has claimed it, and before
+    // the hand unlinks it.
     trees.arena.scan(2, |index, _| {
         let slot_key = PageLayout::hash_input_in(trees.arena.slot(index));
         if slot_key == key {

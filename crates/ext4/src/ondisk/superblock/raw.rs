@@ -196,8 +196,8 @@ const _: () = assert!(size_of::<RawSuperblock>() == SUPERBLOCK_BYTES);
 impl RawSuperblock {
     const FLAG_UNSIGNED_HASH: u32 = 0x2;
 
-    /// Returns the features. Revision 0 did not define any features. If their bits are set
-    /// nevertheless, the features are in use, as in the kernel and e2fsprogs.
+    /// Returns the features. Revision 0 did not define any features. If feature bits are set
+    /// nevertheless, these features are in use, as in the kernel and e2fsprogs.
     pub(super) fn features(&self) -> (Compat, Incompat, RoCompat) {
         (
             Compat::from_bits_retain(self.s_feature_compat.get()),

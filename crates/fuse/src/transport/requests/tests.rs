@@ -220,7 +220,7 @@ fn directory_of_which_a_part_is_in_memory_is_listed_completely() {
                 deleted.push(node.ino().unwrap());
             }
         }
-        // A deletion that would wait is passed to another thread, whose end this waits for.
+        // A deletion that would wait is passed to another thread. The drop waits for this thread.
         drop(requests);
         for ino in deleted {
             assert!(volume.metadata(ino).is_err(), "{ino:?} exists");
@@ -312,8 +312,7 @@ fn change_that_needs_a_block_that_is_not_in_memory_would_wait() {
             Outcome::Reply(Ok(())),
             "{opcode}"
         );
-        // A name cannot be changed in the same way twice. What the reply with this error needs is also in
-        // memory.
+        // A change of a name fails when it is repeated. The blocks that this reply needs are also in memory.
         let again = outcome(Waiting::Refused);
         assert!(matches!(again, Outcome::Reply(_)), "{opcode}: {again:?}");
         requests.end();

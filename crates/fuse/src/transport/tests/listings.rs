@@ -82,7 +82,7 @@ fn listed_directory_is_opened_without_requests_unless_the_kernel_collects_writes
         assert!(count(&first, opcode::OPENDIR) <= 1, "{first:?}");
         assert_eq!(fs::read(served.path.join("file")).unwrap(), b"content");
         let repeated = served.requests_of(list);
-        // The listing has made the time of access of the directory stale, which readdir(3) reads with the other attributes.
+        // The listing has made the directory's access time stale. readdir(3) reads this time with the other attributes.
         let is_getattr = |request: &(u32, NodeId)| request.0 == opcode::GETATTR;
         assert!(
             repeated.len() <= 1 && repeated.iter().all(is_getattr),

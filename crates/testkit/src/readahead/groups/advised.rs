@@ -39,7 +39,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 .reads(0, 8192, 8192, 5),
         );
     }
-    // Markers of a window that began before the advice for random reads, and the limit of that window.
+    // These patterns cover the markers of a window that began before the second advice, and the limit of that window.
     for (name, advice) in [("random", Random), ("normal", Normal)] {
         patterns.push(
             long(format!("sequential-then-{name}"))

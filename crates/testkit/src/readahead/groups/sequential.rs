@@ -116,8 +116,8 @@ pub(super) fn ends_of_files() -> Vec<Pattern> {
         let pattern = Pattern::new(format!("last-{before}-pages"), pages(100) - 96);
         patterns.push(pattern.reads(pages(100 - before), 4096, 4096, 8));
     }
-    // A read across the end is cut at the end, so the last page is next to it and begins a stream. The
-    // marker on page 4 then no longer belongs to the last window.
+    // A read across the end of the file is cut there. Therefore the read of the last page counts as adjacent to it, and
+    // begins a stream. The marker on page 4 then no longer belongs to the last window.
     patterns.push(
         Pattern::new("across-the-end-and-back", pages(100) - 96)
             .reads(0, 4096, 4096, 4)
