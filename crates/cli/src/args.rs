@@ -36,6 +36,7 @@ pub(crate) use fuse2fs::Fuse2fsArgs;
 pub(crate) use image::{FilesArgs, ImageArgs, VolumeArgs};
 pub(crate) use overlay::{
     OverlayArgs, OverlayCommand, OverlayCommitArgs, OverlayDiffArgs, OverlayDiscardArgs,
+    OverlayInfoArgs,
 };
 pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfilePackArgs};
 pub(crate) use run::RunArgs;
@@ -132,7 +133,7 @@ cannot be used together.
   offset=, partition=, format=, overlay=, cache_size=, readahead=,
   readahead_max=, threads=, transport=, fsname=, subtype=, metrics=,
   endpoint=, cache_dir=, cache_disk_size=, profile=,
-  profile_record=, sha256=,
+  profile_record=, sha256=, url_file=,
   direct_io, direct_device, allow_other, allow_root, nonempty,
   anonymous, allow_unversioned, offline
         same as the flags with these names; for example, cache_size=
@@ -286,10 +287,10 @@ larder+page=rbtree.
                This models the kernel: there, a cached dentry points
                to its inode, so the table is used only after a miss in
                the dentry cache. larder keeps such references in an
-               array, indexed by inode number. If a lookup misses the
-               dentry cache, larder deletes the reference that it has
-               to the inode of the name. The next lookup of this inode
-               then uses the table, as in the kernel.
+               array, indexed by inode number. If the lookup of a
+               name misses the dentry cache, larder deletes its
+               reference to the inode with that name. The next lookup
+               of this inode then uses the table, as in the kernel.
     all        all lookups
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -694,9 +695,10 @@ mounts [{mountpoint, transport (if known)}].
 
 If larder lists partitions: table (GPT or MBR), sector_bytes, partitions
 [{number, offset_bytes, size_bytes, type, name, content (ext, the name of
-another format, or null if it is unknown)}]. If larder also shows the file
-system in one of them, 'partition' is the number of this partition. Otherwise,
-'kind' is 'partitions', and the other keys of a file system are absent.
+another format, or null if it is unknown), error (only if the start of the
+partition cannot be read: the reason)}]. If larder also shows the file system in
+one of them, 'partition' is the number of this partition. Otherwise, 'kind' is
+'partitions', and the other keys of a file system are absent.
 
 If larder shows neither a file system nor partitions, 'kind' is the name of the
 format, and the other keys of a file system are absent.
@@ -760,18 +762,20 @@ JSON:
   hot {files [{ino, path (null if it is not known), path_hex (if the path is
     not UTF-8), load}], processes [{pid (0 for the kernel), name, is_running,
     load}]}, the busiest first
-    load {requests (since it is among the busiest), requests_per_s,
-      read_bytes_per_s, written_bytes_per_s (over the last seconds)}
+    load {requests (after the file or process joined this list),
+      requests_per_s, read_bytes_per_s, written_bytes_per_s (over the last
+      seconds)}
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
     fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
-    for), profile_bytes (fetched for a profile, or read from a pack; part of
-    fetched_bytes unless the pack is a local file, never part of ahead_bytes),
+    for), profile_bytes (fetched for a profile, or read from a pack; never part
+    of ahead_bytes; part of fetched_bytes unless the pack is a local file),
     profile_used_bytes (how many of the profile_bytes were then used, in whole
     parts of 64 KiB), memory_bytes (read from fetched parts that larder keeps in
     memory), disk_bytes (read from the disk cache), busy_ns (time in which
     requests were in flight), latency_p50_us and latency_p99_us (until the head
-    of a reply arrives; upper bounds), last_failure}
+    of a reply arrives; upper bounds), unversioned (whether the server sends no
+    strong ETag), last_failure}
   transport (io_uring or /dev/fuse)
   collects_writes (whether the kernel collects writes before it sends them)
 A read-write mount adds:
@@ -798,7 +802,8 @@ below 0.
 A latency has these keys: count, total_ns, max_ns, p50_ns, p90_ns, p99_ns (at
 most 1.25 times the exact value; null if there is none), and buckets
 [[longest duration in ns, count]]. If there are many requests, only a sample is
-measured: max_ns, which the text calls 'longest', is the longest in the sample.
+measured: max_ns, which is 'longest' in the output without --json, is then the
+longest in the sample.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,
@@ -812,12 +817,13 @@ The last row has the length null and counts all longer chains. For red-black
 trees, the array rows is empty, and trees.rows has the depths.
 
 Most Prometheus metrics are named after the JSON keys: page.lookups is
-larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric. The keys
-of requests are larder_fuse_ with the label operation. Times are in seconds. A
-latency is a histogram: larder_fuse_request_duration_seconds,
-larder_device_request_duration_seconds, and
-larder_writing_commit_duration_seconds (checkpoint, handle_wait). No metric
-contains names of files or programs. --prometheus also labels each metric with
+larder_cache_lookups_total{cache=\"page\"}. Some keys have no metric. The
+metrics of requests begin with larder_fuse_, and have a label operation. Times
+are in seconds. These latencies are histograms:
+larder_fuse_request_duration_seconds, larder_device_request_duration_seconds,
+larder_writing_commit_duration_seconds,
+larder_writing_checkpoint_duration_seconds and
+larder_writing_handle_wait_duration_seconds. No metric contains names of files or programs. --prometheus also labels each metric with
 the mount point; larder mount --metrics does not.")]
 pub(crate) struct StatsArgs {
     /// Mount point

@@ -26,7 +26,7 @@ impl Comparison {
         } else {
             (Ordering::Equal, text)
         };
-        // Numbers can be parsed with another sign.
+        // `parse_number` would accept another sign.
         let digits = digits
             .starts_with(|c: char| c.is_ascii_digit())
             .then_some(digits);

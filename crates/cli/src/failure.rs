@@ -111,8 +111,8 @@ pub(crate) fn of_image(
     }
 }
 
-/// Returns a hint for a `message` that advises the use of e2fsck or tune2fs, if the file system at `offset_bytes` does
-/// not begin with the image.
+/// Returns a hint for a `message` that advises the use of e2fsck or tune2fs, if the file system does not start at the
+/// beginning of the image.
 pub(crate) fn e2fsprogs_hint(message: &str, image: &Path, offset_bytes: u64) -> Option<String> {
     let advises = ["e2fsck", "tune2fs"]
         .iter()

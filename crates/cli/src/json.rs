@@ -112,7 +112,7 @@ impl From<DiskInfo> for Disk {
     }
 }
 
-/// The only partition with an ext file system, among all partitions.
+/// The number of the only partition with an ext file system, and the table with all partitions.
 #[derive(Debug, Serialize)]
 pub(crate) struct OnlyPartition<'t> {
     #[serde(rename = "partition")]
@@ -175,6 +175,9 @@ struct Partition<'t> {
     name: &'t str,
     /// `ext`, the name of another format, or `null` if the format is unknown.
     content: Option<&'static str>,
+    /// Why the start of the partition cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'t str>,
 }
 
 impl<'t> Table<'t> {
@@ -189,6 +192,7 @@ impl<'t> Table<'t> {
                 Some(format) => Some(format.as_str()),
                 None => one.is_ext.then_some("ext"),
             },
+            error: one.error.as_deref(),
         };
         Self {
             kind: table.kind.as_str(),

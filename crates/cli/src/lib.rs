@@ -26,6 +26,7 @@ mod mode;
 mod mount_helper;
 mod mount_options;
 mod opening;
+mod option_list;
 mod overlay;
 mod pattern;
 mod programs;

@@ -25,7 +25,7 @@ pub(crate) enum Stage {
 /// The numbers of the inherited descriptors of two pipes between the launcher and the init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Signals for the command. The end of this pipe says that the launcher has ended.
+    /// Signals for the command. When the other end of this pipe is closed, the launcher has ended.
     pub signals: RawFd,
     /// Notes for the launcher.
     pub notes: RawFd,

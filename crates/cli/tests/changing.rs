@@ -421,31 +421,50 @@ fn directory_is_not_copied_if_its_attributes_do_not_fit() {
 
 /// The bar is drawn after the first part of the content.
 #[test]
-fn progress_of_put_has_a_rate_and_the_time_left() {
+fn progress_of_long_copies_has_a_rate_and_the_time_left() {
     if !can_make_images() || skip(&[Requirement::Tool("script"), Requirement::Tool("stty")]) {
         return;
     }
     let fixture = Fixture::new();
     let source = fixture.path("source");
     fs::write(&source, support::content(3 << 20)).unwrap();
-    let (binary, source) = (support::binary().display(), source.display());
-    let place = place(&fixture, "/new");
+    let tree = fixture.path("source-tree");
+    fs::create_dir(&tree).unwrap();
+    fs::copy(&source, tree.join("file")).unwrap();
+    let larder = format!("'{}'", support::binary().display());
+    let [source, tree] = [source, tree].map(|path| format!("'{}'", path.display()));
+    let [copy, archive, made] =
+        ["copy", "archive", "made"].map(|name| format!("'{}'", fixture.path(name).display()));
+    let inside = |path| format!("'{}'", place(&fixture, path));
+    let bar: &[&str] = &[" MiB of 3.00 MiB, ", "/s, ", " left"];
+    let spinner: &[&str] = &[" MiB, ", "/s"];
     for (line, parts) in [
+        (format!("{larder} put {source} {}", inside("/new")), bar),
         (
-            format!("'{binary}' put '{source}' '{place}'"),
-            &[" 1.00 MiB of 3.00 MiB, ", "/s, ", " left"] as &[&str],
+            format!("cat {source} | {larder} put - {}", inside("/new")),
+            spinner,
+        ),
+        (format!("{larder} cp {source} {}", inside("/in")), bar),
+        (format!("{larder} cp -r {tree} {}", inside("/tree-in")), bar),
+        (format!("{larder} cp {} {copy}", inside("/dir/large")), bar),
+        (
+            format!("{larder} export -o {archive} {}", inside("/dir/large")),
+            bar,
         ),
         (
-            format!("cat '{source}' | '{binary}' put - '{place}'"),
-            &[" 1.00 MiB, ", "/s"],
+            format!("{larder} create --size 16M --from {tree} {made}"),
+            bar,
+        ),
+        (
+            format!("tar -c -C {tree} . | {larder} create --size 16M --from - {made}.piped"),
+            spinner,
         ),
     ] {
-        let line = format!("stty rows 40 cols 120; {line}");
-        let output = support::on_terminal(&line);
+        let output = support::on_terminal(&format!("stty rows 40 cols 120; {line}"));
         let shown = text(&output.stdout);
-        assert!(output.status.success(), "{shown:?}");
+        assert!(output.status.success(), "{line}: {shown:?}");
         for part in parts {
-            assert!(shown.contains(part), "{part:?} is not in {shown:?}");
+            assert!(shown.contains(part), "{line}: {part:?} is not in {shown:?}");
         }
     }
 }

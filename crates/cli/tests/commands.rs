@@ -320,7 +320,7 @@ fn cp_does_not_follow_links_in_destination() {
     assert_fails(
         &output,
         1,
-        &["cannot create the directory: another file has its name"],
+        &["cannot create the directory: a file with this name exists"],
     );
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     assert_eq!(fs::read(out.join("hello")).unwrap(), b"hello, larder\n");
@@ -372,7 +372,8 @@ fn cp_onto_link_writes_its_target() {
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("hello"));
 }
 
-/// A process that is killed can then leave no file with a temporary name.
+/// The copy has no temporary name, so a process that is killed cannot leave a file with such a
+/// name.
 #[test]
 fn copied_file_has_only_its_final_name() {
     if !can_make_images() {
@@ -593,7 +594,7 @@ fn cp_of_image_with_duplicate_name_stays_in_destination() {
     assert_fails(
         &output,
         1,
-        &["/evil: cannot create the directory: another file has its name"],
+        &["/evil: cannot create the directory: a file with this name exists"],
     );
 }
 

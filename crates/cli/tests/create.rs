@@ -40,7 +40,7 @@ fn add_files(fixture: &Fixture) {
         &[&tree],
     );
     let file = tree.join("dir/empty");
-    // Not every file system of the host has these.
+    // Not every file system of the host supports these attributes.
     let list = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xe8\x03\0\0\x04\0\x04\0\xff\xff\xff\xff\
         \x10\0\x04\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
     for (name, value) in [
@@ -274,7 +274,7 @@ fn archives_of_all_formats_have_the_same_files() {
         let args = ["diff".as_ref(), expected.as_os_str(), image.as_os_str()];
         let output = text(&larder(args).stdout);
         for line in output.lines() {
-            // Only pax archives with the options for them have attributes, whose list changes the permissions.
+            // Only pax.tar has the attributes of this file, among them a list that changes its permissions.
             assert!(
                 line.ends_with(" /dir/empty") && line.contains("xattrs"),
                 "{name}: {line}"
@@ -378,7 +378,7 @@ fn pipe_makes_the_same_bytes_as_a_file() {
 }
 
 #[test]
-fn image_depends_on_the_content_and_not_on_holes_and_other_links_of_the_host() {
+fn holes_and_outside_links_of_the_host_do_not_change_the_image() {
     if !can_create() {
         return;
     }
@@ -463,10 +463,10 @@ fn free_bytes(image: &Path) -> usize {
     usize::try_from(df["available_bytes"].as_u64().unwrap()).unwrap()
 }
 
-/// The content of small files is written together. Of some that do not fit, each must be reported, although files after
-/// them fit.
+/// The content of small files is written together. If some of them do not fit, the command must fail, although files
+/// after them fit.
 #[test]
-fn small_files_that_do_not_fit_are_no_space() {
+fn small_files_that_do_not_fit_fail_with_no_space() {
     if !can_create() {
         return;
     }

@@ -189,7 +189,7 @@ fn file_with_data_after_a_first_block_of_zeros_is_not_an_archive() {
     }
 }
 
-/// Each `/` of a path is a directory, and the archive does not have to store them.
+/// Each `/` in a path stands for a directory, and the archive does not have to store it.
 #[test]
 fn path_longer_than_linux_permits_is_refused() {
     if !can_create() {
@@ -476,7 +476,7 @@ fn owners_are_mapped() {
     );
 }
 
-/// The programs of e2fsprogs take a question mark in a path for the beginning of options.
+/// The programs of e2fsprogs treat a question mark in a path as the beginning of options.
 #[test]
 fn image_below_a_directory_with_a_question_mark_is_created() {
     if !can_create() {

@@ -87,7 +87,7 @@ fn image_of_everything(fixture: &Fixture) -> PathBuf {
     make_image(&image, "-t ext4 -b 4096", IMAGE_SIZE).unwrap();
     let mount = LoopMount::new(&image, Access::ReadWrite, &[]).unwrap();
     populate(&mount.path(), &Tree::SMALL, Limits::NONE).unwrap();
-    // An archive cannot contain it.
+    // An archive cannot contain a socket.
     fs::remove_file(mount.path().join("nodes/socket")).unwrap();
     image
 }
@@ -198,7 +198,7 @@ fn trees_and_files_have_their_names_in_the_image() {
             "dir/deep/\ndir/deep/deeper/\ndir/\ndir/again\ndir/deep/\ndir/deep/deeper/\n\
              dir/empty\ndir/large\n",
         ),
-        // A link to itself would remove the file.
+        // The second member is not a hard link to itself: extracting such a link would remove the file.
         (&["/hello", "/hello"], "hello\nhello\n"),
     ] {
         let archive = exported(&fixture, paths);
@@ -213,8 +213,8 @@ fn trees_and_files_have_their_names_in_the_image() {
     assert_fails(&export(&fixture, &["/none"]), 1, &["/none: no such file"]);
 }
 
-/// A link of the image, and then a directory with the name of the link, would lead a program that extracts them out of its
-/// directory.
+/// If an archive contained a link of the image, and then a directory with the same name, a program that extracts the
+/// archive could write files outside of its directory.
 #[test]
 fn files_with_the_same_name_are_reported_and_left_out() {
     if !has_tar() {
@@ -246,7 +246,7 @@ fn files_with_the_same_name_are_reported_and_left_out() {
     );
 }
 
-/// Its zeros would need hours and a large disk.
+/// Writing the zeros of this hole would take hours and a large disk.
 #[test]
 fn huge_hole_is_not_stored() {
     if !has_tar() {
@@ -401,7 +401,7 @@ fn file_that_output_replaces_keeps_its_owner_and_permissions() {
     assert_eq!(attributes(&new), attributes(&plain));
 }
 
-/// A FIFO that is named is a file like others: its archive is not complete.
+/// A FIFO that `--output` names is treated like a regular file: an incomplete archive is an error.
 #[test]
 fn closed_fifo_of_output_is_an_error() {
     if !can_make_images() {

@@ -72,7 +72,8 @@ fn ready_for_namespaces(test: &str) -> Option<(Fixture, PathBuf)> {
     Some((fixture, program))
 }
 
-/// Makes the image whose files belong to `owner`, as `apptainer overlay create` does. With `--fakeroot`, this is root.
+/// Makes the image whose files belong to `owner`, as `apptainer overlay create` does. With `--fakeroot`, the owner is
+/// root.
 fn make_overlay(fixture: &Fixture, owner: u32) {
     let script = format!("chown -R {owner}:{owner} \"$1\"");
     sh(&script, &[&fixture.path("tree")]);
@@ -108,8 +109,8 @@ fn apptainer_mounts_overlay_images() {
     };
     fixture.directory("mnt", User::Nobody);
     let program = program.to_str().unwrap();
-    // In the namespace, the user has the same ID or, with --fakeroot, that of root. The first two of each are the options of
-    // versions 1.1 and 1.2.
+    // In the namespace, the user has the same ID or, with --fakeroot, that of root. In each of these two cases, the
+    // first two calls have the options of versions 1.1 and 1.2.
     let cases = [
         (
             ("--map-current-user", NOBODY),
@@ -386,7 +387,7 @@ fn singularity_shows_one_owner_for_all_files() {
         .map(|entry| entry.unwrap().metadata().unwrap().uid())
         .collect();
     assert!(!listed.is_empty() && listed.iter().all(|uid| *uid == 1234));
-    // The owner has the rights of the owner: others cannot enter this directory.
+    // The shown owner has the rights of an owner: others cannot enter this directory.
     let entered = |uid: &str| {
         Command::new(tool("setpriv"))
             .args(["--reuid", uid, "--regid", uid, "--clear-groups", "ls"])

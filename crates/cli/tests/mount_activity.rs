@@ -143,7 +143,7 @@ fn time_without_requests_is_counted() {
     umount(User::Same, &mountpoint.0);
 }
 
-/// Returns the elements of an array by a key of theirs.
+/// Returns the elements of an array by the value of `key` in each of them.
 fn by_key<'s>(array: &'s Value, key: &str) -> BTreeMap<String, &'s Value> {
     let elements = array.as_array().unwrap().iter();
     elements.map(|one| (one[key].to_string(), one)).collect()
@@ -214,7 +214,7 @@ fn copied_bytes_are_those_of_the_written_file() {
 }
 
 #[test]
-fn another_mount_has_another_start() {
+fn each_mount_has_its_own_start_time() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
@@ -389,7 +389,7 @@ fn documented_threads(column: usize) -> BTreeMap<String, Vec<usize>> {
     threads.collect()
 }
 
-/// Returns the number of threads of a process for each name. The number of `larder-fuse-1` is part of its name, so it is
+/// Returns the number of threads of a process for each name. The number at the end of a name such as `larder-fuse-1` is
 /// replaced by `N`. Threads of the kernel that perform requests of `io_uring` are not included.
 fn threads_of(process: u32) -> BTreeMap<String, usize> {
     let mut threads = BTreeMap::new();

@@ -248,7 +248,7 @@ fn auto_falls_back_to_dev_fuse_without_losing_a_request() {
     }
     let at = &mountpoint.0;
     let mut server = thread::scope(|scope| {
-        // These programs send their requests as soon as the mount exists, so many of them before it is served.
+        // These programs send their requests as soon as the mount exists, so many requests arrive before it is served.
         let readers = [(); 8].map(|()| {
             scope.spawn(|| {
                 wait_until("the mount", || is_mounted(at));

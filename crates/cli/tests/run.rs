@@ -53,8 +53,8 @@ fn shell_ok(user: User, fixture: &Fixture, options: &[&str], script: &str) -> St
 }
 
 #[test]
-fn exit_code_is_that_of_the_command_or_says_why_there_is_none() {
-    if !can_run("exit_code_is_that_of_the_command_or_says_why_there_is_none") {
+fn exit_code_is_that_of_the_command_or_of_larder() {
+    if !can_run("exit_code_is_that_of_the_command_or_of_larder") {
         return;
     }
     let fixture = Fixture::new();
@@ -235,7 +235,7 @@ fn image_is_the_root_directory_with_chroot() {
         assert_eq!(left, "", "{user:?}");
         assert_clean(&image);
     }
-    // No directory is replaced that the image does not have.
+    // A directory that the image does not have is not created.
     fs::remove_dir(fixture.path("tree/sys")).unwrap();
     fixture.make_image("ext4", "");
     let listed = shell_ok(User::Same, &fixture, &["--chroot"], "ls /");
@@ -458,7 +458,7 @@ fn larder_stops_and_continues_with_the_command() {
     let fixture = Fixture::new();
     let script = "echo ready; while ! test -e go; do sleep 0.02; done; echo continued";
     let mut job = job(User::Same, &fixture, &[], &["sh", "-c", script]);
-    // In an orphaned process group, such as that of the tests may be, SIGTSTP has no effect.
+    // The process group of the tests may be orphaned. In such a group, SIGTSTP has no effect.
     job.process_group(0);
     let ready = Ready::start(job);
     let command = ready.command();
@@ -531,8 +531,8 @@ fn larder_ends_although_another_process_uses_the_mount() {
 }
 
 #[test]
-fn exit_code_is_known_if_the_caller_ignores_the_ends_of_child_processes() {
-    let test = "exit_code_is_known_if_the_caller_ignores_the_ends_of_child_processes";
+fn exit_code_is_known_if_the_caller_ignores_sigchld() {
+    let test = "exit_code_is_known_if_the_caller_ignores_sigchld";
     if !can_run(test) {
         return;
     }

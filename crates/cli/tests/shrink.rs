@@ -31,7 +31,7 @@ fn shrink_ok(image: &Path) -> String {
     larder_ok(["shrink".as_ref(), image.as_os_str()])
 }
 
-/// Returns the names that are left of copies.
+/// Returns the paths of copies that are left.
 fn copies(fixture: &Fixture) -> Vec<PathBuf> {
     let names = fs::read_dir(fixture.path("")).unwrap();
     let paths = names.map(|entry| entry.unwrap().path());
@@ -108,7 +108,7 @@ fn image_with_space_after_the_file_system_is_truncated() {
 }
 
 #[test]
-fn size_is_that_of_the_option() {
+fn size_option_sets_image_size() {
     if !can_shrink() {
         return;
     }

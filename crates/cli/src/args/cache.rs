@@ -32,7 +32,7 @@ pub(crate) enum CacheCommand {
 /// The directory of a disk cache.
 #[derive(Debug, Args)]
 pub(crate) struct CacheDirArgs {
-    /// The directory, unless it is the default.
+    /// The directory of the disk cache; `None` for the default.
     // The help text is separate: in a doc comment, it would need backticks, which clap would show.
     #[arg(
         long,
@@ -68,7 +68,7 @@ pub(crate) struct CacheLsArgs {
 /// use are kept, even if they take more than SIZE.
 #[derive(Debug, Args)]
 pub(crate) struct CachePruneArgs {
-    /// Maximum size of the rest (suffixes K, M, G, T)
+    /// Maximum size of remaining parts (suffixes K, M, G, T)
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
     #[command(flatten)]

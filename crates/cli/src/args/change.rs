@@ -45,7 +45,7 @@ pub(crate) struct PutArgs {
     /// Destination in the image
     #[arg(value_name = "IMAGE:/PATH")]
     pub destination: OsString,
-    /// An operand too many, for a hint
+    /// Excess operand, which is refused with a hint
     #[arg(hide = true)]
     pub rest: Option<OsString>,
 }

@@ -70,13 +70,14 @@ pub(crate) struct CreateArgs {
     /// Access control lists keep their IDs.
     #[arg(long, value_name = "UID:GID", value_parser = parse_owner, conflicts_with_all = ["uid_map", "gid_map"])]
     pub owner: Option<(u32, u32)>,
-    /// Replace COUNT user IDs from FROM by those from TO
+    /// Map a range of user IDs to another range
     ///
-    /// The default of COUNT is 1. Other IDs stay as they are. If several maps contain an ID, the first one applies. The IDs
-    /// in access control lists are replaced, too.
+    /// The COUNT user IDs that start at FROM are replaced by those that start at TO. The default of COUNT is 1. Other IDs
+    /// stay as they are. If several maps contain an ID, the first one applies. The IDs in access control lists are replaced,
+    /// too.
     #[arg(long, value_name = "FROM:TO[:COUNT]", value_parser = IdMap::parse)]
     pub uid_map: Vec<IdMap>,
-    /// Replace group IDs, like --uid-map
+    /// Map a range of group IDs, like --uid-map
     #[arg(long, value_name = "FROM:TO[:COUNT]", value_parser = IdMap::parse)]
     pub gid_map: Vec<IdMap>,
     /// Image file to make

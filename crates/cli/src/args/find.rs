@@ -78,7 +78,7 @@ pub(crate) struct FindArgs {
 }
 
 impl FindArgs {
-    /// Returns the failure for arguments that have an option as in find(1), with a single hyphen.
+    /// Returns the failure if `args` contain an option of find(1) with a single hyphen, such as `-name`.
     pub(crate) fn single_hyphen(args: &[OsString]) -> Option<Failure> {
         const OPTIONS: [(&str, &str); 5] = [
             ("-name", "--name"),

@@ -23,8 +23,8 @@ pub(crate) struct VolumeArgs {
     /// Format of the image [default: detected from its first bytes]
     ///
     /// With raw, the bytes of the image are those of the disk, even if they look like another format. Always give
-    /// --format raw for a raw disk to which someone else can write, such as the user of a virtual machine. With an overlay,
-    /// as for larder overlay, the default is instead the format that the overlay records.
+    /// --format raw for a raw disk to which someone else can write, such as the user of a virtual machine. With --overlay,
+    /// and in the command 'larder overlay', the default is the format that the overlay records.
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<ImageFormat>,
     /// Total memory of all caches [default: 256M]

@@ -75,8 +75,7 @@ pub(crate) struct TopArgs {
     pub interval: Duration,
     /// Page that is shown first
     ///
-    /// With --once, the page that is printed. Without --page, --once prints the overview and the chains
-    /// of a cache.
+    /// With --once, this page is printed. Without --page, --once prints the overview and the chains of a cache.
     #[arg(long, value_enum, conflicts_with = "json")]
     pub page: Option<Page>,
     /// Cache whose chains are shown

@@ -1,7 +1,7 @@
 //! The command `larder du`: shows the space that directories of an image use.
 //!
-//! Cost: the inode number of each file with several hard links. If the command line names several files, one can be below
-//! another: the inode number of each file.
+//! Cost: the inode number of each file with several hard links. If the command line names several files, one can be
+//! below another, and the cost is the inode number of each file.
 
 use super::expand::{NamedFile, NamedFiles, is_one_file};
 use super::reading::{Failures, allocated_bytes, check_kind, open};
@@ -146,7 +146,7 @@ impl Totals<'_> {
         }
     }
 
-    /// Ends the present directory. Returns its total, unless only those of roots are printed.
+    /// Ends the present directory. Returns its total; with `--summarize`, only if the command line names the directory.
     fn leave(&mut self) -> Option<Total> {
         let Level { ino, entry, bytes } = self.levels.pop()?;
         self.add(bytes);

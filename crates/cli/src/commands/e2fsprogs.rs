@@ -29,7 +29,8 @@ impl Tools {
         })
     }
 
-    /// Fails if e2fsck would repair anything in the copy of `image`, except what it updates in each file system.
+    /// Fails if e2fsck has to repair anything in the copy of `image`. What it updates in each file system does not
+    /// count.
     pub(super) fn check(&self, copy: &NamedTempFile, image: &Path) -> Result<()> {
         let output = run_program(&self.e2fsck, &["-f", "-p"], copy.path(), None, self.time)?;
         if output.status.success() {
@@ -130,7 +131,8 @@ pub(super) fn run_program(
         .map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))
 }
 
-/// Returns the path of a file in its directory. The programs take a question mark in a path for the beginning of options.
+/// Returns the path of a file relative to its directory. The programs treat a question mark in a path as the beginning
+/// of options, and the path of the directory can contain one.
 fn local(path: &Path) -> PathBuf {
     Path::new(".").join(path.file_name().unwrap_or_default())
 }

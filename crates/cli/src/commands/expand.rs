@@ -41,8 +41,8 @@ pub(super) struct NamedFiles<'a> {
 impl<'a> NamedFiles<'a> {
     /// Returns an iterator over the files that `paths` name.
     ///
-    /// With `follows_links`, the file of a symbolic link is its target, unless the target does not exist. Otherwise, it is
-    /// the link itself, unless the path ends in a slash.
+    /// With `follows_links`, the file of a symbolic link is its target or, if the target does not exist, the link
+    /// itself. Without `follows_links`, it is the link itself. If the path ends in a slash, it is always the target.
     pub(super) fn new(
         fs: &'a Fs,
         paths: &'a [OsString],
@@ -113,7 +113,7 @@ struct Expansion<'a> {
     failures: &'a Failures,
     /// The components of the path, or none if it has no pattern.
     components: Vec<&'a [u8]>,
-    /// The paths that are not examined yet. The last one is the next.
+    /// The paths that are not examined yet. The last one is examined next.
     pending: Vec<Partial>,
     examined: usize,
     max_examined: usize,
@@ -200,8 +200,8 @@ impl<'a> Expansion<'a> {
         None
     }
 
-    /// Returns the directories above the entries of `directory`, which are `above` and itself. Returns `None` if
-    /// `directory` must not be searched.
+    /// Returns the directories above the entries of `directory`: those in `above`, and `directory` itself. Returns
+    /// `None` if `directory` must not be searched.
     fn enter(&mut self, directory: &[u8], above: &[Ino]) -> Option<Rc<[Ino]>> {
         let volume = self.fs.volume();
         let inodes = volume

@@ -27,7 +27,7 @@ struct Search<'a> {
     failures: &'a Failures,
     /// The files of the command line that were not examined yet.
     roots: NamedFiles<'a>,
-    /// The walk through the last one.
+    /// The walk through the root that was examined last.
     walk: Option<Walk>,
 }
 
@@ -96,7 +96,7 @@ impl Search<'_> {
             })
     }
 
-    /// Begins the walk through `root`. Returns it if it meets the criteria.
+    /// Begins the walk through `root`. Returns `root` itself if it meets the criteria.
     fn begin(&mut self, root: NamedFile) -> Option<Found> {
         let NamedFile { path, metadata } = root;
         if metadata.is_dir() {

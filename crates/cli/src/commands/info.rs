@@ -90,7 +90,11 @@ fn show_contents(
             writeln!(out, "{:<14} {hint}", "Hint")?;
             out.flush()?;
         }
-        Contents::Ext | Contents::DamagedGpt | Contents::Empty | Contents::Unknown => {
+        Contents::Ext
+        | Contents::DamagedGpt
+        | Contents::Empty
+        | Contents::Unknown
+        | Contents::Unreadable(_) => {
             return Err(contents::not_ext(image, disk, contents));
         }
     }

@@ -45,7 +45,7 @@ struct Listings<'a> {
     failures: &'a Failures,
     /// The directories of the command line that are not listed yet.
     directories: vec::IntoIter<Entry>,
-    /// The walk through the present one, if directories below it are listed.
+    /// The walk through the present directory of the command line, if directories below it are listed.
     walk: Option<Walk>,
     /// Whether the walk has not returned an entry yet. Until then, its errors are those of the root.
     is_at_start: bool,
@@ -208,8 +208,8 @@ impl<'a> Listings<'a> {
         }
     }
 
-    /// Returns whether `complete` has reported an entry, so that the walk must not report it again: it is not a directory,
-    /// although its directory records this type, or its attributes cannot be read.
+    /// Returns whether `complete` has reported an entry, so that the walk must not report it again. It has if the
+    /// attributes of the entry cannot be read, or if the entry is recorded as a directory but is not one.
     fn is_reported(&self, entry: &DirEntry) -> bool {
         let is_entered = entry
             .kind()
@@ -384,7 +384,7 @@ struct JsonListing {
     entries: Vec<JsonEntry>,
 }
 
-/// Prints one listing as an object, or an object with an array of all of them.
+/// Prints a single listing as an object, or all listings as an array in an object.
 fn print_json(listings: &mut Listings<'_>, files: Vec<Entry>, is_single: bool) -> Result<()> {
     let of_file = |file: Entry| Listing {
         path: file.name.clone(),

@@ -84,6 +84,7 @@ pub(super) fn serve(
         partition,
         format,
         overlay: overlay.as_deref(),
+        ignores_lock: false,
         remote: &remote,
     };
     if mount.fs_name.is_empty() {

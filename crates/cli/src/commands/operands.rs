@@ -65,7 +65,7 @@ impl Operands {
         if let Some(repeated) = repeated {
             let repeated = name::escaped(repeated.as_bytes());
             return Err(Failure::usage_with_hint(
-                format!("'{repeated}' names the image for the second time"),
+                format!("'{repeated}' names the image again"),
                 format!("write only {repeated}, without {} before it", shown(image)),
             ));
         }

@@ -1,4 +1,4 @@
-//! Functions that the commands which list files of an image share.
+//! Functions that are shared by the commands that list files of an image.
 
 use super::operands::Operands;
 use crate::args::FilesArgs;

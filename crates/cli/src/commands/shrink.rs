@@ -123,7 +123,7 @@ fn examine(image: &Path) -> Result<Info> {
 /// Returns the number of blocks of a file system of `size_bytes`.
 ///
 /// # Errors
-/// If the file system is not larger.
+/// If the present file system is not larger.
 fn blocks(info: &Info, size_bytes: u64) -> Result<u64> {
     let block_bytes = u64::from(info.block_size_bytes);
     let blocks = size_bytes / block_bytes;

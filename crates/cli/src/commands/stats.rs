@@ -233,6 +233,12 @@ fn print_server(out: &mut dyn Write, server: &ServerCounts) -> io::Result<()> {
             server.failed
         )?;
     }
+    if server.unversioned {
+        writeln!(
+            out,
+            "           no strong ETag: a replaced image is detected only by its length and time"
+        )?;
+    }
     print_end(out, "last failure", server.last_failure.as_ref())
 }
 

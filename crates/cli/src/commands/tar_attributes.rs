@@ -132,8 +132,8 @@ pub(super) fn list_from_text(text: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(value)
 }
 
-/// Returns the kind, the permissions and the ID of an entry: kind, name, permissions and, in archives of star and
-/// bsdtar, the ID.
+/// Returns the kind, the permissions and the ID of the entry `line`. Its fields are the kind, the name, the permissions
+/// and, in archives of star and bsdtar, the ID.
 fn entry(line: &str) -> Result<(u16, u16, u32), &'static str> {
     let mut fields = line.split(':').map(str::trim);
     let mut next = || fields.next().ok_or(MALFORMED);

@@ -16,9 +16,9 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
-/// The branches before the name of an entry that others follow, and of the last one.
+/// The branch before the name of an entry: if others follow in its directory, and if it is the last one.
 const BRANCHES: [&str; 2] = ["├── ", "└── "];
-/// What precedes the entries of a directory that others follow, and of the last one.
+/// What precedes the entries of a directory: if other entries follow the directory, and if it is the last one.
 const TRUNKS: [&str; 2] = ["│   ", "    "];
 
 /// A file of a tree.
@@ -43,7 +43,7 @@ struct Nodes<'a> {
     failures: &'a Failures,
     /// The files of the command line that are not returned yet.
     roots: NamedFiles<'a>,
-    /// The walk through the last one.
+    /// The walk through the root that was returned last.
     walk: Option<Walk>,
     /// The number of directories in which the walk is.
     depth: usize,

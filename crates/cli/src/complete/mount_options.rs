@@ -22,7 +22,7 @@ pub(super) fn complete(text: &[u8]) -> Completion {
     let name = option.get(..equals).unwrap_or_default();
     let name = OsStr::from_bytes(name).to_str().unwrap_or_default();
     let files = match name {
-        "overlay" | "profile" | "profile_record" => Some(Kind::Files),
+        "overlay" | "profile" | "profile_record" | "url_file" => Some(Kind::Files),
         "cache_dir" => Some(Kind::Directories),
         _ => None,
     };

@@ -31,7 +31,7 @@ impl Page {
         Self::Cache(CacheKind::Inode),
     ];
 
-    /// The place of the first page of a cache.
+    /// The index of the first page of a cache in [`Self::ALL`].
     const FIRST_CACHE: usize = Self::ALL.len() - CacheKind::ALL.len();
 
     /// Returns the name of the page, as the tab shows it.

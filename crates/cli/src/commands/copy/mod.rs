@@ -138,8 +138,8 @@ fn outward(args: &CpArgs, files: &Operands, destination: &Path) -> Result<ExitCo
     Ok(ExitCode::from(u8::from(reporter.has_failed)))
 }
 
-/// Returns `failure`, because of which the first operand cannot be opened as an image. If the operands are files, an image and
-/// a path inside it, the hint shows how such a copy is written.
+/// Returns `failure`, which is the reason why the first operand cannot be opened as an image. If the operands are
+/// files, an image and a path inside it, adds a hint with the right form of such a copy.
 fn with_right_form(args: &CpArgs, failure: Failure) -> Failure {
     let [files @ .., image, path] = args.paths.as_slice() else {
         return failure;

@@ -3,7 +3,7 @@
 //! An archive is hostile. Nothing is allocated by a size that it declares, and every number is checked before it is used.
 //! [`mod@super::fill`] checks the paths.
 //!
-//! The crate `tar` is not used: it reads the holes of sparse files as zeros, so that a file of 1 TiB would take hours, and
+//! The crate `tar` is not used: it reads the holes of sparse files as zeros, so a file of 1 TiB would take hours, and
 //! it splits the values of extended attributes at newlines.
 
 use super::chunks::{Chunks, MAX_TAKEN_BYTES, Part};
@@ -22,7 +22,8 @@ use std::io::{self, BufRead, Read};
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
 
 /// The maximum length of a path, and of the target of a link, in bytes: `PATH_MAX` of Linux without the final NUL. The
-/// directories of a path need no entries, so that a path of 1 MiB would create 500,000 directories.
+/// directories of a path are created even if the archive has no entries for them: a path of 1 MiB would create 500,000
+/// directories.
 const MAX_PATH_BYTES: usize = 4095;
 
 /// The maximum number of runs of data of a sparse file.
@@ -143,8 +144,8 @@ impl Archive {
         }
     }
 
-    /// Reads the next content of the present entry into `buffer`. Returns its length, which is that of `buffer` unless the
-    /// content ends.
+    /// Fills `buffer` with the next content of the present entry. Returns the number of bytes, which is smaller than
+    /// `buffer` only if the content ends.
     pub(super) fn data(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let len = usize::try_from(self.left_bytes).map_or(buffer.len(), |n| n.min(buffer.len()));
         let part = buffer.get_mut(..len).unwrap_or_default();
@@ -401,7 +402,7 @@ impl Archive {
 /// Returns the sparse file with these runs.
 ///
 /// # Errors
-/// If the runs are not in order, overlap, are not inside the file, or are not what is stored.
+/// If the runs are not in order, overlap, are not inside the file, or do not add up to `stored_bytes`.
 fn sparse(size_bytes: u64, mut runs: Vec<Run>, stored_bytes: u64) -> Result<Kind, &'static str> {
     if size_bytes > MAX_FILE_BYTES {
         return Err("the file is too large");

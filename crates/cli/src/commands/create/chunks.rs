@@ -1,9 +1,9 @@
 //! The bytes of an archive, in large buffers (chunks). The content of small files is not copied out of its chunk: the
 //! thread that writes it to the image shares the chunk.
 //!
-//! Invariant: the parts of the archive that are in the same chunk depend only on the calls, not on the kind of the file,
-//! nor on the lengths of its reads, which can be short for a pipe. Content in the same chunk is written together, so these
-//! parts determine the bytes of the image.
+//! Invariant: the division of the archive into chunks depends only on the calls. The kind of the file, and the lengths
+//! of its reads, which can be short for a pipe, have no effect. Content in the same chunk is written together, so the
+//! division into chunks affects the bytes of the image.
 
 use larder::ContentBuffers;
 use std::fs::File;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// The size of a chunk, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The maximum number of bytes that [`Chunks::take_part`] returns. At most so much is copied to the next chunk.
+/// The maximum number of bytes that [`Chunks::take_part`] returns. At most this many bytes are copied to the next
+/// chunk.
 pub(super) const MAX_TAKEN_BYTES: usize = CHUNK_BYTES / 4;
 
 /// A part of a chunk.

@@ -21,7 +21,7 @@ pub(super) struct Contents<'v> {
 }
 
 impl<'v> Contents<'v> {
-    /// Returns the contents for `volume`; `None` if it writes file by file.
+    /// Returns the contents for `volume`; `None` if content must be written file by file.
     pub(super) fn new(volume: &'v Volume) -> Result<Option<Self>> {
         let queue = volume.content_queue().map_err(|error| of_volume(&error))?;
         Ok(queue.map(|queue| Self {

@@ -1,8 +1,9 @@
 //! Copies the files of a tar archive into a new image.
 //!
-//! A file has its name from the start: the image is not used before it is complete, and so the content of many small files
-//! is written together. A new file is created with its owner, permissions and times. In a directory that exists, the owner
-//! is set before the permissions, and these before the attributes, because each can change what follows.
+//! A file gets its name before its content: nothing reads the image before it is complete, so the content of many small
+//! files can be written together. A new file is created with its owner, permissions and times. For a directory that
+//! exists, the owner is set first, then the permissions, and then the attributes, because setting one can change the
+//! following ones.
 
 use super::archive::{Archive, Entry, Kind};
 use super::contents::Contents;
@@ -64,7 +65,9 @@ impl Filler {
             if entry.kind == Kind::Directory {
                 return self.set_metadata(tree, Ino::ROOT, entry);
             }
-            return Err(Failure::new("the root directory cannot be another file"));
+            return Err(Failure::new(
+                "the archive would replace the root directory with another file",
+            ));
         };
         let parent = retry_when_full(&mut contents, |_| tree.directory(parents))?;
         if let Kind::HardLink { path } = &entry.kind {
@@ -156,8 +159,8 @@ impl Filler {
         Ok(())
     }
 
-    /// Gives the file `ino` the metadata of `entry`. A directory that existed keeps other attributes than access control
-    /// lists, as in a copy of a directory. Attributes that ext4 does not support are skipped.
+    /// Gives the file `ino` the metadata of `entry`. A directory that existed keeps the attributes that `entry` lacks,
+    /// except access control lists, as in a copy of a directory. Attributes that ext4 does not support are skipped.
     fn set_metadata(&mut self, tree: &mut Tree<'_>, ino: Ino, entry: &Entry) -> Result<()> {
         tree.remove_lists(ino)?;
         let (uid, gid) = tree.owners.owner(entry.uid, entry.gid);

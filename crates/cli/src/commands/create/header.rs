@@ -152,7 +152,7 @@ pub(super) fn text(field: &[u8]) -> &[u8] {
 
 /// Returns the number in `field`. An empty field is 0.
 fn number(field: &[u8]) -> Result<i64, &'static str> {
-    const INVALID: &str = "a header has no valid number";
+    const INVALID: &str = "a number in a header is invalid";
     if let Some((&first, rest)) = field.split_first()
         && first & 0x80 != 0
     {

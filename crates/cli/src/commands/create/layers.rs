@@ -39,7 +39,7 @@ pub(super) fn apply_archive(tree: &mut Tree<'_>, archive: &mut Archive) -> Resul
     Ok(())
 }
 
-/// Removes the file with the path `names`, if a file of the other kind, a directory or not, will replace it.
+/// Removes the file with the path `names`, if it is a directory and its replacement is not, or the reverse.
 fn replace_by(tree: &mut Tree<'_>, names: &[&[u8]], is_directory: bool) -> Result<()> {
     if let (Some(present), Some((name, parents))) = (tree.find(names)?, names.split_last())
         && present.is_dir() != is_directory
@@ -50,8 +50,8 @@ fn replace_by(tree: &mut Tree<'_>, names: &[&[u8]], is_directory: bool) -> Resul
     Ok(())
 }
 
-/// Applies all whiteouts below the directory `root` of the host. Also removes each file of the tree that a file of the
-/// other kind, a directory or not, will replace.
+/// Applies all whiteouts below the directory `root` of the host. Also removes each directory of the tree that a file of
+/// another type will replace, and each other file that a directory will replace.
 pub(super) fn apply_directory(tree: &mut Tree<'_>, root: &Path) -> Result<()> {
     let mut left = vec![PathBuf::new()];
     while let Some(directory) = left.pop() {

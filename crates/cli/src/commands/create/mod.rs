@@ -12,10 +12,11 @@
 //! 6. When the file is durable, it gets the name of the image, unless another file has this name.
 //!
 //! # Repeatable images
-//! If `SOURCE_DATE_EPOCH` is set, this is the only time: Larder and the programs of e2fsprogs use it. Names of directories
-//! are copied in order, and no thread writes back in the background. Each block of zeros is a hole, whatever the holes of
-//! the source are. The length of a read of a pipe has no effect ([`chunks`]). So the same calls are made, and Larder's
-//! allocators depend only on these. Numbers of inodes and generations of files depend on the hash seed and the time.
+//! If `SOURCE_DATE_EPOCH` is set, Larder and the programs of e2fsprogs use it instead of the present time. The names in
+//! each directory are copied in sorted order, and no thread writes back in the background. Each block of zeros is a
+//! hole, whatever the holes of the source are. The length of a read of a pipe has no effect ([`chunks`]). So the same
+//! calls are made, and Larder's allocators depend only on these calls. Numbers of inodes and generations of files
+//! depend on the hash seed and the time.
 //!
 //! # Threads
 //! One thread creates the files. Another one writes the content of small files ([`larder::ContentQueue`]), and makes no
@@ -63,7 +64,7 @@ use tree::{Tree, is_full, of_volume};
 /// 256 MiB, copying 200 MB takes a fifth longer.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// How many times a file system for `--size auto` that is too small is made again.
+/// The maximum number of times that a file system for `--size auto` is made again because it was too small.
 const MAX_RETRIES: u32 = 4;
 
 pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
@@ -156,7 +157,7 @@ fn time() -> Result<Option<i64>> {
     Ok(Some(time.into()))
 }
 
-/// An image that is made.
+/// An image under construction.
 #[derive(Debug)]
 struct Build<'a> {
     args: &'a CreateArgs,
@@ -236,7 +237,8 @@ impl Build<'_> {
         let volume =
             Volume::open(self.image.path(), &options).map_err(|error| of_volume(&error))?;
         if has_journal {
-            // A block of the mapping of the journal has at least 340 numbers.
+            // A block of the mapping covers at least 340 blocks of the journal, so 1/256 more is enough for the
+            // mapping.
             let set_aside = volume.set_aside(journal_bytes + journal_bytes / 256);
             set_aside.map_err(|error| of_volume(&error))?;
         }
@@ -347,7 +349,7 @@ impl Observer for FirstFailure {
             Some(cause) => of_volume(cause).at(error.what.as_bytes()),
             None => Failure::new(error.to_string()),
         };
-        // The content of several files is written together, without a path.
+        // The content of several files is written together. An error in it has no path.
         self.failure = Some(match path.as_os_str().as_bytes() {
             b"" => failure,
             path => failure.at(path),

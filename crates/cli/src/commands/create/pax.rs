@@ -16,7 +16,7 @@ pub(super) struct Run {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pax {
     pub path: Option<Vec<u8>>,
-    /// The path of a sparse file, which has another one for programs that do not know such files.
+    /// The real path of a sparse file. `path` is then another one, for programs that do not know such files.
     pub sparse_path: Option<Vec<u8>>,
     pub link: Option<Vec<u8>>,
     pub size_bytes: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Pax {
     pub sparse_bytes: Option<u64>,
     /// The runs of a sparse file.
     pub runs: Vec<Run>,
-    /// Whether the runs precede the content instead (version 1.0).
+    /// Whether the runs are stored before the content (version 1.0), and not in the headers.
     pub has_map_in_content: bool,
 }
 

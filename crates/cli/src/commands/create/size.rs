@@ -1,8 +1,8 @@
 //! The size of an image that fits its content.
 //!
-//! The file system is made larger than the estimate of its content, in a sparse file. When it is complete, resize2fs shrinks
-//! it, which moves only what is near the end. Each block group has a fixed number of inodes. If there were just enough
-//! inodes for the files, the groups would all be needed, so there are more.
+//! The file system is made larger than the estimate of its content, in a sparse file. When it is complete, resize2fs
+//! shrinks it, which moves only what is near the end. Each block group has a fixed number of inodes. With just enough
+//! inodes for the files, no group could be removed, so there are more inodes.
 //!
 //! The estimate leaves out attributes, long names and the mappings of fragmented files. If the content does not fit, the
 //! file system is made again, with twice the capacity.
@@ -152,7 +152,7 @@ impl Content {
         let least_bytes = self
             .bytes
             .saturating_add(needed.saturating_mul(INODE_BYTES));
-        // The number of groups that remain, at least.
+        // At least this number of groups remains after the image is shrunk.
         let groups = (least_bytes / GROUP_BYTES)
             .max(needed.div_ceil(GROUP_INODES))
             .max(1);
@@ -170,7 +170,7 @@ impl Content {
             size_bytes: base_bytes,
             inodes: needed,
         };
-        // More groups have more inodes, which take space, which can take another group.
+        // More groups have more inodes. These take space, which can require another group.
         for _ in 0..3 {
             let groups = capacity.size_bytes.div_ceil(GROUP_BYTES);
             capacity.inodes = inodes_of_group.saturating_mul(groups);

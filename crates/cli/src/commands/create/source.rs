@@ -70,7 +70,7 @@ impl Source {
         }))
     }
 
-    /// Returns whether the number of bytes that a copy reads is known. It is not for a pipe.
+    /// Returns whether the number of bytes that a copy reads is known. For a pipe, it is unknown.
     pub(super) fn has_length(&self) -> bool {
         match self {
             Self::Directory(_) => true,
@@ -88,7 +88,7 @@ impl Source {
 }
 
 impl ArchiveFile {
-    /// Returns the archive from its start. If it is not in a file, this works once.
+    /// Returns the archive from its start. If the input is not a file, this works only once.
     pub(super) fn read(&self) -> Result<Archive> {
         let open = || {
             let mut file = self.file.try_clone()?;

@@ -14,7 +14,7 @@ use larder_console::{Failure, Result, name};
 use std::collections::{BTreeMap, btree_map};
 use std::ops::ControlFlow;
 
-/// The directory of e2fsck, without which it finds an error.
+/// The directory for files that e2fsck recovers. If it is missing, e2fsck reports an error.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// The tree of a new image.
@@ -127,12 +127,13 @@ impl<'a> Tree<'a> {
         set.map(drop).map_err(|error| of_volume(&error))
     }
 
-    /// Gives the directory `ino` these times at the end.
+    /// Gives the directory `ino` these times in [`Tree::finish`].
     pub(super) fn set_times(&mut self, ino: Ino, times: FileTimes) {
         self.times.insert(ino, times);
     }
 
-    /// Gives the directory `ino`, which will change, its present times at the end, unless it gets others.
+    /// Records the present times of the directory `ino`, which will change, for [`Tree::finish`]. If times are already
+    /// recorded for it, does nothing.
     fn keep_times(&mut self, ino: Ino) -> Result<()> {
         if let btree_map::Entry::Vacant(entry) = self.times.entry(ino) {
             let present = self.volume.metadata(ino);
@@ -154,7 +155,7 @@ impl<'a> Tree<'a> {
             return Err(Failure::new("e2fsck needs the directory lost+found"));
         }
         self.keep_times(parent)?;
-        // The file can be a link on the path.
+        // The path in `last` may lead through this file, which can be a symbolic link.
         self.last = None;
         if !file.is_dir() {
             let removed = self.volume.unlink(parent, name);

@@ -6,7 +6,7 @@ use crate::failure::without_inode;
 use larder::{Ino, Volume};
 use larder_console::name;
 
-/// The beginnings of the names of other attributes that are stored.
+/// The beginnings of the names of the attributes that are stored, in addition to access control lists.
 const PREFIXES: [&str; 3] = ["user.", "trusted.", "security."];
 
 /// Returns the records of the attributes of the file `ino`, in the order of their names. If an attribute cannot be stored,
@@ -41,7 +41,9 @@ pub(super) fn records(volume: &Volume, ino: Ino, mut report: impl FnMut(String))
         match list_key {
             Some(key) => match tar_attributes::list_text(&value) {
                 Some(text) => records.add(key.as_bytes(), text.as_bytes()),
-                None => report(format!("attribute {shown} is not a valid list")),
+                None => report(format!(
+                    "attribute {shown} is not a valid access control list"
+                )),
             },
             None if name.contains(&0) => {
                 report(format!("the name of attribute {shown} cannot be stored"));

@@ -58,7 +58,7 @@ impl Kind {
 struct Header([u8; tar_header::BLOCK_BYTES]);
 
 impl Header {
-    /// Returns a header with the numbers 0 in all fields that every type needs.
+    /// Returns a header in which the numeric fields that every type needs are 0.
     fn new(kind: Kind) -> Self {
         let mut header = Self([0; tar_header::BLOCK_BYTES]);
         header.set(MAGIC, b"ustar\x0000");

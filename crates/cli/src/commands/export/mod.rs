@@ -117,8 +117,8 @@ impl Export<'_> {
 
     /// Writes all files below the directory at `root`, in the order of the sorted `walk`.
     fn tree(&mut self, root: &[u8], mut walk: Walk) -> io::Result<()> {
-        // The last path that several entries of a directory have. All of them are left out: a program that extracts the
-        // archive could follow one as a link to write the files of another.
+        // The last path that several entries of a directory have. All of these entries are left out: if one is a link,
+        // a program that extracts the archive could follow it when it writes the files of another.
         let mut repeated: Option<Vec<u8>> = None;
         while let Some(step) = walk.step() {
             match step {

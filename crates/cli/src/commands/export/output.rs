@@ -23,7 +23,7 @@ pub(super) enum Output {
     Open(File),
     /// A file that gets the name `path` when it is complete.
     New {
-        /// The file, in the same directory.
+        /// The file, in the directory of `path`.
         file: NamedTempFile,
         /// The name.
         path: PathBuf,

@@ -3,7 +3,8 @@
 //! Format: 1.0 of GNU tar. The data begin with the map: the number of runs, and the offset and the length of each, as lines
 //! of decimal digits, padded to a block. The runs follow.
 //!
-//! Cost: 16 bytes for each run, at most twice [`MAX_RUNS`], and 8 bytes for each hole while the smallest are selected.
+//! Cost: 16 bytes for each run, of which there are at most twice [`MAX_RUNS`], and 8 bytes for each hole while the
+//! smallest holes are selected.
 
 use super::header::{BLOCK_BYTES, pad};
 use larder::{Error, Ino, Result, Volume};
@@ -16,7 +17,8 @@ use std::ops::Range;
 const MAX_RUNS: usize = 1 << 15;
 /// The length of the parts in which data are read again after an error, in bytes.
 const RETRY_BYTES: usize = 4096;
-/// The smallest saving for which a file is stored as sparse: a block, and the records that it needs.
+/// The smallest saving for which a file is stored as sparse, in bytes: one block, and two blocks for the records that
+/// such a file needs.
 const MIN_SAVED_BYTES: u64 = 3 * BLOCK_BYTES;
 
 /// What an archive stores of a regular file.
@@ -194,14 +196,14 @@ mod tests {
         let map = sparse.map.as_ref().unwrap();
         assert!(map.starts_with(b"2\n4096\n4096\n100000\n0\n\0"));
         assert_eq!(sparse.data_bytes(), 512 + 4096);
-        // The map does not pay.
+        // The hole saves less than the map and the records take.
         assert!(!content(1024..8192, 8192).is_sparse());
         assert!(!Content::new(Vec::new(), 0).is_sparse());
         let empty = Content::new(Vec::new(), 1 << 40);
         assert_eq!(empty.data_bytes(), 512);
     }
 
-    /// Returns runs of a block, before holes of these lengths and after the last one. All offsets in the map have as many
+    /// Returns runs of one block each, with holes of these lengths between them. All offsets in the map have as many
     /// digits as those of the largest files.
     fn runs(holes: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let mut at_bytes = 15 << 40;
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_as_many_equal_holes_as_necessary_are_filled() {
+    fn fewest_equal_holes_are_filled() {
         const HOLE_BYTES: u64 = 1 << 20;
         const LARGER: usize = 7;
         let holes = (0..MAX_RUNS + 10).map(|index| match index {
@@ -246,7 +248,7 @@ mod tests {
         left.sort_unstable();
         let mut expected: Vec<u64> = holes.collect();
         expected.sort_unstable();
-        // The two smallest, and nine of those with the most frequent length.
+        // The two smallest holes and nine of those with the most frequent length are filled.
         assert_eq!(left, expected[11..]);
     }
 

@@ -39,7 +39,7 @@ pub(super) enum Place {
     Root,
     /// In the current directory.
     Current,
-    /// In the root directory of the image, which is its root directory.
+    /// In the root directory of the image, which is also the root directory of the command.
     Chroot,
 }
 

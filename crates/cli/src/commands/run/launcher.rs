@@ -44,8 +44,8 @@ pub(crate) fn launch(args: &[OsString]) -> Result<ExitCode> {
     let received = UnixStream::pair()
         .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, WithRawSiginfo, passed_on))
         .failed(what)?;
-    // If the caller ignores this signal, and larder did, too, the kernel would discard the exit codes of child processes.
-    // The child processes do not inherit a handler, and have the default action.
+    // If the caller ignores this signal, larder inherits that, and the kernel would discard the exit codes of child
+    // processes. A handler prevents this. Child processes do not inherit the handler, and have the default action.
     flag::register(SIGCHLD, Arc::default()).failed(what)?;
     let program = args.first().map_or(OsStr::new(LARDER), OsString::as_os_str);
     // The kernel kills the server when this thread, which is its parent, ends.
@@ -153,7 +153,8 @@ impl Relay {
             STOPPED => {
                 terminal::prepare_stop();
                 self.awaits_answer = true;
-                // A SIGCONT that arrived before the SIGTSTP did not discard it, and must be older than the query.
+                // A SIGCONT that arrived before the SIGTSTP has not discarded the SIGTSTP. Pass the SIGCONT on before
+                // the query.
                 self.pass_on();
                 // This fails only if the command has ended.
                 let _ = self.signals.write_all(&[QUERY]);
@@ -176,11 +177,12 @@ impl Relay {
         let received = self.received.pending();
         let mut batch: Vec<(i32, i32)> =
             received.map(|info| (info.si_signo, info.si_code)).collect();
-        // SIGCONT would have removed a signal that was sent before it. These signals are therefore newer.
+        // SIGCONT would have removed a signal that was sent before it. The following signals are therefore newer than a
+        // SIGCONT in `batch`.
         while !self.awaits_answer
             && let Ok(Some(info)) = self.stops.read_signal()
         {
-            // A signal of this process is left if the command was continued.
+            // The SIGTSTP that this process has sent to itself remains if the command was continued.
             if info.ssi_pid != std::process::id() {
                 batch.push((info.ssi_signo.cast_signed(), info.ssi_code));
             }

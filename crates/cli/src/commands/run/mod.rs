@@ -18,8 +18,8 @@
 //! - If the init ends in any way, the kernel kills all processes in its PID namespace.
 //! - The mount namespaces end with their last process, and the mount with them. It has no mount point elsewhere.
 //!
-//! Larder itself ends a process only on behalf of the user, and only the server. Until the command has started, the launcher
-//! also sends the server the signals that end processes. After the command has ended, the launcher kills the server at the
+//! Larder itself ends only the server, and only on behalf of the user. Until the command has started, the launcher also
+//! sends the server the signals that end processes. After the command has ended, the launcher kills the server at the
 //! second Ctrl-C.
 //!
 //! # Signals and the terminal

@@ -69,7 +69,7 @@ pub(super) fn enter(root: &Path) -> Result<()> {
 
 /// Makes the mount at `target`, and all mounts below it, read-only.
 fn make_read_only(target: &Path) -> io::Result<()> {
-    // The kernel keeps these flags if they are set, and requires that they are given.
+    // In a user namespace, a mount cannot lose these flags, and a remount must repeat them.
     let flags = MountFlags::BIND | MountFlags::RDONLY | NO_PROGRAMS;
     let target = fs::canonicalize(target)?;
     for entry in mounts::list()? {

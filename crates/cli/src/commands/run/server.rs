@@ -74,7 +74,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     mount::serve(&args.image, &mountpoint, options, purpose)?;
     ended
         .recv()
-        .failed("the command was not waited for")?
+        .failed("cannot get the exit code of the command")?
         .map(ExitCode::from)
 }
 
@@ -119,7 +119,7 @@ impl Job {
     /// Starts the init, unmounts the image when the command has ended, and sends the exit code of the command to `ended`.
     ///
     /// No process of the command is left then, but another process may have received an open file from it, for example.
-    /// The mount would end only when this process closes the file.
+    /// The mount would end only when that other process closes the file.
     fn run(&self, unmounter: &Unmounter, ended: &Sender<Result<u8>>) {
         let code = self.wait_for_command();
         if let Some(launcher) = getppid() {
@@ -133,11 +133,11 @@ impl Job {
         let result = unmounter.unmount().map_err(Failure::from);
         let is_unmounted = result.is_ok();
         if let (Err(failure), None) = (&result, &connection) {
-            // The server would wait for the unmount.
+            // Without this exit, the server would wait for the failed unmount.
             failure.print(FAILED);
             std::process::exit(FAILED.into());
         }
-        // The receiver waits until the image is closed.
+        // This is received only after the image is closed.
         let _ = ended.send(result.and(code));
         if is_unmounted {
             thread::sleep(GRACE);
@@ -147,7 +147,7 @@ impl Job {
             connection.is_some_and(|connection| connection.abort().is_ok_and(|used| used));
         if is_aborted && is_unmounted {
             print_warning(
-                "another process used the mount after the command had ended: its access has ended",
+                "another process still used the mount after the command had ended, and has lost access to it",
             );
         }
     }

@@ -42,8 +42,8 @@ impl Terminal {
 
 /// Blocks the signals that stop a process, in this thread and in the threads and processes that it starts.
 ///
-/// They can then write to the terminal, and change its foreground group, also in the background. Otherwise, the kernel
-/// sends SIGTTOU to the process group, and if a handler returns, repeats that without end.
+/// They can then write to the terminal, and change its foreground group, also in the background. If SIGTTOU is not
+/// blocked, the kernel sends it to the process group instead and, if a handler returns, repeats that without end.
 pub(super) fn block_stops() {
     // With signals that exist, this cannot fail.
     let _ = stopping().thread_block();

@@ -18,7 +18,7 @@ const MARK_COLUMNS: u16 = 2;
 const TOTAL_COLUMNS: u16 = 10;
 /// The first column after the value and its mark.
 const REST: u16 = LABEL_COLUMNS + VALUE_COLUMNS + MARK_COLUMNS;
-/// The fewest columns of a graph. If there are fewer, its total is not beside the figure, but below it.
+/// The fewest columns of a graph. If the column of totals leaves fewer, the totals are shown below the figures.
 const LEAST_TREND_COLUMNS: u16 = 8;
 
 /// A figure of a list.
@@ -130,7 +130,7 @@ pub(super) fn draw(scene: &Scene<'_>, figures: &[Figure<'_>], area: Rect, buffer
         0
     };
     let shows_totals = has_totals && area.width >= REST + TOTAL_COLUMNS + least;
-    // Text that is printed has at most a few points, for which high graphs would be blank.
+    // Printed text has at most a few points, so high graphs would be mostly blank.
     let least = u16::try_from(figures.len()).unwrap_or(u16::MAX);
     let rows = if scene.has_keys {
         area.height

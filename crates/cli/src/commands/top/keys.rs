@@ -4,7 +4,7 @@ use super::state::Action;
 use crate::args::top::Page;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// The number of rows of the keys for a screen of rows.
+/// The number of rows by which Page Up and Page Down move the mark.
 const PAGE_ROWS: isize = 10;
 
 /// Returns the action that a key requests.

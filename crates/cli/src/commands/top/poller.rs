@@ -43,7 +43,8 @@ fn start_ns(stats: &Stats) -> u64 {
 pub(super) struct Wanted {
     /// The chosen cache.
     pub cache: CacheKind,
-    /// Whether the histogram of the chosen cache is visible. If not, it is queried as seldom as those of others.
+    /// Whether the histogram of the chosen cache is visible. If not, it is queried as rarely as those of the other
+    /// caches.
     pub needs_chains: bool,
 }
 

@@ -50,7 +50,7 @@ pub(super) enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub page: Page,
-    /// The marked cache of the overview, and that of the last page of a cache.
+    /// The cache that was chosen last, by the mark on the overview or by the page of a cache.
     pub cache: CacheKind,
     /// The marked row of the page.
     pub row: usize,

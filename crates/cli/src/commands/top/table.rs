@@ -28,7 +28,8 @@ pub(super) enum Kind {
     /// At the left edge. The column takes the width that the others leave. A text that is too long loses its start,
     /// because the end of a path is its most important part.
     Path,
-    /// Takes the width that the others leave. The end of a text that is too long is cut off, as for a graph.
+    /// At the left edge. The column takes the width that the others leave, for example for a graph. The end of a text
+    /// that is too long is cut off.
     Rest,
 }
 
@@ -153,8 +154,7 @@ pub(super) fn without_mark(area: Rect) -> Rect {
     }
 }
 
-/// Draws a table in which one row has the mark `>`. The rows before it are omitted if the marked row would not fit
-/// otherwise.
+/// Draws a table in which one row has the mark `>`. If the marked row would not fit, the first rows are omitted.
 pub(super) fn draw_marked(
     look: Look,
     columns: &[Column],
@@ -255,7 +255,7 @@ fn symbols<'t>(text: &'t Span<'t>) -> impl Iterator<Item = &'t str> {
     text.styled_graphemes(Style::new()).map(|one| one.symbol)
 }
 
-/// Returns the first of `symbols`, as many as are together narrower than `width`.
+/// Returns the longest beginning of `symbols` that is narrower than `width`.
 fn narrower<'t>(
     symbols: impl Iterator<Item = &'t str>,
     width: u16,

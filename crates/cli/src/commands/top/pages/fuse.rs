@@ -11,7 +11,7 @@ use ratatui::layout::Constraint::{Fill, Length};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-/// The rows of the figures of all requests, at least.
+/// The minimum number of rows for the figures of all requests.
 const FIGURE_ROWS: u16 = 6;
 /// The width of the distribution of times beside the figures.
 const LATENCY_COLUMNS: u16 = 64;

@@ -72,7 +72,8 @@ fn draw_lists_below(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     processes::draw(scene, false, processes, buffer);
 }
 
-/// Draws the journal. An image that is mounted read-only has none, and an image at a URL has a server.
+/// Draws the journal or, for an image at a URL, its server. If a local image is mounted read-only, the pane of the
+/// journal says so.
 fn draw_writing(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let stats = scene.stats();
     if let Some(server) = &stats.server {

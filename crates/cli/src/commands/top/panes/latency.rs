@@ -16,7 +16,7 @@ const LABEL_COLUMNS: usize = 19;
 /// The width from which the summary has one line.
 const SUMMARY_COLUMNS: u16 = 60;
 
-/// Returns the height of a distribution among others: without durations, two rows.
+/// Returns the height of a distribution that is stacked with others. Without durations, it takes two rows.
 pub(in super::super) fn height(latency: &LatencyStats) -> Constraint {
     if latency.count == 0 {
         Constraint::Length(2)

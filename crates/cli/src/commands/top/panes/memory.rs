@@ -49,7 +49,8 @@ pub(in super::super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// Returns whether the caches use nearly all of their memory, or one cache all of its entries.
+/// Returns whether the caches use nearly all of their memory, or whether a cache with `objects`
+/// entries nearly reaches its `capacity`.
 pub(in super::super) fn is_full(scene: &Scene<'_>, objects: u64, capacity: u64) -> bool {
     let nearly = |part: u64, whole: u64| whole > 0 && as_f64(part) >= 0.95 * as_f64(whole);
     nearly(scene.change.used_bytes(), scene.stats().cache_size_bytes) || nearly(objects, capacity)

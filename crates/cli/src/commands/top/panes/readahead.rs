@@ -64,7 +64,7 @@ fn count<'a>(scene: &Scene<'a>, label: &'static str, count: impl Fn(&Stats) -> u
     Figure::number(label, scene.change.rate(count), short).total(total)
 }
 
-/// Returns the share of wasted pages: of the pages read ahead that were either used or evicted by now, those that were
+/// Returns the share of wasted pages among the pages read ahead that were used or evicted by now. A wasted page was
 /// evicted before use.
 fn wasted_share<'a>(scene: &Scene<'a>) -> Figure<'a> {
     let wasted = |stats: &Stats| stats.readahead.pages_wasted;

@@ -106,7 +106,8 @@ pub(in super::super) fn busy(seconds: u64) -> Sample {
     sample
 }
 
-/// Returns durations of which each occurs a number of times in each second.
+/// Returns the latencies `seconds` after the first sample. `durations` lists times in nanoseconds,
+/// each with the number of its occurrences per second.
 fn latency(seconds: u64, durations: &[(u64, u64)]) -> LatencyStats {
     let histogram = LatencyHistogram::default();
     for (ns, times) in durations {
