@@ -107,7 +107,7 @@ fn begin(
                     offset_bytes,
                 });
             }
-            name.clone_into(&mut head.base.name);
+            // The head keeps the recorded name: a name can span sectors, and a torn write would damage the head.
             overlay
         }
         _ => {
