@@ -287,10 +287,11 @@ larder+page=rbtree.
                This models the kernel: there, a cached dentry points
                to its inode, so the table is used only after a miss in
                the dentry cache. larder keeps such references in an
-               array, indexed by inode number. If the lookup of a
-               name misses the dentry cache, larder deletes its
-               reference to the inode with that name. The next lookup
-               of this inode then uses the table, as in the kernel.
+               array, indexed by inode number. To model the kernel,
+               larder deletes its reference to an inode when the
+               lookup of a name of this inode misses the dentry
+               cache. The next lookup of the inode then uses the
+               table.
     all        all lookups
   +shrink=normal|eager     when to evict names (dentries) if memory
                            is short [default: normal]
@@ -753,8 +754,8 @@ JSON:
     they were listed), directories_used}
   device {back_end (io_uring or threads), reads, bytes (read), writes,
     written_bytes, flushes, read_latency, write_latency, flush_latency}
-  requests {start_ns (of the mount, by the monotonic clock; another start means
-    that the image was mounted again), uptime_ns, idle_ns (since the last
+  requests {start_ns (time of the mount, by the monotonic clock; if it changes,
+    the image was mounted again), uptime_ns, idle_ns (since the last
     request of a program), requests, errors, waiting (requests without an
     answer), operations [{operation, requests, errors, errnos {NAME: count},
     bytes (read or written), idle_ns, latency (from the arrival of a request to
@@ -767,12 +768,12 @@ JSON:
       seconds)}
   server, only for an image at a URL {requests, repeated (requests that repeat a
     failed one), failed (reads for which no attempt succeeded in time),
-    fetched_bytes, ahead_bytes (the part of fetched_bytes that no program waited
-    for), profile_bytes (fetched for a profile, or read from a pack; never part
-    of ahead_bytes; part of fetched_bytes unless the pack is a local file),
+    fetched_bytes, ahead_bytes (the part of fetched_bytes that readahead fetched
+    and no program waited for), profile_bytes (fetched for a profile, or read
+    from a pack; part of fetched_bytes unless the pack is a local file),
     profile_used_bytes (how many of the profile_bytes were then used, in whole
-    parts of 64 KiB), memory_bytes (read from fetched parts that larder keeps in
-    memory), disk_bytes (read from the disk cache), busy_ns (time in which
+    parts of 64 KiB), memory_bytes (bytes read from parts in larder's memory
+    instead of the server), disk_bytes (bytes read from the disk cache), busy_ns (time in which
     requests were in flight), latency_p50_us and latency_p99_us (until the head
     of a reply arrives; upper bounds), unversioned (whether the server sends no
     strong ETag), last_failure}
@@ -800,10 +801,10 @@ mount, grows when a file begins to share, and shrinks when a file stops, but not
 below 0.
 
 A latency has these keys: count, total_ns, max_ns, p50_ns, p90_ns, p99_ns (at
-most 1.25 times the exact value; null if there is none), and buckets
-[[longest duration in ns, count]]. If there are many requests, only a sample is
-measured: max_ns, which is 'longest' in the output without --json, is then the
-longest in the sample.
+most 1.25 times the exact value; null if count is 0), and buckets [[longest
+duration in ns, count]]. If there are many requests, only a sample is measured:
+max_ns, which is 'longest' in the output without --json, is then the longest in
+the sample.
 
 JSON of a histogram:
   cache, lookups, hits, links_on_hits, links_on_misses, buckets, objects,

@@ -126,7 +126,8 @@ pub(crate) fn open_file(
     size_bytes: u64,
     is_writing: bool,
 ) -> larder::Result<Arc<dyn BlockDevice>> {
-    // A disk that is too large is refused when the overlay is opened.
+    // `max_file_bytes` fails if the disk is too large. Then the size of the file does not matter, because
+    // [`open`], which is called next, returns an error.
     let file_bytes = Overlay::max_file_bytes(size_bytes).unwrap_or(0);
     Ok(Arc::new(if is_writing {
         FileDevice::open_growing(path, file_bytes)?
@@ -135,7 +136,7 @@ pub(crate) fn open_file(
     }))
 }
 
-/// Opens the overlay in `file`, which was opened at `path`, on `base`.
+/// Opens an overlay on `base`. `file` is the file of the overlay, which was opened at `path`.
 pub(crate) fn open(
     path: &Path,
     file: Arc<dyn BlockDevice>,
@@ -217,21 +218,21 @@ pub(crate) fn not_usable(path: &Path, image: &Path, error: &OverlayError) -> Fai
             offset_bytes,
         } => Failure::with_hint(
             format!(
-                "overlay {overlay}: {} was changed at byte {offset_bytes} after the commit to {} was interrupted, or is \
-                 another image, so the commit was not continued",
-                image.display(),
+                "overlay {overlay}: the interrupted commit to {} was not continued: since the interruption, {} was changed \
+                 at byte {offset_bytes}, or it is another image",
                 name::escaped(recorded),
+                image.display(),
             ),
             format!(
-                "restore the image, and commit again; larder overlay discard --force {} gives up the changes, of which \
-                 the image keeps a part",
+                "restore the image, and commit again; or remove the overlay with larder overlay discard --force {}: the \
+                 image then still contains a part of the changes",
                 quoted(&overlay.to_string())
             ),
         ),
         OverlayError::Base(error) => Failure::new(format!("image {}: {error}", image.display())),
         OverlayError::Device(error) => Failure::with_hint(
             format!("overlay {overlay}: {error}"),
-            "check the disk with the overlay, not that with the image; restore the overlay from a copy",
+            "check the storage device of the overlay, not that of the image; restore the overlay from a copy",
         ),
         OverlayError::Truncated | OverlayError::Damaged(_) => Failure::with_hint(
             format!("overlay {overlay}: {error}"),

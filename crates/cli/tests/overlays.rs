@@ -715,7 +715,7 @@ fn interrupted_commit_is_not_continued_on_an_image_that_was_changed_since() {
         file.write_all_at(&[!left[index]], at).unwrap();
         let changed = fs::read(&image).unwrap();
         let output = overlaid.overlay("commit", &[&image]);
-        let place = format!("was changed at byte {} after", at / 512 * 512);
+        let place = format!("was changed at byte {},", at / 512 * 512);
         assert_fails(&output, 1, &["restore the image", &place, "discard"]);
         assert!(fs::read(&image).unwrap() == changed);
         file.write_all_at(&[left[index]], at).unwrap();

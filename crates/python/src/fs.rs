@@ -265,7 +265,8 @@ impl BaseFs {
         })
     }
 
-    /// Sets the times of the last access and of the last change of the file at `path`, in nanoseconds since 1970.
+    /// Sets the times of the last access and of the last change of the content of the file at `path`, in nanoseconds
+    /// since 1970.
     /// Without times, sets both to the current time.
     #[pyo3(signature = (path, ns = None, *, follow_symlinks = true))]
     fn set_times(
@@ -371,8 +372,8 @@ impl BaseFs {
         synced.map_err(|error| self.failed(&error))
     }
 
-    /// Writes all changes, and closes the image. Has no effect on an image that is closed, or that another process has
-    /// opened.
+    /// Writes all changes, and closes the image. Has no effect if the image is closed, or if a parent process
+    /// opened it before a fork.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(fs) = self.state.lock().take().and_then(Local::into_value) else {
             return Ok(());

@@ -11,7 +11,7 @@
 //!
 //! # Forks
 //! A child has a copy of the memory of its parent, but none of its threads. A volume cannot work without its threads,
-//! and its locks may be held by threads that do not exist. Therefore a child never uses a volume, or drops it:
+//! and its locks may be held by threads that do not exist. Therefore a child neither uses nor drops a volume:
 //! [`Local`](process::Local) hides the objects of the parent. An image that is open for reading is opened again.
 //!
 //! # Stable ABI

@@ -114,7 +114,7 @@ impl Failure {
             Self::NotFound(error @ NotFound::Unreadable(_)) => (Errno::IO, error.to_string()),
             Self::NotFound(error) => (Errno::INVAL, error.to_string()),
             Self::Remote(error) => (error::errno_of(&error.errno()), error.to_string()),
-            Self::ReadOnly(why) => (Errno::ROFS, (*why).to_owned()),
+            Self::ReadOnly(what) => (Errno::ROFS, format!("{what} cannot be opened for writing")),
         }
     }
 }

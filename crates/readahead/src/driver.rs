@@ -30,8 +30,8 @@
 //!    - Otherwise, the driver consults the policy with [`Trigger::Miss`]. If none of the returned
 //!      windows contains the page, the page is read alone.
 //! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
-//!    [`Trigger::Marker`]. The marker is not restored, even if the policy returns no window, so only
-//!    one reader requests the next window. This step applies to a hit, to a page in flight, and to a
+//!    [`Trigger::Marker`]. Because the marker is removed first, only one reader requests the next
+//!    window. The marker is not restored, even if the policy returns no window. This step applies to a hit, to a page in flight, and to a
 //!    page that the reader itself reads after a miss. If a sequential request covers the whole window,
 //!    there is no page after the request to carry the marker. In this case, the policy
 //!    [`OnDemand`](crate::OnDemand) makes the whole window asynchronous, so its first page, which was
@@ -69,8 +69,8 @@
 //! window. It stops at the next cached page, or after a maximum number of pages. The reader queues all
 //! other missing pages of the windows. There is one exception: if the policy is consulted about a miss
 //! and returns a window without an asynchronous part, no pages of this window are queued. Those that
-//! the reader does not read itself are read after later misses. The policy `adaptive` has windows without an
-//! asynchronous part that extend past the request; all pages of these are queued.
+//! the reader does not read itself are read after later misses. The exception does not apply to windows
+//! of the policy `adaptive` that extend past the request.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;

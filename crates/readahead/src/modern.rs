@@ -25,7 +25,7 @@
 //! | | none of these | exactly the request; the stored window is not changed |
 //! | a marked page that a read finds | it is the first asynchronous page of the stored window | starts after the stored window; has the next larger size, and at least the size of the stored window; all asynchronous |
 //! | | none of the pages after it, up to the limit, is missing | no window |
-//! | | none of these | starts at the next missing page; has the next larger size, where the last size is the distance to that page plus the size of the request; all asynchronous |
+//! | | none of these | starts at the next missing page; has the next larger size, as if the last window had the size of the request plus the distance to that page; all asynchronous |
 //! | a page that a fault misses | random reads are advised on the mapping | the page alone |
 //! | | sequential reads are advised on the mapping | as if a read of the size of the largest window missed the page |
 //! | | the misses of faults, including this one, exceed the hits by more than 100 | the page alone |
@@ -57,8 +57,9 @@
 //!
 //! Deliberate differences:
 //! - After a fault has read its page, Linux repeats the fault. The repeated fault counts as a hit,
-//!   unless the page was part of the working set before it was reclaimed. Therefore read-around hardly
-//!   ever ends in Linux. Here, the caller chooses whether to report the repeated fault.
+//!   unless the page was reclaimed from the cache earlier, and was part of the working set at that
+//!   time. Therefore read-around hardly ever ends in Linux. Here, the caller chooses whether to report
+//!   the repeated fault.
 //! - A marker is always removed before the policy is consulted. Linux keeps the marker if the largest
 //!   window has 0 pages, or if a fault finds the marker and random reads are advised on the mapping.
 //! - If the device is congested, a marked page starts no window. Because its marker is already removed, the

@@ -41,7 +41,7 @@ pub struct TraceInfo {
     /// The settings of the recorded mount, or `None` if the recording is not that of a mount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mount: Option<MountInfo>,
-    /// The use of the caches of shared attributes, or `None` if it is unknown. It is known only at the end of a recording.
+    /// The counts of the caches of shared attributes, or `None` if it is unknown. It is known only at the end of a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributeInfo>,
     /// The recorded tables, as far as they are known.

@@ -167,8 +167,8 @@ impl Lanes {
         self.put(What::Cache(event), is_lookup, request_collection);
     }
 
-    /// Adds the end of a read, as [`Self::put`] does. A read does not share the time of other events, because its
-    /// duration is relative to its time.
+    /// Adds the end of a read, as [`Self::put`] does. A read has an exact time of its own, because its
+    /// start is computed as this time minus its duration.
     pub(crate) fn put_read(&self, read: ReadEvent, request_collection: impl Fn()) {
         self.put(What::Read(Box::new(read)), false, request_collection);
     }

@@ -232,7 +232,7 @@ impl TraceRecorder {
         self.tape.lock_described().mount = Some(mount);
     }
 
-    /// Sets the use of the caches of shared attributes, which the trace stores.
+    /// Sets the counts of the caches of shared attributes, which the trace stores.
     pub fn set_attributes(&self, attributes: AttributeInfo) {
         self.tape.lock_described().attributes = Some(attributes);
     }

@@ -27,7 +27,7 @@ pub struct TraceWriter {
     sums: Vec<u32>,
     /// The number of events in the complete row groups.
     kept: u64,
-    /// The number of rows of files in the complete row groups.
+    /// The number of rows with a read or a path of a file in the complete row groups.
     kept_files: u64,
     /// The offset of the end of the complete row groups and their checkpoints.
     kept_bytes: u64,

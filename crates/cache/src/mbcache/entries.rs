@@ -103,8 +103,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         drop(self.arena.vacant(index));
     }
 
-    /// Returns the counter for entries that are evicted because no slot is free. If all slots of the arena
-    /// are in use, the cause is the limit of entries. If not, the cause is a lack of memory for more slots.
+    /// Returns the counter for entries that are evicted because no slot is free. If the arena has its maximum number
+    /// of slots, the cause is the limit of entries. Otherwise there is no memory for more slots.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit
@@ -126,8 +126,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives back chunks from the end of the arena, but only chunks after the last held entry. Their number is
-    /// at most the number of chunks that the free slots would fill. `count` is the number of entries in the
+    /// Gives back chunks from the end of the arena, but only chunks after the last held entry. It gives back at
+    /// most as many chunks as have the number of slots that are free in the whole arena. `count` is the number of entries in the
     /// cache. `relocate` must move the entry in the given slot to the vacant slot, and leave the old slot
     /// claimed. If it cannot move the entry, for example because the entry is held, it must return false.
     /// Returns the number of frames given back.

@@ -194,8 +194,8 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_change() {
         assert!(seen.contains(&10), "10 was never removed: {seen:?}");
     }
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
-    // Two neighbours in the chain are each removed and reinserted. The second can be back at the front
-    // before the first is removed.
+    // The neighbours 30 and 20 in the chain are each removed and reinserted. 20, which is after 30, can be back at the
+    // front before 30 is removed.
     let renew_after: Operation = |cache| renew(cache, 20);
     let renew_before: Operation = |cache| renew(cache, 30);
     check(move |variant| {

@@ -5,8 +5,8 @@ use crate::table::State;
 
 impl Page<'_> {
     /// Returns true if the page was used since the clock hand last passed it. The read of the page from
-    /// the device does not count as a use. If the page was read ahead or read for a request, its first
-    /// use does not count either.
+    /// the device does not count as a use. If the page was inserted with [`NewPage::set_readahead`] or
+    /// [`NewPage::set_wanted`], its first use does not count either.
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.slot().state().has(State::REFERENCED)
@@ -58,8 +58,8 @@ impl NewPage {
         self.slot().set_flags(State::READAHEAD);
     }
 
-    /// Marks the page as read for a request that will look it up next. As for a page that was read
-    /// ahead, this first use does not make the page referenced.
+    /// Records that the page is read because a request needs it. The request looks it up next. As for a
+    /// page that was read ahead, this first use does not make the page referenced.
     pub fn set_wanted(&mut self) {
         self.slot().set_flags(State::WANTED);
     }

@@ -22,8 +22,8 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn is_uptodate(&self, key: &PageKey) -> bool;
     fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
     fn lock(&self, key: &PageKey) -> Option<LockAttempt>;
-    /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags`, and with the half word
-    /// ([`Slot::aux`](crate::table::Slot::aux)) 0.
+    /// Returns the page of `key`, or inserts it in the slot `vacant` with `flags`. An insertion sets the half word
+    /// ([`Slot::aux`](crate::table::Slot::aux)) to 0.
     fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,

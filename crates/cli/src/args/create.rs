@@ -30,15 +30,16 @@ Examples:
   SOURCE_DATE_EPOCH=1700000000 larder create disk.img --from tree
 
 Several sources are applied in order, like the layers of an OCI image. A file replaces the file
-that has its path in an earlier layer. Files with the names .wh.NAME and
+with the same path in an earlier layer. Files with the names .wh.NAME and
 .wh..wh..opq are whiteouts, and are not copied. .wh.NAME removes NAME of earlier
 layers. .wh..wh..opq removes all that earlier layers have in its directory.
 
 If the environment variable SOURCE_DATE_EPOCH is set, it is the creation and
 change time (ctime) of all files; modification times are those of the source.
 The same sources and options then make the same image, byte for byte, with the
-same version of e2fsprogs. Unless --uuid and --hash-seed are given, both are
-derived from the time, --type and --label. So two images can have the same UUID.
+same version of e2fsprogs. The UUID and the hash seed are then not random: they
+are derived from SOURCE_DATE_EPOCH, --type and --label, unless --uuid and
+--hash-seed are given. So two images can have the same UUID.
 
 The access time of a file is its modification time, unless an archive contains an access time.")]
 pub(crate) struct CreateArgs {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// Show, apply or remove the changes in an overlay
 ///
 /// An overlay is a file that contains the changes to an image. With --overlay, larder mount and other
-/// commands read the image with these changes. Commands that write change the overlay and not the image.
+/// commands read the image with these changes. With --overlay, a command that writes changes only the overlay,
+/// not the image.
 ///
 /// The overlay records the name of its image only for other programs. larder does not open
 /// the recorded name, so the commands 'diff' and 'commit' need the image as an argument.
@@ -104,7 +105,7 @@ pub(crate) struct OverlayCommitArgs {
     pub source: ImageArgs,
     /// Upload a copy with the changes to URL
     ///
-    /// URL must begin with s3://. If the object already exists, the command fails.
+    /// URL must begin with s3://, gs:// or az://. If the object already exists, the command fails.
     #[arg(long, value_name = "URL")]
     pub to: Option<PathBuf>,
 }

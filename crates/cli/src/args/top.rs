@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys:
-  1 to 9, 0                show a page; left, right and Tab show the next one
+  1 to 9, 0                show a page (left: previous; right or Tab: next)
   up, down, Page Up, Page Down, Home, End
                            choose a cache, or a row of a list
   Enter                    show the page of the marked cache

@@ -96,7 +96,7 @@ impl Filesystem {
         writer.journals_content = journals_content;
         writer.now = now;
         if let Some(bytes) = dirty_metadata_bytes {
-            // A handle that journals content changes at most two clusters of content: one in part,
+            // If content is journaled, a handle changes at most two clusters of content: one in part,
             // and one as a whole.
             let content_blocks = if journals_content {
                 2 << self.superblock().cluster_blocks_log2

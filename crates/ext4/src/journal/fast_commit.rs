@@ -3,8 +3,8 @@
 //! Model: the kernel's replay. The fast-commit area holds a sequence of tags: a head, and then, for
 //! each fast commit, its changes and a tail. Valid fast commits contain the number of the
 //! next transaction after the log. If the head contains another number, the fast commits are older
-//! and are ignored. A fast commit is valid if its tail contains that number and the correct checksum. The
-//! tags up to the last valid tail are applied in order.
+//! and are ignored. A fast commit is valid if its tail contains the number of that next
+//! transaction and the correct checksum. The tags up to the last valid tail are applied in order.
 //!
 //! | block contents | before the first valid tail | after the first valid tail |
 //! |---|---|---|

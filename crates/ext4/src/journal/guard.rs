@@ -1,8 +1,8 @@
 //! The checks of changed blocks before they are written to the log or to their final locations.
 //!
-//! These checks examine what the journal receives from handles. On the other side of the interface,
-//! [`Handle::stop`](super::Handle::stop) checks what the handle passes to the journal: see
-//! [`crate::invariant`].
+//! The journal checks the blocks that it has received from handles. A handle also makes checks of its own, before it
+//! passes its blocks to the journal ([`Handle::stop`](super::Handle::stop)). [`crate::invariant`] explains why
+//! both sides check.
 
 use super::file::Extent;
 use super::home::Version;

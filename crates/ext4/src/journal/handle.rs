@@ -305,8 +305,9 @@ impl<'f> Handle<'f> {
         self.fs.sharing.keep(&mut self.sharing);
         drop(self.attempt.take());
         if MemoryOnly::begin_change().is_err() {
-            self.fs
-                .broken("a handle stopped in an operation that would wait");
+            self.fs.broken(
+                "a handle was stopped after its operation had needed to wait and could not",
+            );
         }
         tid
     }

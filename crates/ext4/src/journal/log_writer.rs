@@ -79,9 +79,8 @@ impl LogWriter {
         self.ring
     }
 
-    /// Returns the maximum number of blocks of the log that a transaction of `blocks` blocks needs.
-    /// Only blocks in the log are revoked. The result includes enough revoke blocks to revoke all of
-    /// them.
+    /// Returns the maximum number of blocks of the log that a transaction of `blocks` blocks needs. The result
+    /// includes as many revoke blocks as are needed to revoke every block in the log.
     pub(super) fn needed_blocks(&self, blocks: u32) -> u32 {
         let descriptors = (blocks as usize).div_ceil(self.tags_in_block);
         let revokes = (self.len_blocks() as usize).div_ceil(self.revocations_in_block);

@@ -3,9 +3,10 @@
 //! # Model
 //! Soft updates, with a coarse order: the blocks are written in classes, with a flush after each class.
 //! Therefore a block that can be reached after a power cut refers only to durable blocks. There is one
-//! exception, because blocks of the same class are written in any order: the inode of
-//! a directory can become durable before the inode of a new file in it. This can happen if the two inodes are
-//! in different blocks (class 1), and the name is in a new block of the directory (class 0).
+//! exception: a name can become reachable before the inode of its file is durable. This can happen if the
+//! name is in a new block of the directory (class 0), and the inodes of the directory and of the file are in
+//! different blocks. Both of these blocks have class 1, so they are written in any order. If the inode of the
+//! directory is written first, it makes the new block reachable, and with it the name.
 //!
 //! An entry that moves to another block is durable and reachable there before it is removed from the old
 //! block. There are two exceptions, in which the old block can be written first: a rename whose old and new
@@ -24,7 +25,8 @@
 //! Classes 2 to 10 are guessed from the contents of the blocks. A node never gets a later class than the
 //! table says. A block that only resembles a node may get an earlier class. For example, without
 //! `metadata_csum`, a leaf whose only entry was removed gets class 9. The block is then written earlier. This
-//! may cost a flush, and a rename may remove the old name first.
+//! may cost a flush. If a rename removed the entry, the old name may be removed on the device before the new name is
+//! written.
 //!
 //! Until a transaction is durable, the allocator does not reuse the blocks that the transaction freed. In each
 //! group, it skips all inode numbers up to the highest one that the running transaction freed. It uses them only

@@ -94,8 +94,8 @@ impl Progress {
     /// Stops all writing because of `reason`. Returns false if writing had already stopped.
     pub(super) fn fail(&self, reason: &str) -> bool {
         let is_first = self.failure.set(reason.into()).is_ok();
-        // A thread holds this lock from its check for a failure until it waits. So a thread that did not see
-        // this failure is already waiting, and is notified.
+        // A thread that is about to wait holds this lock from its check for a failure until it waits. So once the
+        // lock is held here, each other thread either waits and is notified, or will see the failure.
         let state = self.state.lock();
         self.changed.notify_all();
         drop(state);

@@ -7,11 +7,11 @@
 //! case, each reader of a file on a read-only mount has a handle of its own.
 //!
 //! On a writable mount, the kernel may also collect writes ([`crate::write_back`]). It then
-//! maintains the sizes and times of files until it writes them back. `OPENDIR` is then implemented, so that the
-//! kernel reads a directory again when it has discarded attributes of the files ([`super::listings`]). If `OPEN` is
-//! not implemented, `CREATE`, which creates and opens a file in one request, is not implemented either. The kernel
-//! then sends `MKNOD` instead, and sends no `RELEASE`. Each reply that contains a node counts as a lookup
-//! ([`Operations::count_lookup`]).
+//! maintains the sizes and times of files until it writes them back. `OPENDIR` is then implemented: by
+//! its reply, the server makes the kernel read a directory again if the kernel may have discarded attributes of files
+//! in it ([`super::listings`]). If `OPEN` is not implemented, `CREATE`, which creates and opens a file in one request,
+//! is not implemented either. The kernel then sends `MKNOD` instead, and sends no `RELEASE`. Each reply that contains
+//! a node counts as a lookup ([`Operations::count_lookup`]).
 
 use super::attributes::{self, ShownOwner};
 use super::device::Connection;
@@ -311,8 +311,8 @@ impl Requests {
     }
 
     /// Returns whether a write that changes only a part of a page must read from the device first: the inode, if
-    /// it is not in memory, or a page of the file that is not cached. Returns false for a write of whole pages. If
-    /// such a write needs an inode that is not in memory, its [`MemoryOnly`] part fails.
+    /// it is not in memory, or a page of the file that is not cached. Returns false for a write of whole pages: it
+    /// is tried in a [`MemoryOnly`] part, which fails if the inode is not in memory ([`Need::Metadata`]).
     fn reads_for_write(&self, node: NodeId, start_bytes: u64, len: usize) -> bool {
         let end_bytes = start_bytes.saturating_add(len as u64);
         if start_bytes.is_multiple_of(PAGE_BYTES) && end_bytes.is_multiple_of(PAGE_BYTES)
@@ -654,8 +654,8 @@ impl Requests {
     }
 }
 
-/// Returns whether an operation reads or changes the content of a file. The kernel discards attributes of the file when
-/// it is closed.
+/// Returns whether an operation reads or changes the content of a file. With the write-back cache, the kernel discards
+/// attributes of such a file when the file is closed, which [`super::listings`] takes into account.
 fn is_for_content(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Read(_)

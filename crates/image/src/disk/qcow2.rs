@@ -2,17 +2,24 @@
 //!
 //! # Source
 //! The specification in the documentation of QEMU (`docs/interop/qcow2`). All numbers are big-endian. The L1 table has
-//! the offsets of L2 tables, each of which has the size of a cluster. An entry of an L2 table has 8 bytes:
+//! the offsets of L2 tables, each of which has the size of a cluster. An entry of an L2 table has 8 bytes, whose bits are:
 //!
-//! | bits | cluster as it is | compressed cluster |
-//! |---|---|---|
-//! | 63 | has one reference | 0 |
-//! | 62 | 0 | 1 |
-//! | from *x* to 61 | offset, with the lower bits | the number of further sectors of 512 bytes |
-//! | from 0 to *x* - 1 | offset (bits 9 to 55); bit 0: reads as zeros | offset in bytes |
+//! | bits | uncompressed cluster |
+//! |---|---|
+//! | 63 | 1 if the cluster has one reference |
+//! | 62 | 0 |
+//! | 9 to 55 | the offset of the cluster |
+//! | 0 | 1 if the cluster reads as zeros |
 //!
-//! *x* is 62 - (`cluster_bits` - 8). With extended L2 entries, 8 bytes follow: for each of 32 subclusters, a bit
-//! that it reads as zeros (bits 32 to 63), and a bit that it is stored (bits 0 to 31).
+//! | bits | compressed cluster |
+//! |---|---|
+//! | 63 | 0 |
+//! | 62 | 1 |
+//! | *x* to 61 | the number of sectors of 512 bytes that the content occupies in addition to the one in which it begins |
+//! | 0 to *x* - 1 | the offset of the content in bytes |
+//!
+//! *x* is 62 - (`cluster_bits` - 8). With extended L2 entries, 8 bytes follow. For each of the
+//! 32 subclusters *n*, bit *n* is 1 if the subcluster is stored, and bit 32 + *n* is 1 if it reads as zeros.
 
 use super::decompress;
 use super::error::{DiskError, corrupt};
@@ -153,7 +160,7 @@ impl Qcow2 {
         (self.cluster_bytes() / self.entry_bytes()) << self.cluster_bits
     }
 
-    /// Returns the number of bytes of the disk whose place is described by one entry, or by one bit of it.
+    /// Returns the length of a subcluster if the entries are extended, otherwise the length of a cluster.
     fn bytes_of_place(&self) -> u64 {
         if self.has_extended_entries {
             self.cluster_bytes() / SUBCLUSTERS

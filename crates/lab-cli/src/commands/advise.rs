@@ -44,7 +44,7 @@ Table of the caches:
   least misses       misses that no size can avoid
   knee               number of objects of the smallest cache that leaves at most 5% of the
                      avoidable misses
-  largest useful     largest useful number of objects
+  largest useful     number of objects above which a larger cache has no fewer misses
 
 Examples:
   larder lab advise disk.trace
@@ -73,12 +73,14 @@ JSON:
     were tracked), sampled_share, points [{objects, lru (miss ratio with LRU), low, high,
     clock (miss ratio with the clock algorithm of mounts)}]}]
   costs                   time of a miss: {page_ns, buffer_ns, dentry_ns, inode_ns, reduced_by
-                          (factor that makes all misses fit into the recording)}
+                          (factor by which these times were multiplied, so that all misses
+                          together take at most the time of the recording)}
   memory                  {current, sizes [{cache_size_bytes, miss_ns}], sufficient_bytes}
   readahead               {origin (recorded: the trace has the reads; page_lookups: they were
-                          reconstructed), reads, readers (threads), pages (not in memory when they
-                          are read), parts, share (fraction of the recording from which the reads
-                          were taken), waiting_share (time during which at least one read was in
+                          reconstructed), reads, readers (threads), pages (number of pages that the
+                          device reads without readahead), parts (number of parts of the trace
+                          that have reads), share (duration of the parts from which reads were taken,
+                          divided by that of the recording), waiting_share (time during which at least one read was in
                           progress, divided by the sum of the durations of all reads: less than
                           1 if reads overlap), memory_bytes (for pages),
                           policies [{policy, readahead_max_bytes, read_s, pages_wasted}], page_ns},
@@ -89,21 +91,24 @@ JSON:
                           predicted_share (of the recording), outcome}.
                           current and recommended are {options, samples [{wall_s (of the command),
                           command_processor_s, server_processor_s, unmount_s}]}.
-                          saved_s and saved_share (of the time of the command with the current
-                          options) are {value, low, high}: the mean over the pairs, with its 95%
-                          confidence interval.
+                          saved_s and saved_share are {value, low, high}. A pair is a run with the
+                          current and a run with the recommended options. In saved_s, value is the
+                          mean of the time that was saved in a pair, and low and high are its 95%
+                          confidence interval. saved_share is saved_s divided by the mean time of
+                          the command with the current options.
   outcome                 of a verification:
                           keep: there is nothing to verify
-                          hit: the intervals of predicted_s and saved_s overlap
+                          inconclusive: the interval of predicted_s or saved_s is unknown, or the
+                          interval of saved_s is too wide. This is so in two cases: it contains 0
+                          and the whole interval of predicted_s; or both intervals overlap, and that
+                          of saved_s is wider than twice the value of predicted_s
+                          hit: the intervals overlap, and the result is not inconclusive
                           too_optimistic, too_pessimistic: they do not overlap
-                          inconclusive: one of the intervals is unknown; or they overlap, but the
-                          interval of saved_s is too wide: it is wider than twice the prediction,
-                          or contains 0 and all of the interval of predicted_s
                           null: there is no prediction
 
 The ends low and high of an interval are null if too few parts of the trace contribute to the
 saving. recorded_misses is null if the trace does not record them. saved_ns is null if the trace
-has no data for the part. In the CSV, each line is a point of a curve.")]
+has no data for the part. Each line of the CSV is one of the points of a cache.")]
 pub(crate) struct AdviseArgs {
     /// Trace to read
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
@@ -117,8 +122,7 @@ pub(crate) struct AdviseArgs {
     /// Options of the recorded mount, as in larder mount -o
     ///
     /// The default is the options that the trace stores, if it is the trace of a mount. The recommendation is
-    /// compared with these options. They are also used to find when the recorded caches
-    /// were full.
+    /// compared with these options. They also show how large the recorded caches were.
     #[arg(long, value_name = "OPTIONS")]
     pub current: Option<String>,
     /// Largest memory for the caches [default: unlimited]

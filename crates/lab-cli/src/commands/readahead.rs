@@ -62,11 +62,11 @@ shortened (why the end of the trace is missing, if it is), policies [{the keys o
 read_s (time of all reads together), waits, pages_read, pages_unused (read ahead, but not used)}]
 
 JSON with --grid: seeds, readahead_max_bytes, cells [{workload, device, memory_bytes,
-readahead_max_bytes (of the policies of Linux), ratio {value, low, high} (of the
-throughputs of adaptive and of the best other policy), policies [{policy, throughput_bytes_s {value,
+readahead_max_bytes (of the policies of Linux), ratio {value, low, high} (throughput of
+adaptive divided by that of the best policy of Linux), policies [{policy, throughput_bytes_s {value,
 low, high}, waste (pages read ahead and evicted before use, as a share of the pages read), unused
-(as waste, with the pages that are still cached at the end)}], is_required (the workload is one of
-the 16 for which the targets were set)}]")]
+(pages read ahead and never used, evicted or not, as a share of the pages read)}], is_required (whether
+the workload is one of the 16 for which larder has targets for the policy adaptive)}]")]
 #[command(group = ArgGroup::new("reads").required(true))]
 pub(crate) struct ReadaheadArgs {
     /// Workload: NAME or NAME:PARAMETER=VALUE,...
@@ -74,17 +74,17 @@ pub(crate) struct ReadaheadArgs {
     pub workload: Option<Workload>,
     /// Replay the reads of a trace
     ///
-    /// larder mount --record and larder lab record --kernel record reads. On a mount, these are the reads that
+    /// Use 'larder mount --record' or 'larder lab record --kernel' to record reads. On a mount, these are the reads that
     /// the kernel requests, after its own readahead.
     #[arg(long, value_name = "FILE", group = "reads")]
     pub trace: Option<PathBuf>,
     /// Replay an incomplete or damaged trace as far as possible
     #[arg(long, requires = "trace")]
     pub salvage: bool,
-    /// Compare adaptive with the other policies in many workloads
+    /// Compare the policy adaptive with those of Linux
     ///
-    /// Simulates all workloads on five devices, each with SEEDS seeds, and prints the throughput of adaptive relative to
-    /// the best policy of Linux. This takes several minutes.
+    /// Simulates all workloads on five devices, each with SEEDS seeds, and prints the throughput of the policy adaptive
+    /// relative to the best policy of Linux. This takes several minutes.
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "10")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(group = "reads", conflicts_with_all = ["device", "memory", "policy", "seed"])]

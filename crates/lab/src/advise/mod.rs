@@ -179,7 +179,7 @@ pub fn advise(
     } else {
         let memory_change = memory.advise(&observation, &costs, *memory_bytes, *seed);
         if memory_change.is_recommended() {
-            // Readahead does not save the misses that the recommended memory avoids.
+            // Readahead cannot save the misses that the recommended memory already avoids.
             readahead = simulate(observation.capacity(memory.sufficient_bytes))?;
         }
         let (table_change, tables) = if let Some(change) = tables::negligible(&observation) {
@@ -218,7 +218,7 @@ pub fn advise(
     })
 }
 
-/// Returns the recommendation for a part that the trace has no data for.
+/// Returns the recommendation for a part of the advice, such as readahead, for which the trace has no data.
 fn unknown(part: &'static str, reason: &str) -> Change {
     Change {
         part,

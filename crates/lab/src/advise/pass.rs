@@ -5,8 +5,9 @@
 //! A curve counts the pages or blocks that a cache of each size has to fetch, on demand or by readahead. An insertion of a
 //! page or a block is not a use, and does not change the stacks or the clocks. It shows only that the recorded mount
 //! fetched the object, perhaps by readahead. A cache of another size fetches the object when a lookup misses. If an
-//! insertion were a use, each page that was read ahead would hit at every size. So for a recording with readahead, the
-//! curve has more misses than were recorded. A page that was read ahead and never used is not counted. A page that a
+//! insertion were a use, each page that was read ahead would hit at every size. Because it is not a use, the first
+//! lookup of such a page is a miss in the curve. So for a recording with readahead, the curve has more misses than the
+//! recording. A page that was read ahead and never used is not counted. A page that a
 //! program wrote counts at its first lookup, like one that was fetched.
 //!
 //! An insertion of a name or an inode is a use, because a program has created or found it.
@@ -39,7 +40,8 @@ pub(super) struct Counts {
     pub(super) removals: u64,
 }
 
-/// The curves of one kind of objects in the memory that a mount has for them.
+/// The curves of one kind of object on a mount, where pages and buffers share one pool of memory, and names and inodes
+/// have a pool each.
 #[derive(Clone, Debug)]
 pub(super) struct PoolCurve {
     pub(super) lru: MissCurve,
@@ -65,7 +67,7 @@ pub(super) struct Observation {
     pub(super) counts: [Counts; 4],
     /// The LRU curve of each cache alone.
     pub(super) curves: [MissCurve; 4],
-    /// The curve of each cache in the memory that it uses. Pages and buffers share one part of the memory.
+    /// The curve of each cache in its pool. Pages and buffers share a pool.
     pub(super) pools: [PoolCurve; 4],
     pub(super) segments: Vec<Segment>,
     pub(super) reads: ReadSample,
@@ -98,7 +100,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Begins a pass over `events` events, which were recorded with `cache_size_bytes`. `reads` is empty.
+    /// Begins a pass over `events` events, which were recorded with `cache_size_bytes`. `reads` must be empty.
     pub(super) fn new(
         events: u64,
         cache_size_bytes: u64,

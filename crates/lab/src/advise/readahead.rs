@@ -3,8 +3,8 @@
 //! # Model
 //! The reads are replayed on a simulated device, once for each policy. The best policy is also replayed with smaller
 //! and larger windows. All runs have the same pauses between the reads of each thread, and begin with a cold cache of
-//! the size that the mount has for pages. So reads that the cache answers take the same time with all policies. The
-//! parts of the trace are replayed one after the other. The bootstrap resamples these parts.
+//! the size that the mount has for pages. A read that hits takes the same time with all policies. So policies differ only
+//! in the reads that wait for the device, and in their waits. The parts of the trace are replayed one after the other. The bootstrap resamples these parts.
 //!
 //! While reads of several threads overlap, the program waits only once. Therefore the sum of the simulated durations is
 //! multiplied by a factor from the recording: the time in which at least one read was in progress, divided by the sum
@@ -31,7 +31,7 @@ const WINDOWS: [u64; 4] = [128 << 10, 512 << 10, 1 << 20, 4 << 20];
 const MIN_MEMORY: u64 = 1 << 20;
 const MAX_MEMORY: u64 = 8 << 30;
 
-/// Minimum number of parts with reads for an interval.
+/// A confidence interval is computed only if at least this number of parts have reads.
 const MIN_PARTS: usize = 8;
 
 /// The simulated time of the reads under one policy.
@@ -45,7 +45,8 @@ pub struct PolicyTime {
     pub policy_name: &'static str,
     /// The largest window.
     pub readahead_max_bytes: u64,
-    /// Time of the reads of all parts, without pauses, in seconds. Reads of different threads overlap.
+    /// Sum of the durations of the reads of all parts, without pauses, in seconds. If reads of different threads overlap,
+    /// each counts in full.
     pub read_s: f64,
     /// The pages that were read ahead and evicted before they were used.
     pub pages_wasted: u64,
@@ -85,7 +86,7 @@ pub struct ReadaheadTimes {
     pub memory_bytes: u64,
     /// The current policy first, then the others.
     pub policies: Vec<PolicyTime>,
-    /// The time for each of `pages` under the current policy, without processor time, in nanoseconds.
+    /// The time for which the program waits for the device under the current policy, divided by `pages`, in nanoseconds.
     pub page_ns: f64,
 }
 

@@ -5,8 +5,8 @@
 //!
 //! Otherwise, reads are reconstructed from lookups of pages, as reads of a single thread. Consecutive lookups of
 //! consecutive pages of a file are regarded as one read of up to 128 KiB, which is the largest read of a FUSE mount
-//! without options. The time between two reads is treated as the program's own computation. If the first read missed,
-//! the program waited for the device first, so the time of a device read is subtracted.
+//! without options. The time between two reads is treated as the program's own computation. If the earlier
+//! read missed, this time includes the wait for the device, so the time of a device read is subtracted.
 
 use super::waiting::Waiting;
 use crate::readahead_replay::{MAX_READS, TraceReads};
@@ -19,7 +19,7 @@ use serde::Serialize;
 /// Number of parts of the trace from which reads are collected.
 pub(super) const PARTS: u64 = 16;
 
-/// A part ends with the read that reaches this number of pages.
+/// If the collected reads of a part reach this number of pages, the other reads of the part are only counted.
 const MAX_PAGES: u64 = 1 << 16;
 
 /// Maximum number of pages of a reconstructed read.
@@ -114,7 +114,7 @@ impl ReadSample {
         self.push(read);
     }
 
-    /// Adds the size of a file that is known from its path.
+    /// Adds the size of a file. The row with its path also contains its size.
     pub(super) fn add_path(&mut self, path: &FilePath) {
         self.reads.push_size(path);
     }

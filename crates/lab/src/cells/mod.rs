@@ -41,7 +41,7 @@ pub struct PolicyFigures {
     /// Pages that were read ahead and evicted before their use, as a share of the pages read from the device. The
     /// largest value of all seeds.
     pub waste: f64,
-    /// Pages that were read ahead and not used until the end, as a share of the pages read from the device. The
+    /// Pages that were read ahead and never used, as a share of the pages read from the device. The
     /// largest value of all seeds.
     pub unused: f64,
 }

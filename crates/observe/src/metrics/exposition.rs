@@ -8,9 +8,9 @@ use larder::{
     WritingStats,
 };
 
-/// Builds a table of metrics. The full name of a metric consists of the prefix and a name. If `T` has a
-/// field with this name, the value is the value of the field. Otherwise the name is followed by `=` and a
-/// function that returns the value.
+/// Builds a table of [`Metric<T>`](Metric). The full name of a metric is the prefix followed by the name in the
+/// table. Its value is the field of `T` with the name in the table. If `T` has no such field, the name is
+/// followed by `=` and a function that returns the value.
 macro_rules! metrics {
     (@value $field:ident) => { |of| of.$field.into() };
     (@value $name:ident $value:expr) => { $value };
@@ -82,7 +82,7 @@ const WRITING: &[Metric<WritingStats>] = metrics! { "larder_writing_"
     counter sync_commits, "Commits for fsync(2), sync(2), -o sync or the unmount.";
     counter timed_commits, "Commits of transactions that were 5 seconds old.";
     counter space_commits, "Commits for space in a transaction, in the log or on the image.";
-    counter logged_blocks, "Blocks written to the log, including its own blocks.";
+    counter logged_blocks, "Blocks written to the log: copies of blocks, and descriptor, revoke and commit blocks.";
     counter checkpoints, "Checkpoints, which write committed blocks to their final locations.";
     gauge waiting_handles, "Changes that currently wait for a commit or a checkpoint.";
     gauge read_only = |of| Some(of.read_only_because.is_some().into()),

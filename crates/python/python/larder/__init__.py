@@ -35,7 +35,7 @@ BytesPath = bytes | os.PathLike[bytes]
 StrOrBytesPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # The default size of buffers, in bytes: a page of the cache, as for the builtin `open` on most file systems. A read of
-# at least this size is not copied.
+# at least this size does not use the buffer, which avoids a copy.
 BUFFER_SIZE = 4096
 
 # An error of an image that is damaged.
@@ -79,14 +79,14 @@ def open(image: StrOrBytesPath, **options: Unpack[Options]) -> Fs:
 
 
 class Fs(_larder.BaseFs):
-    """An open image. Use it as a context manager, or call `close`, after writing."""
+    """An open image. To write, use it as a context manager, or call `close` at the end."""
 
     _image: str
     _options: Options
     # The open files, in the order in which they were opened. The values are not used.
     _files: weakref.WeakKeyDictionary[io.IOBase, None]
     _process: int
-    # The image in `_shared` whose open image this one uses. It exists as long as it is used.
+    # The `Fs` in `_shared` whose open image this one uses. The reference keeps it alive.
     _source: Fs | None
 
     def __new__(cls, image: StrOrBytesPath, **options: Unpack[Options]) -> Self:
@@ -118,7 +118,9 @@ class Fs(_larder.BaseFs):
         self.close()
 
     def __del__(self) -> None:
-        # The image is closed when it is dropped, after its files. They can be parts of the same reference cycle.
+        # Do not close the image here: if it and its files are in one reference cycle, this method can be called before
+        # the files have written their buffers. The image is closed when the memory of `BaseFs` is freed, which is after
+        # its files are freed.
         if self.read_write and not self.closed and self._process == os.getpid():
             warnings.warn(f"unclosed image {self!r}", ResourceWarning, 2)
 
@@ -138,7 +140,7 @@ class Fs(_larder.BaseFs):
         """
         # What a child has in buffers belongs to its parent.
         is_own = not self.closed and self._process == os.getpid()
-        # A wrapper is opened after the file in it, and closed before.
+        # A wrapper, such as a text file, is opened after the file in it, and must be closed before it.
         files = [file for file in self._files if not _is_detached(file)][::-1] if is_own else []
         try:
             _call_all([*(getattr(file, "_end", file.close) for file in files), super().close])
@@ -269,7 +271,8 @@ class Fs(_larder.BaseFs):
     ) -> Iterator[tuple[Any, list[Any], list[Any]]]:
         """Walks a tree like `os.walk`. Enters no directory twice, so that a damaged image does not make it endless."""
         entered: set[int] = set()
-        # Directories to list, and results to return after those of their subdirectories.
+        # Paths of directories to list. If `topdown` is false, also results of directories, which are returned after the
+        # results of their subdirectories.
         stack: list[Any] = [os.fspath(top)]
         while stack:
             item = stack.pop()
@@ -354,7 +357,7 @@ class Fs(_larder.BaseFs):
         ns: tuple[int, int] | None = None,
         follow_symlinks: bool = True,
     ) -> None:
-        """Sets the times of the last access and of the last change, like `os.utime`."""
+        """Sets the times of the last access and of the last change of the content, like `os.utime`."""
         if times is not None:
             if ns is not None:
                 raise ValueError("utime: you may specify either 'times' or 'ns' but not both")
@@ -447,7 +450,7 @@ class File(io.RawIOBase):
 
     def close(self) -> None:
         super().close()
-        # The file does not exist if it could not be opened.
+        # If `__init__` could not open the file, there is no attribute `_file`.
         if hasattr(self, "_file"):
             self._file.close()
 
@@ -496,7 +499,7 @@ class BufferedReader(io.BufferedReader):
 
 
 class _Writer(io.BufferedIOBase):
-    """The part of a buffered file that is open for writing which differs from `io`.
+    """What differs from `io` in a buffered file that is open for writing.
 
     If its image is closed first, the buffer is written, but `closed` stays false until the program closes the file.
     Otherwise, an `io.TextIOWrapper` that the program has put around the file would drop its text without an error.
@@ -510,7 +513,7 @@ class _Writer(io.BufferedIOBase):
         return self._is_closed
 
     def flush(self) -> None:
-        # `_end` has written the buffer, or raised an error.
+        # If only `raw` is closed, nothing has to be written: `_end` has written the buffer, or raised an error.
         if self._is_closed or not self.raw.closed:
             super().flush()
 
@@ -594,7 +597,7 @@ def reached_twice(path: str | bytes) -> OSError:
 
 
 def _is_detached(file: Any) -> bool:
-    """Returns whether the program has taken the buffer out of a wrapper. The buffer is closed by itself."""
+    """Returns whether the program has detached the buffer from a wrapper. The buffer is then closed separately."""
     try:
         getattr(file, "buffer", None)
     except ValueError:
@@ -644,8 +647,9 @@ _written: weakref.WeakSet[Fs] = weakref.WeakSet()
 def shared(image: StrOrBytesPath, options: Options) -> Fs:
     """Opens an image like `open`, or returns the one that this function has opened with the same options.
 
-    Unpickled objects and instances of `larder.fsspec.Ext4FileSystem` share an image in this way, and so its caches. A
-    file that has replaced the image is opened. If the file was removed or renamed, the open image is returned.
+    Unpickled objects and instances of `larder.fsspec.Ext4FileSystem` share an image in this way, and so its caches. If
+    another file has replaced the image at its path, this file is opened. If there is no file at the path any more, the
+    image that is still open is returned.
     """
     image = absolute(image)
     identity = _identity(image, options)
@@ -672,7 +676,7 @@ def _identity(image: str, options: Options) -> tuple[int, ...] | None:
 
 
 def _unpickled(image: str, options: Options) -> Fs:
-    """Returns an object of its own for the image that `shared` opens. Its close has no effect on others."""
+    """Returns a new `Fs` for the image that `shared` opens. Closing it does not affect other `Fs` of this image."""
     return Fs._new(image, options, shared(image, options))
 
 

@@ -1,7 +1,7 @@
 //! The attributes and extended attributes of files.
 //!
-//! A function whose name ends in `_nofollow` accesses a symbolic link itself, as in `std::fs`. The
-//! names [`Fs::symlink_metadata`] and [`Fs::lchown`] are also those of the standard library.
+//! A function whose name ends in `_nofollow` accesses a symbolic link itself, not its target. So
+//! do [`Fs::symlink_metadata`] and [`Fs::lchown`], which have their names from the standard library.
 
 use super::path::{Fs, Last, Pinned};
 use crate::{Metadata, SetAttributes, SetTime, XattrMode};

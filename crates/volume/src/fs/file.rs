@@ -1,8 +1,8 @@
 //! A handle of an open regular file, with a position.
 //!
-//! Model: `struct file`. Reads and writes at the position lock the position, as `f_pos_lock` does,
-//! so that threads which share a handle do not read the same bytes twice. Reads and writes at an
-//! offset do not lock the position. The volume determines the offset of an append.
+//! Model: `struct file`. A read or write at the position holds a lock on the position, like
+//! `f_pos_lock`, so that threads which share a handle do not read the same bytes twice. Reads and
+//! writes at an offset do not use this lock. The volume determines the offset of an append.
 
 use crate::{
     Advice, ChangedBy, Errno, Error, Ino, Metadata, OpenFile, SetAttributes, SetTime, Volume,

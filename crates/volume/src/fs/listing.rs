@@ -2,7 +2,7 @@
 //!
 //! A listing reads a number of entries at a time, and holds its directory, so that a directory that
 //! is removed is still listed without error. An image can be hostile: a listing returns an error
-//! instead of a name that leads to another directory.
+//! instead of an invalid name, such as `../x`, which would lead out of the directory.
 
 use super::path::{Fs, Last, Pinned};
 use crate::{Error, FileKind, Ino, Metadata, Volume};
@@ -82,7 +82,7 @@ impl Fs {
 }
 
 impl ReadDir {
-    /// Lists the directory `pinned`. `path` is the path of the directory in entries.
+    /// Lists the directory `pinned`. The paths of the entries begin with `path`.
     pub(super) fn new(volume: &Arc<Volume>, pinned: Pinned, path: PathBuf) -> Self {
         Self::of(Directory {
             pinned,

@@ -14,7 +14,7 @@ const MAGICS: [(&[u8], &str); 3] = [
     (b"\x28\xb5\x2f\xfd", "a zstd file"),
 ];
 
-/// Returns what the image at `path` begins like, or `None` if that is unknown.
+/// Returns a description of the format that the first bytes of the image at `path` show, or `None` if it is unknown.
 pub(super) fn other_format(path: &Path) -> Option<&'static str> {
     let mut start = [0; START_BYTES];
     File::open(path).ok()?.read_exact_at(&mut start, 0).ok()?;
@@ -23,7 +23,8 @@ pub(super) fn other_format(path: &Path) -> Option<&'static str> {
     found.or_else(|| has_partitions(&start).then_some("a disk with partitions"))
 }
 
-/// Returns whether `start` has a master boot record, and not only the end of a boot sector.
+/// Returns whether `start` is a master boot record with partitions. The signature 55 AA alone is not enough: other boot
+/// sectors have it, too.
 fn has_partitions(start: &[u8; START_BYTES]) -> bool {
     let (entries, _) = start[446..510].as_chunks::<16>();
     start.ends_with(b"\x55\xaa")

@@ -1,8 +1,8 @@
 //! The handle of an image, and the resolution of paths.
 //!
 //! Model: `filename_lookup` and `filename_parentat`. An operation on a file resolves the whole path.
-//! An operation on a name resolves the path of the directory. Like the kernel, it then returns an
-//! error of its own if the path ends in `.`, `..` or a slash.
+//! An operation on a name resolves the path of the directory. If the path ends in `.`, `..` or a slash,
+//! the error depends on the operation, as in the kernel.
 
 use super::other_format::other_format;
 use crate::file::Held;
@@ -257,8 +257,8 @@ pub(super) struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// If the path does not end in a name, returns the error `no_name` of the last component: `.`,
-    /// `..`, or an empty name for the root.
+    /// If the path does not end in a name, returns the error that `no_name` returns for the last
+    /// component, which is `.`, `..`, or empty (for the root).
     pub(super) fn check_is_name(&self, no_name: impl FnOnce(&[u8]) -> Errno) -> io::Result<()> {
         match self.name {
             b"" | b"." | b".." => Err(Error::Errno(no_name(self.name)).into()),
@@ -275,7 +275,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns the bytes of a path that is not empty.
+/// Returns the bytes of `path`, or an error if it is empty or contains a NUL byte.
 #[inline]
 pub(super) fn path_bytes(path: &Path) -> io::Result<&[u8]> {
     let bytes = path.as_os_str().as_bytes();

@@ -333,8 +333,8 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 entries.free(index);
                 return Deletion::Absent;
             }
-            // If the hold fails, another thread has just released or claimed the entry. The entry is then
-            // looked up again.
+            // If the hold fails, the entry was released after the failed claim, and another thread has claimed it. The
+            // entry is then looked up again.
             if entries.hold(index, State::LIVE) {
                 return Deletion::InUse(self.held(index));
             }
@@ -350,7 +350,8 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
             limit,
             counters,
         } = &*self.core;
-        // The worker may evict an entry meanwhile. It is then counted twice, not missed.
+        // If the worker evicts an entry between these two reads, it can be counted as present and as evicted. If the
+        // worker has removed an entry, but not yet counted the eviction, the entry is counted as neither.
         let count = order.count();
         let stats = entries.stats(counters.sum(), counters.inserted());
         Stats {

@@ -6,7 +6,8 @@ use crate::research::mbcache::Lru;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Until 2016 the referenced bit had no effect in Linux: an entry with the bit moved to the front again.
+/// Until 2016 the referenced bit had no effect in Linux: an entry with the bit was put back at the front of the list, where
+/// entries are evicted, instead of at the end.
 #[test]
 fn touched_entry_is_evicted_after_untouched_ones() {
     each(|variant| {

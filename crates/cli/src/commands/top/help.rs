@@ -20,7 +20,7 @@ type Entry = (&'static str, &'static str);
 const KEYS: [Entry; 8] = [
     (
         "1 to 9, 0",
-        "show a page; left, right and Tab show the next one",
+        "show a page (left: previous; right or Tab: next)",
     ),
     (
         "up, down",

@@ -57,8 +57,8 @@ pub enum MeasureError {
     },
     /// The file is too small or contains too little data.
     #[error(
-        "{path} has {bytes} bytes of data outside of holes; at least {MIN_BYTES} are needed, because holes are not on the \
-         device"
+        "{path} has {bytes} bytes of data (holes do not count, because they are not on the device); at least {MIN_BYTES} \
+         are needed"
     )]
     Small {
         /// The path.

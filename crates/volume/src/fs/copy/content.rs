@@ -117,7 +117,7 @@ pub(super) fn read_content(
     end_at(volume, copy, end_bytes)
 }
 
-/// Extends the file `copy` to `size_bytes` if it is shorter: writing the data does not include a hole at the end.
+/// Extends the file `copy` to `size_bytes` if it is shorter. A hole at the end of the source was not written.
 fn end_at(volume: &Volume, copy: Ino, size_bytes: u64) -> Result<(), CopyError> {
     let metadata = volume.metadata(copy).map_err(CopyError::copy)?;
     if metadata.size_bytes < size_bytes {
@@ -153,7 +153,7 @@ pub fn has_zero_block(volume: &Volume, bytes: &[u8]) -> bool {
     blocks(bytes, 0, volume.inodes.block_bytes()).any(|block| is_zeros(&bytes[block]))
 }
 
-/// Returns the longest runs of blocks that are not zeros. `bytes` begin at `offset_bytes` of the file.
+/// Returns the runs of blocks that are not zeros. Adjacent blocks are in one run. `bytes` begin at `offset_bytes` of the file.
 fn runs_except_zeros(bytes: &[u8], offset_bytes: u64, block_bytes: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for block in blocks(bytes, offset_bytes, block_bytes) {

@@ -84,7 +84,7 @@ impl<'a> CopyIn<'a> {
     /// same, on all file systems of the host.
     ///
     /// # Errors
-    /// `EROFS`, or the error of a new thread.
+    /// `EROFS`, or an error if a thread cannot be started.
     pub fn into_unused(mut self) -> crate::Result<Self> {
         self.together = Together::new(self.volume)?;
         self.holes = Holes::Zeros;
@@ -170,8 +170,8 @@ impl<'a> CopyIn<'a> {
         let volume = self.volume;
         let open = || Source::open(volume, parent, OsStr::from_bytes(name), false);
         match self.entry(open()?, level.copy.ino(), name) {
-            // Content that is not in the image yet has reserved the space that it needs in the worst case. Release the
-            // surplus, and try again.
+            // While content waits to be written, space is reserved for the worst case. Writing it releases the surplus. Then
+            // try again.
             Err(error) if error.is_no_space() && self.together.is_some() => {
                 self.finish_together()?;
                 self.entry(open()?, level.copy.ino(), name)
@@ -298,8 +298,8 @@ impl<'a> CopyIn<'a> {
     /// Copies a file that is not a directory. The copy has its name and its metadata from the start. Returns false, and
     /// copies nothing, if `source` is a directory, or if another file has the name.
     ///
-    /// The first link of a file with several hard links is copied like the only link of a file, because the other links
-    /// may be outside the source.
+    /// If a file has several hard links, the first one that is found is copied like a file with one link. It is not
+    /// known whether the source contains the others.
     fn named(&mut self, source: &Source, parent: Ino, name: &[u8]) -> Result<bool, CopyError> {
         let (volume, metadata) = (self.volume, &source.metadata);
         if metadata.is_dir() {
@@ -353,7 +353,7 @@ impl<'a> CopyIn<'a> {
         let read = self.read_content(source, copy);
         let done = read.and_then(|()| self.keep(copy, source));
         if done.is_err() {
-            // Another attempt needs the space.
+            // If there was no space, the caller tries again, and needs the space of the incomplete copy.
             let removed = self.volume.unlink(parent, name);
             removed.map_err(CopyError::copy)?;
         }

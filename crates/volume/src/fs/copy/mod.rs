@@ -93,8 +93,9 @@ impl Fs {
     /// ```
     ///
     /// # Errors
-    /// The first error of reading or writing, with the path of the source. What was copied before it
-    /// remains. The image file is not copied into itself.
+    /// The first error of reading or writing, with the path of the source. Files that were
+    /// copied before the error are kept. It is also an error if the source is the file in which the image is stored, or
+    /// contains it.
     pub fn copy_in(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let metadata = std::fs::symlink_metadata(from).map_err(|error| at(from, error))?;
@@ -126,8 +127,8 @@ impl Fs {
     /// copied gets no set-id bits. Only root can copy device files.
     ///
     /// # Errors
-    /// The first error of reading or writing, with the path of the source. What was copied before it
-    /// remains. If the error is that an attribute could not be set, the file has all other metadata.
+    /// The first error of reading or writing, with the path of the source. Files that were
+    /// copied before the error are kept. If the error is that an attribute could not be set, the file has all other metadata.
     pub fn copy_out(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let source = self.pin(from, Last::Keep)?;

@@ -6,8 +6,8 @@
 //! 2. An existing file is replaced by a complete copy, and never written into. A device, a FIFO or a
 //!    socket, which may belong to the host, is replaced only by a file of the same type.
 //! 3. No directory of the image is entered twice, so a loop does not make the copy endless.
-//! 4. For each level of directories, and for each file, only a name is kept in memory. The exception
-//!    are files with several hard links, for which a path of at most [`MAX_PATH_BYTES`] is kept.
+//! 4. The memory that is kept is: a batch of entries for each directory on the current path, the inode number of
+//!    each directory that was entered, and a path of at most [`MAX_PATH_BYTES`] for each file with several hard links.
 
 use super::content::{BUFFER_BYTES, write_content};
 use super::descriptor;
