@@ -44,6 +44,8 @@ WHEEL := target/wheels/larder-*.whl
 python: ## Build the wheel of the Python package into target/wheels
 	@scripts/install-python target/tools/maturin scripts/python-build.txt
 	@rm -f $(WHEEL)
+	CARGO=$(CARGO) packaging/third-party "$$(rustc --print host-tuple)" larder-python >target/python-licences
+	mv target/python-licences crates/python/LICENSE-THIRD-PARTY
 	target/tools/maturin/bin/maturin build --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels
 
 demo: deps build ## Create an image of a directory tree, mount it, read it and print statistics
@@ -223,25 +225,29 @@ sbom: $(CARGO_CYCLONEDX) ## List the crates in each program and in the Python pa
 	@scripts/install-packages python3
 	packaging/sbom
 
-# The Python package, if there is a target that builds its wheel.
-PYTHON := $(shell sed -n 's/^python:.*/python/p' Makefile)
-BUILD_DEB := packaging/build-deb $(if $(PYTHON),$(WHEEL))
-deb: build sizes sbom $(PYTHON) ## Make Debian packages of the programs in target/deb
+BUILD_DEB := packaging/build-deb $(WHEEL)
+deb: build sizes sbom python ## Make Debian packages of the programs in target/deb
 	@scripts/install-packages debhelper unzip
 	$(BUILD_DEB)
 
+# Or x86_64-unknown-linux-gnu, which links with the glibc of this machine.
 STATIC_TARGET := x86_64-unknown-linux-musl
+static: override export RUSTFLAGS := $(RUSTFLAGS) -C target-feature=+crt-static
 static: ## Build static programs into target/static (rustup, unless the toolchain has the target)
-	test -d "$$(rustc --print sysroot)/lib/rustlib/$(STATIC_TARGET)/lib" || rustup target add $(STATIC_TARGET)
-	@scripts/install-packages binutils ca-certificates musl-tools python3
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/$(STATIC_TARGET)/lib" || rustup target add $(STATIC_TARGET) || { \
+		echo "error: the toolchain has no target $(STATIC_TARGET), and rustup cannot add it" >&2; \
+		echo "hint: make static STATIC_TARGET=x86_64-unknown-linux-gnu links with glibc" >&2; exit 1; }
+	@scripts/install-packages binutils ca-certificates python3 $(if $(filter %-musl,$(STATIC_TARGET)),musl-tools,libc6-dev)
+	mkdir -p target/static
+	CARGO=$(CARGO) packaging/third-party --static $(STATIC_TARGET) larder-cli larder-lab-cli larder-remote-cli >target/static-licences
+	mv target/static-licences target/static/third-party-licences
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-lab-cli
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p larder-remote-cli
-	install -Dm755 -s -t target/static $(addprefix target/$(STATIC_TARGET)/release/,larder larder-lab larder-remote)
+	install -m755 -s -t target/static $(addprefix target/$(STATIC_TARGET)/release/,larder larder-lab larder-remote)
 	@# Only what Debian ships: the bundle of this machine also contains the authorities that were added to it.
 	cat /usr/share/ca-certificates/mozilla/*.crt >target/static/ca-certificates.crt
 	install -m644 -t target/static LICENSE-APACHE LICENSE-MIT
-	CARGO=$(CARGO) packaging/third-party $(STATIC_TARGET) larder-cli larder-lab-cli larder-remote-cli >target/static/third-party-licences
 
 AARCH64_TARGET := aarch64-unknown-linux-gnu
 aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
@@ -277,7 +283,9 @@ record-oltp: ## Record the reads of a database for wu2007's OLTP again (root; 12
 	@scripts/install-packages mariadb-server sysbench strace python3
 	scripts/record-oltp crates/lab/src/reproduce/wu2007/oltp.bin
 
-reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (about 3.5 hours on two processors; can be resumed); writes docs/reproduce
+# The reports name the commit from which the program was built.
+reproduce: export LARDER_COMMIT = $(shell git describe --always --dirty --abbrev=12 --exclude '*')
+reproduce: deps ## Reproduce the published tables, simulated and, as root, on the kernel (about 4 hours on two processors; can be resumed); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce kara2016 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce lever2000 --output docs/reproduce
