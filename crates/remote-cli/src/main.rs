@@ -297,9 +297,10 @@ fn failure(action: &str, error: &Error) -> RemoteFailure {
         Error::Exists => {
             Some("choose another name, or remove the object with the tools of the server")
         }
-        Error::Unconfirmed(_) => {
-            Some("check with the tools of the server whether the object exists and is complete")
-        }
+        Error::Unconfirmed(_) => Some(
+            "check with the tools of the server, for example aws s3 ls, whether the object exists and is complete; \
+             if it does not exist, check again after some minutes",
+        ),
         Error::NoVersion => Some("if the object never changes, use --allow-unversioned"),
         Error::Cache(_) => {
             Some("name another directory with --cache-dir, or use --cache-disk-size 0")

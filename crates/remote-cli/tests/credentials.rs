@@ -7,7 +7,7 @@ mod larder;
 
 use fixture::Fixture;
 use larder::command;
-use larder_testkit::http::{HttpServer, Link, TlsServer};
+use larder_testkit::http::{Fault, HttpServer, Link, Object, TlsServer};
 use std::fs;
 use std::process::{Command, Output};
 
@@ -238,6 +238,34 @@ fn instances_of_google_and_azure_have_credentials_without_a_proxy() {
 }
 
 #[test]
+fn failure_of_the_token_service_of_azure_names_the_service() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let service = HttpServer::of_pages(&[], Link::default());
+    let mut command = ls_without_credentials(&fixture, "az://container/disk.img");
+    command.env("AZURE_CLIENT_ID", "client");
+    command.env("AZURE_CLIENT_SECRET", "secret");
+    command.env("AZURE_TENANT_ID", "tenant");
+    command.env(
+        "AZURE_AUTHORITY_HOST",
+        service.url("").trim_end_matches('/'),
+    );
+    let expected = ["the token service", "status 404"];
+    assert_fails(&fixture, &mut command, &expected);
+}
+
+/// Runs `command`, and returns whether it requests only one byte of the image, because the rest is cached.
+#[track_caller]
+fn reads_cached(fixture: &Fixture, command: &mut Command) -> bool {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    let requests = fixture.server.take_requests();
+    let is_check = |range: Option<(usize, usize)>| range == Some((0, 0));
+    requests.iter().all(|request| is_check(request.range()))
+}
+
+#[test]
 fn cached_units_belong_to_the_role_of_the_instance() {
     let Some(fixture) = Fixture::new() else {
         return;
@@ -252,14 +280,32 @@ fn cached_units_belong_to_the_role_of_the_instance() {
         let service = HttpServer::of_pages(&pages, Link::default());
         let mut command = ls(&fixture, "");
         command.env("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url(""));
-        assert!(command.output().unwrap().status.success());
-        let requests = fixture.server.take_requests();
-        let is_check = |range: Option<(usize, usize)>| range == Some((0, 0));
-        requests.iter().all(|request| is_check(request.range()))
+        reads_cached(&fixture, &mut command)
     };
     assert!(!reads_cached("reader"));
     assert!(reads_cached("reader"));
     assert!(!reads_cached("other"));
+}
+
+#[test]
+fn cached_units_belong_to_the_role_of_the_container() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let reply = |role: &str| {
+        let reply = json(&format!(r#""RoleArn": "{role}", "#));
+        Object::new(reply.into_bytes(), "x")
+    };
+    let service = HttpServer::of_object(reply("arn:reader"), Link::default());
+    let mut command = ls(&fixture, "");
+    let url = service.url("container");
+    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", url);
+    // The query for the name of the role is repeated.
+    service.inject([Fault::Status(503), Fault::Close]);
+    assert!(!reads_cached(&fixture, &mut command));
+    assert!(reads_cached(&fixture, &mut command));
+    service.replace(reply("arn:other"));
+    assert!(!reads_cached(&fixture, &mut command));
 }
 
 #[test]
@@ -310,6 +356,15 @@ fn login_of_single_sign_on_is_used_until_it_expires() {
     assert_eq!(requests[0].target, target);
     let token = requests[0].header("x-amz-sso_bearer_token");
     assert_eq!(token, Some("login-token"));
-    portal.inject([larder_testkit::http::Fault::Status(401)]);
+    portal.inject([Fault::Status(401)]);
     assert_fails(&fixture, &mut with_portal("https"), &login);
+    let name = "the portal of IAM Identity Center";
+    portal.inject([Fault::Status(405)]);
+    let expected = [name, "status 405"];
+    assert_fails(&fixture, &mut with_portal("https"), &expected);
+    let mut untrusted = with_portal("https");
+    untrusted.env("SSL_CERT_FILE", fixture.path("absent"));
+    // The hint names the variable.
+    let expected = [name, "invalid peer certificate", "SSL_CERT_FILE"];
+    assert_fails(&fixture, &mut untrusted, &expected);
 }

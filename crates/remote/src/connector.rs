@@ -7,14 +7,16 @@
 //! A redirect that is not followed is an error with its status. `object_store` does not return the status of a
 //! redirect without a `Location`, which S3 sends if the bucket is in another region.
 
-use crate::Error;
 use crate::error::Failure;
+use crate::{Error, azure};
 use async_trait::async_trait;
 use bytes::Bytes;
+use object_store::azure::AzureCredentialProvider;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, IF_NONE_MATCH};
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
 use std::fmt::{self, Debug, Formatter};
@@ -31,6 +33,8 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// The maximum number of redirects of a request.
 const MAX_REDIRECTS: usize = 5;
+/// The metadata service of an instance, in errors.
+pub(crate) const METADATA_SERVICE: &str = "the instance metadata service";
 /// The name of the program in requests.
 const USER_AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
 
@@ -42,15 +46,22 @@ pub(crate) struct Connector {
     pub(crate) follows_to_other_hosts: bool,
     /// Whether requests use the proxies that the variables of the environment name.
     pub(crate) uses_proxies: bool,
-    /// The header of requests that complete an upload in parts. `object_store` has no conditional uploads in parts.
+    /// How an upload in parts is completed. `None` if nothing is uploaded.
     pub(crate) completion: Option<Completion>,
     /// The error of requests that need credentials of an instance, if its metadata service has none or does not exist.
     /// `None` if `object_store` does not query this service.
     pub(crate) no_instance: Option<Error>,
 }
 
-/// The name and the value of a header with which an upload in parts fails if the object exists.
-pub(crate) type Completion = (&'static str, &'static str);
+/// How an upload in parts is completed. `object_store` has no condition for the request that completes it.
+#[derive(Clone)]
+pub(crate) enum Completion {
+    /// Without a condition.
+    Plain,
+    /// With the condition that the object does not exist. For Azure, it contains the credentials with which the changed
+    /// request is signed again.
+    IfAbsent(Option<AzureCredentialProvider>),
+}
 
 impl Connector {
     /// Returns the connector for servers whose requests are signed. It does not follow redirects to other hosts,
@@ -133,7 +144,7 @@ impl HttpConnector for Connector {
         let absent = self.no_instance.clone().filter(|_| is_metadata);
         Ok(HttpClient::new(Checked {
             client,
-            completion: self.completion,
+            completion: self.completion.clone(),
             metadata: absent.map(Metadata::new),
         }))
     }
@@ -172,30 +183,47 @@ impl Metadata {
         }
     }
 
-    /// Returns `reply`. If it is not a success, and no earlier reply was, the service has no credentials or does not
-    /// exist.
+    /// Returns `reply` if it is a success.
+    ///
+    /// # Errors
+    /// If it is not a success. If no earlier reply was, the service has no credentials or does not exist. Otherwise,
+    /// the error names the service, so that it is not reported as an error of the server of the image.
     fn checked(&self, reply: Result<HttpResponse, HttpError>) -> Result<HttpResponse, HttpError> {
-        if reply
-            .as_ref()
-            .is_ok_and(|reply| reply.status().is_success())
-        {
-            self.has_answered.store(true, Relaxed);
-        } else if !self.has_answered.load(Relaxed) {
-            let failure = Failure::Final(Box::new(self.absent.clone()));
-            return Err(HttpError::new(HttpErrorKind::Unknown, failure));
-        }
-        reply
+        let failure = match reply {
+            Ok(reply) if reply.status().is_success() => {
+                self.has_answered.store(true, Relaxed);
+                return Ok(reply);
+            }
+            Ok(reply) => Failure::of_status(reply.status().as_u16()),
+            Err(error) => Failure::of_http(&error),
+        };
+        let failure = if self.has_answered.load(Relaxed) {
+            failure.of_service(METADATA_SERVICE)
+        } else {
+            Failure::Final(Box::new(self.absent.clone()))
+        };
+        // During an upload, `object_store` repeats requests whose errors are of the first kind.
+        let kind = if failure.is_temporary() {
+            HttpErrorKind::Request
+        } else {
+            HttpErrorKind::Unknown
+        };
+        Err(HttpError::new(kind, failure))
     }
 }
 
 #[async_trait]
 impl HttpService for Checked {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        if let Some((name, value)) = self.completion
+        remove_empty_token(&mut request);
+        if let Some(Completion::IfAbsent(credentials)) = &self.completion
             && completes_upload(&request)
         {
-            let value = HeaderValue::from_static(value);
-            request.headers_mut().insert(name, value);
+            let any = HeaderValue::from_static("*");
+            request.headers_mut().insert(IF_NONE_MATCH, any);
+            if let Some(credentials) = credentials {
+                azure::sign_again(&mut request, credentials).await?;
+            }
         }
         let reply = self.client.call(request).await;
         match &self.metadata {
@@ -205,10 +233,23 @@ impl HttpService for Checked {
     }
 }
 
-/// Returns whether `request` completes an upload in parts.
+/// Removes an empty token, which `object_store` sends in anonymous requests of an upload to Google Cloud Storage.
+fn remove_empty_token(request: &mut HttpRequest) {
+    let authorization = request.headers().get(AUTHORIZATION);
+    if authorization.is_some_and(|value| value.as_bytes().trim_ascii() == b"Bearer") {
+        request.headers_mut().remove(AUTHORIZATION);
+    }
+}
+
+/// Returns whether `request` completes an upload in parts: in S3 and Google Cloud Storage, or in Azure.
 fn completes_upload(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
-    request.method() == Method::POST && query.split('&').any(|part| part.starts_with("uploadId="))
+    let mut pairs = query.split('&');
+    if request.method() == Method::POST {
+        pairs.any(|pair| pair.starts_with("uploadId="))
+    } else {
+        request.method() == Method::PUT && pairs.any(|pair| pair == "comp=blocklist")
+    }
 }
 
 /// Returns `reply`, without its body if it reports an error.
@@ -237,6 +278,13 @@ fn has_last_offset(headers: &HeaderMap) -> bool {
     let range = range.and_then(|range| range.to_str().ok());
     let mut numbers = range.unwrap_or_default().split([' ', '-', '/']);
     numbers.any(|number| number.parse::<u64>() == Ok(u64::MAX))
+}
+
+impl Debug for Completion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // The credentials are secret.
+        f.write_str("Completion")
+    }
 }
 
 impl Debug for Connector {
@@ -277,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_service_without_credentials_is_absent_until_it_has_answered() {
+    fn metadata_service_is_absent_until_it_has_answered_and_is_then_named() {
         let reply = |status: u16| {
             let mut reply = HttpResponse::new(Bytes::new().into());
             *reply.status_mut() = StatusCode::from_u16(status).unwrap();
@@ -288,7 +336,14 @@ mod tests {
         let failure = metadata.checked(reply(404)).err().unwrap();
         assert_eq!(Failure::of_http(&failure), absent);
         assert!(metadata.checked(reply(200)).is_ok());
-        assert!(metadata.checked(reply(404)).is_ok());
+        for (status, is_temporary) in [(404, false), (503, true)] {
+            let error = metadata.checked(reply(status)).err().unwrap();
+            assert_eq!(error.kind() == HttpErrorKind::Request, is_temporary);
+            let failure = Failure::of_http(&error);
+            assert_eq!(failure.is_temporary(), is_temporary);
+            let text = failure.to_string();
+            assert!(text.contains(METADATA_SERVICE), "{text}");
+        }
     }
 
     #[test]
@@ -299,6 +354,10 @@ mod tests {
             (Method::POST, "uploads=", false),
             (Method::PUT, "partNumber=1&uploadId=a", false),
             (Method::DELETE, "uploadId=a", false),
+            (Method::PUT, "comp=blocklist", true),
+            (Method::PUT, "comp=blocklist&sig=a", true),
+            (Method::PUT, "comp=block&blockid=a", false),
+            (Method::GET, "comp=blocklist", false),
         ] {
             let mut request = HttpRequest::new(Bytes::new().into());
             *request.uri_mut() = format!("http://host/object?{query}").parse().unwrap();

@@ -3,7 +3,8 @@
 //! # Model
 //! All of the image is read once, through the units, so that it is also stored in the disk cache. The SHA-256 is
 //! then recorded in the cache file of this version. The next opening of the same version compares the record, and
-//! reads nothing. From the start of the check on, the disk cache stores no units of packs. Later reads return the same bytes, because the version is a strong `ETag`.
+//! reads nothing. From the start of the check on, the disk cache stores no units of packs, unless the check is
+//! interrupted. Later reads return the same bytes, because the version is a strong `ETag`.
 
 use crate::digest::ContentDigest;
 use crate::disk_cache::CachedObject;

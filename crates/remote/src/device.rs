@@ -30,8 +30,10 @@ use tokio::sync::Notify;
 /// The length of the first read, whose reply also contains the version. This is enough for the superblock,
 /// and for the block group descriptors of most images.
 const FIRST_BYTES: u64 = 1 << 20;
-/// The maximum time for which a dropped device waits until its units are stored in the disk cache.
+/// The maximum time for which a dropped device waits until the units that have arrived are stored in the disk cache.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The number of times that the opening starts again because the object was replaced before the device was ready.
+const RESTARTS: usize = 3;
 /// The number of threads that send requests and receive replies.
 const THREADS: usize = 2;
 
@@ -49,8 +51,8 @@ impl CacheOptions {
     pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
 
     /// Returns a disk cache in `directory` with the limit `max_bytes`. The defaults are the
-    /// [default directory](disk_cache::default_path) and [`Self::DEFAULT_MAX_BYTES`]. Returns `None` if there is no
-    /// directory, or if `max_bytes` is 0, which disables the cache.
+    /// [default directory](disk_cache::default_path) and [`Self::DEFAULT_MAX_BYTES`]. Returns `None` if `max_bytes` is
+    /// 0, which disables the cache, or if `directory` is `None` and there is no default directory.
     #[must_use]
     pub fn new(directory: Option<PathBuf>, max_bytes: Option<u64>) -> Option<Self> {
         let max_bytes = max_bytes.unwrap_or(Self::DEFAULT_MAX_BYTES);
@@ -129,6 +131,8 @@ impl RemoteDevice {
     /// must return the same version.
     /// If the disk cache records a version of the image, the start is probably cached. In this case, the
     /// first request is for one byte only, which is enough to find the present version.
+    /// If the object is replaced before the device is ready, opens the new version. This is tried a limited number of
+    /// times.
     ///
     /// # Errors
     /// - If the settings are invalid, or a thread cannot be started.
@@ -137,6 +141,22 @@ impl RemoteDevice {
     /// - If the profile cannot be read, or belongs to another object.
     /// - If the content cannot be read to check it, or does not have the SHA-256 in `options.sha256`.
     pub fn open(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
+        for _ in 0..RESTARTS {
+            match Self::open_current(url, options) {
+                Err(Error::Replaced) => {
+                    tracing::debug!("the object was replaced; opening it again");
+                }
+                opened => return opened,
+            }
+        }
+        Self::open_current(url, options)
+    }
+
+    /// Opens the version of the image that is current now.
+    ///
+    /// # Errors
+    /// As [`RemoteDevice::open`], and [`Error::Replaced`] if the object is replaced before the device is ready.
+    fn open_current(url: &ImageUrl, options: &RemoteOptions) -> Result<Self> {
         let store_options = StoreOptions {
             endpoint: options.endpoint.as_deref(),
             anonymous: options.anonymous,
@@ -154,7 +174,7 @@ impl RemoteDevice {
         let directory = cache_dir(options)?;
         let (mut user_name, mut last) = (String::new(), None);
         if let Some(directory) = &directory {
-            user_name = runtime.block_on(user.name())?;
+            user_name = runtime.block_on(user.name(options.deadline))?;
             last = directory
                 .last_version(&location, &user_name)
                 .map_err(|error| unusable(&error))?;
@@ -172,9 +192,6 @@ impl RemoteDevice {
             working_set,
         } = replies;
         let object_bytes = fetcher.version().size_bytes;
-        if let Some(recorder) = &options.recorder {
-            recorder.set_object(url.to_string(), fetcher.version().clone());
-        }
         let identity = Identity {
             location: &location,
             version: &fetcher.version().to_text(),
@@ -211,6 +228,10 @@ impl RemoteDevice {
             runtime.block_on(read)?;
         }
         drop(runtime_context);
+        if let Some(recorder) = &options.recorder {
+            let version = units.fetcher().version().clone();
+            recorder.set_object(url.to_string(), version);
+        }
         Ok(Self {
             units,
             size_bytes: object_bytes,
@@ -489,7 +510,7 @@ impl Drop for RemoteDevice {
         // the runtime.
         if Handle::try_current().is_err() {
             let stored =
-                async { tokio::time::timeout(STORE_TIMEOUT, self.units.stored_except(0)).await };
+                async { tokio::time::timeout(STORE_TIMEOUT, self.units.finish_stores()).await };
             drop(runtime.block_on(stored));
         }
         runtime.shutdown_background();

@@ -19,6 +19,15 @@ const MAX_REASON_BYTES: usize = 200;
 /// The text of a failure after a time limit.
 const NO_ANSWER: &str = "the server does not answer";
 
+/// The texts of `object_store` for failures of the services that provide the tokens of Google and Azure.
+const TOKEN_FAILURES: [&str; 2] = [
+    "Error performing token request",
+    "Error getting token response body",
+];
+
+/// The services that provide the tokens of Google and Azure, in errors.
+const TOKEN_SERVICE: &str = "the token service";
+
 /// The beginning of the text of a permanent TLS error.
 const CERTIFICATE: &str = "invalid peer certificate";
 
@@ -96,8 +105,8 @@ pub enum Error {
     /// The object to be uploaded exists.
     #[error("the object exists, and is not replaced")]
     Exists,
-    /// Objects are uploaded only to S3.
-    #[error("an image can be uploaded only to an s3:// URL")]
+    /// Objects are uploaded only to object stores.
+    #[error("an image can be uploaded only to an s3://, gs:// or az:// URL")]
     NoUpload,
     /// The content to be uploaded cannot be read.
     #[error("cannot read the content: {0}")]
@@ -105,8 +114,9 @@ pub enum Error {
     /// An upload failed.
     #[error("the upload failed: {0}")]
     Upload(Failure),
-    /// The request that completes an upload failed, and the server does not answer whether the object exists.
-    #[error("the server has not confirmed the upload, so the object may exist: {0}")]
+    /// The request that completes an upload failed, and it is not known whether the server has created the object, or
+    /// still creates it.
+    #[error("the server has not confirmed the upload, so the object may exist now or later: {0}")]
     Unconfirmed(Failure),
     /// The last attempt failed, and no time is left for another one.
     #[error("no request was successful (time limit: {0:?}); the last failure: {1}")]
@@ -156,6 +166,15 @@ pub enum Failure {
     /// The request or its reply was not transferred.
     #[error("{0}")]
     Transport(String),
+    /// The server of the image was not queried, because a service that provides credentials failed. This may be
+    /// temporary.
+    #[error("cannot get credentials from {service}: {failure}")]
+    Service {
+        /// The service.
+        service: &'static str,
+        /// Why the query of the service failed.
+        failure: Box<Failure>,
+    },
 }
 
 impl Failure {
@@ -176,7 +195,17 @@ impl Failure {
             }
             // The client for web servers returns this error if the status is 200.
             StoreError::NotSupported { .. } => Self::NotPartial,
-            _ => Self::of_chain(error),
+            _ => {
+                let failure = Self::of_chain(error);
+                let text = error.to_string();
+                let is_of_token = TOKEN_FAILURES.iter().any(|own| text.contains(own));
+                // The connector names the metadata service of an instance.
+                if is_of_token && !failure.names_service() {
+                    failure.of_service(TOKEN_SERVICE)
+                } else {
+                    failure
+                }
+            }
         }
     }
 
@@ -211,6 +240,33 @@ impl Failure {
             source = current.source();
         }
         Self::Transport(transport(error).to_owned())
+    }
+
+    /// Returns the failure of a request to the server of the image, if this is the failure of a query of `service`, which
+    /// provides credentials.
+    pub(crate) fn of_service(self, service: &'static str) -> Self {
+        match self {
+            Self::Final(error) => Self::Final(Box::new(match *error {
+                // Users can trust a certificate.
+                Error::Certificate(why) => Error::Certificate(format!("{service}: {why}")),
+                error => Error::Credentials(format!("{service}: {error}")),
+            })),
+            failure => Self::Service {
+                service,
+                failure: Box::new(failure),
+            },
+        }
+    }
+
+    /// Returns whether this is the failure of a service that provides credentials, and names the service.
+    fn names_service(&self) -> bool {
+        match self {
+            Self::Service { .. } => true,
+            Self::Final(error) => {
+                matches!(**error, Error::Credentials(_) | Error::NoCredentials(_))
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether another attempt may succeed.
@@ -303,6 +359,41 @@ mod tests {
             Failure::Status(599).to_string(),
             "the server replied with status 599"
         );
+    }
+
+    /// An error of a service, as `object_store` wraps it.
+    #[derive(Debug, thiserror::Error)]
+    #[error("Error performing token request: {0}")]
+    struct TokenRequest(#[source] Failure);
+
+    #[test]
+    fn failure_of_a_token_names_its_service_once() {
+        let of = |source: Box<dyn StdError + Send + Sync>| {
+            let store = "GCS";
+            Failure::of(&StoreError::Generic { store, source })
+        };
+        for (status, is_temporary) in [(400, false), (503, true)] {
+            let beginning = "Error performing token request: non-2xx status code";
+            let failure = of(format!("{beginning}: {status} Reason: ").into());
+            assert_eq!(failure.is_temporary(), is_temporary);
+            let text = failure.to_string();
+            assert!(text.contains(TOKEN_SERVICE), "{text}");
+            assert!(text.contains(&format!("status {status}")), "{text}");
+        }
+        for inner in [
+            Failure::Status(503).of_service("a service"),
+            Failure::Final(Box::new(Error::NoCredentials("none".to_owned()))),
+        ] {
+            assert_eq!(of(Box::new(TokenRequest(inner.clone()))), inner);
+        }
+    }
+
+    #[test]
+    fn untrusted_certificate_of_a_service_keeps_its_type() {
+        let untrusted = Error::Certificate("unknown issuer".to_owned());
+        let failure = Failure::Final(Box::new(untrusted)).of_service("a service");
+        let expected = Error::Certificate("a service: unknown issuer".to_owned());
+        assert_eq!(failure, Failure::Final(Box::new(expected)));
     }
 
     #[test]

@@ -46,11 +46,14 @@ pub(crate) fn user(builder: &GoogleCloudStorageBuilder) -> Option<User> {
 /// Returns the user whose credentials the metadata service returns to `store`.
 pub(crate) fn user_of_instance(store: &GoogleCloudStorage) -> User {
     let account = Arc::clone(store.signing_credentials());
-    User::OfInstance(Box::pin(async move {
-        let account = account.get_credential().await;
-        let account = account.map_err(|error| Failure::of(&error))?;
-        Ok(format!("account {}", account.email.trim()))
-    }))
+    User::of_service(move || {
+        let account = Arc::clone(&account);
+        async move {
+            let account = account.get_credential().await;
+            let name = account.map(|account| format!("account {}", account.email.trim()));
+            name.map_err(|error| Failure::of(&error))
+        }
+    })
 }
 
 fn default_credentials() -> Option<PathBuf> {

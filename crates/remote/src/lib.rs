@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod aws;
+mod azure;
 mod claims;
 mod connector;
 mod content;

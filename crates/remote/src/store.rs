@@ -5,11 +5,17 @@ use crate::connector::{Completion, Connector};
 use crate::user::User;
 use crate::{Error, ImageUrl, Result, google};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::azure::{
+    AzureConfigKey, AzureCredentialProvider, MicrosoftAzure, MicrosoftAzureBuilder,
+};
+use object_store::gcp::{
+    GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey,
+};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
+use object_store::{
+    ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig, StaticCredentialProvider,
+};
 use std::sync::Arc;
 use url::Url;
 
@@ -232,7 +238,7 @@ fn s3(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     }
     let server = endpoint.clone().unwrap_or_default();
-    let completion = Some(("if-none-match", "*"));
+    let completion = Some(Completion::IfAbsent(None));
     signed_client!(builder, url, options, completion, endpoint, server, user)
 }
 
@@ -247,8 +253,14 @@ fn google(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     if let Some(endpoint) = &endpoint {
         builder = builder.with_base_url(endpoint);
     }
+    if options.anonymous {
+        // `object_store` needs a token for the requests of an upload. The connector removes it.
+        let bearer = String::new();
+        let empty = StaticCredentialProvider::new(GcpCredential { bearer });
+        builder = builder.with_credentials(Arc::new(empty));
+    }
     let server = endpoint.clone().unwrap_or_default();
-    let completion = None::<Completion>;
+    let completion = Some(Completion::Plain);
     let absent = Some(google::no_credentials());
     signed_client!(
         builder, url, options, completion, endpoint, server, user, absent
@@ -271,11 +283,23 @@ fn azure(url: &Url, options: &StoreOptions<'_>) -> Result<Client> {
     let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
     let server = [endpoint.clone(), emulator, account].map(Option::unwrap_or_default);
     let server = server.join("\n");
-    let completion = None::<Completion>;
+    let credentials = options.creates.then(|| azure_credentials(&builder, url));
+    let completion = Some(Completion::IfAbsent(credentials.transpose()?));
     let (user, absent) = (|_: &MicrosoftAzure| user, Some(no_azure_credentials()));
     signed_client!(
         builder, url, options, completion, endpoint, server, user, absent
     )
+}
+
+/// Returns the credentials with which a client of `builder` signs requests.
+fn azure_credentials(
+    builder: &MicrosoftAzureBuilder,
+    url: &Url,
+) -> Result<AzureCredentialProvider> {
+    let builder = builder.clone().with_url(bucket(url));
+    let client = builder.with_http_connector(Connector::signed()).build();
+    let client = client.map_err(|error| settings(&error))?;
+    Ok(Arc::clone(client.credentials()))
 }
 
 /// Returns the error of requests if no place has credentials for Azure.

@@ -7,7 +7,7 @@
 //! dropped from memory before they are stored; these are not stored. A task that fetches many units in advance can
 //! [wait](Stores::wait) so that this does not happen.
 
-use crate::disk_cache::CachedObject;
+use crate::disk_cache::{CachedObject, Error};
 use crate::known::Known;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -38,6 +38,8 @@ struct Queue {
     units: VecDeque<(u64, Origin)>,
     /// Whether a thread stores the units.
     is_running: bool,
+    /// Whether no more units are added.
+    is_closed: bool,
 }
 
 impl Stores {
@@ -50,9 +52,12 @@ impl Stores {
         }
     }
 
-    /// Adds a unit to memory and to the queue. Must be called on a thread of the runtime.
+    /// Adds a unit to memory and, unless the queue is closed, to the queue. Must be called on a thread of the runtime.
     pub(crate) fn keep(self: &Arc<Self>, number: u64, bytes: Bytes, origin: Origin) {
         let mut queue = self.queue.lock();
+        if queue.is_closed {
+            return self.known.insert(number, bytes);
+        }
         // A reader that finds the unit in memory may drop the device, which waits until all units are stored.
         self.waiting.send_modify(|waiting| *waiting += 1);
         self.known.insert(number, bytes);
@@ -71,8 +76,16 @@ impl Stores {
                     Origin::Image => self.disk.write_unit(number, bytes),
                     Origin::Pack => self.disk.write_pack_unit(number, bytes),
                 };
-                if let Err(error) = stored {
-                    tracing::warn!("data that is read from now on is not cached on disk: {error}");
+                match stored {
+                    Ok(()) => {}
+                    Err(error @ Error::Locked { .. }) => {
+                        tracing::warn!("the rest of the pack is not cached on disk: {error}");
+                    }
+                    Err(error) => {
+                        tracing::warn!(
+                            "data that is read from now on is not cached on disk: {error}"
+                        );
+                    }
                 }
             }
             self.waiting.send_modify(|waiting| *waiting -= 1);
@@ -84,6 +97,11 @@ impl Stores {
         let unit = queue.units.pop_front();
         queue.is_running = unit.is_some();
         unit
+    }
+
+    /// Closes the queue: units that are delivered from now on are not stored.
+    pub(crate) fn close(&self) {
+        self.queue.lock().is_closed = true;
     }
 
     /// Waits until at most `max_units` are in the queue.

@@ -11,7 +11,8 @@
 //!
 //! Other tasks can claim absent units, too ([`Units::claim`]), and deliver them from any source. A
 //! [profile](crate::profile) claims many units in advance. If a read still waits for such a unit when [`PATIENCE`]
-//! has passed since the read began, the read requests all units that it still needs.
+//! has passed since the read began, or when the pack is [paused](Uses::paused_after), the read requests all units that
+//! it still needs. The last unit that was requested in this way is kept, so that small reads of it need one request.
 
 use crate::Result;
 use crate::claims::Claims;
@@ -23,6 +24,7 @@ use crate::stores::Stores;
 use crate::urgency::Urgency;
 use bytes::Bytes;
 use larder_block::Priority;
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ const MAX_RUN_UNITS: u64 = 32;
 
 /// The time, from the start of a read, for which the read waits for units that are fetched for a profile. The
 /// request for such a unit may have to transfer many other units first.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The units of an image.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub(crate) struct Units {
     stores: Option<Arc<Stores>>,
     /// The units that are fetched for a profile.
     uses: Uses,
+    /// The number and the bytes of the last unit that [`Units::fetch_rest`] has requested.
+    last_late: Mutex<Option<(u64, Bytes)>>,
 }
 
 /// The result of waiting for a unit.
@@ -71,6 +75,7 @@ impl Units {
             disk,
             known,
             uses: Uses::new(fetcher.counters()),
+            last_late: Mutex::default(),
             fetcher,
         }
     }
@@ -138,6 +143,15 @@ impl Units {
     pub(crate) async fn stored_except(&self, max_units: usize) {
         if let Some(stores) = &self.stores {
             stores.wait(max_units).await;
+        }
+    }
+
+    /// Waits until all delivered units are stored in the disk cache, or cannot be stored. Units that are delivered later,
+    /// for example by a prefetch in progress, are not stored, so the wait does not include them.
+    pub(crate) async fn finish_stores(&self) {
+        if let Some(stores) = &self.stores {
+            stores.close();
+            stores.wait(0).await;
         }
     }
 
@@ -228,7 +242,8 @@ impl Units {
         drop(self.find_or_fetch(units_of(&range_bytes), priority));
     }
 
-    /// Waits for a unit: until `patience_end` if it is fetched for a profile, and otherwise without limit.
+    /// Waits for a unit: without limit, unless it is fetched for a profile. In this case, waits until `patience_end`, and
+    /// not while the pack is paused.
     async fn wait(&self, found: Found, number: u64, patience_end: Instant) -> Result<Waited> {
         let mut receiver = match found {
             Found::Now(outcome) => return outcome.map(Waited::Arrived),
@@ -236,10 +251,16 @@ impl Units {
         };
         let arrival = receiver.wait_for(Option::is_some);
         let arrival = if self.uses.is_expected(number) {
-            match timeout_at(patience_end, arrival).await {
-                Ok(arrival) => arrival,
-                Err(_) => return Ok(Waited::Late),
+            if let Some((last, unit)) = &*self.last_late.lock()
+                && *last == number
+            {
+                return Ok(Waited::Arrived(unit.clone()));
             }
+            let in_time = timeout_at(patience_end, arrival);
+            let Some(Ok(arrival)) = self.uses.unless_paused(in_time).await else {
+                return Ok(Waited::Late);
+            };
+            arrival
         } else {
             arrival.await
         };
@@ -253,7 +274,7 @@ impl Units {
     }
 
     /// Requests the units `rest` of `range_bytes`, and adds their bytes to `parts`. Some of these units may be in
-    /// flight, too. The units are not kept in memory or on disk, because the tasks that claimed them do that.
+    /// flight, too. Only the last unit is kept, because the tasks that claimed the units keep them in memory and on disk.
     async fn fetch_rest(
         &self,
         rest: Range<u64>,
@@ -263,8 +284,10 @@ impl Units {
         let run_bytes = self.known.bytes_of(&rest);
         let mut numbers = rest;
         let deliver = |unit: Bytes| {
-            let number = numbers.next();
-            parts.extend(number.map(|number| part_of(&unit, number, range_bytes)));
+            if let Some(number) = numbers.next() {
+                parts.push(part_of(&unit, number, range_bytes));
+                *self.last_late.lock() = Some((number, unit));
+            }
         };
         let urgency = Urgency::new(Priority::Demand);
         let read = self.fetcher.read(run_bytes, UNIT_BYTES, &urgency, deliver);
@@ -370,4 +393,4 @@ fn usize_of(len: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,8 @@ use larder_block::{BlockDevice, Error as DeviceError, FileRange, PartDevice, Pri
 use larder_remote::{Error, ImageUrl, RemoteDevice, RemoteOptions};
 use larder_testkit::http::{Fault, HttpServer, Link, Object};
 use larder_testkit::{Random, Seed};
-use std::sync::{Arc, mpsc};
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, Once, OnceLock, mpsc};
 use std::time::Duration;
 
 const UNIT: usize = 64 << 10;
@@ -19,9 +20,12 @@ fn content(salt: u8) -> Vec<u8> {
     (0..SIZE).map(byte).collect()
 }
 
-/// Returns content of 600 equal units.
+/// The size of an image with many units.
+const LONG_SIZE: usize = 600 * UNIT;
+
+/// Returns content of equal units.
 fn long_content() -> Vec<u8> {
-    vec![7; 600 * UNIT]
+    vec![7; LONG_SIZE]
 }
 
 fn server() -> HttpServer {
@@ -273,6 +277,41 @@ fn opening_requests_again_only_what_did_not_arrive() {
     assert_eq!(ranges, expected);
     assert_eq!(requests[1].header("if-match"), Some("\"one\""));
     assert_eq!(read(&device, 0, FIRST).unwrap(), content(0)[..FIRST]);
+}
+
+#[test]
+fn opening_starts_again_if_the_object_is_replaced_meanwhile() {
+    static SERVER: OnceLock<HttpServer> = OnceLock::new();
+    static REPLACED: Once = Once::new();
+    /// Replaces the object during the check of its content, when a part of it has not been requested yet.
+    fn replace(_: u64, _: u64) {
+        let other = || Object::new(vec![8_u8; LONG_SIZE], "two");
+        REPLACED.call_once(|| SERVER.get().unwrap().replace(other()));
+    }
+    let object = Object::new(long_content(), "one");
+    let server = SERVER.get_or_init(|| HttpServer::of_object(object, Link::default()));
+    let url = ImageUrl::parse(&server.url("disk.img")).unwrap();
+    let digest = Sha256::digest(vec![8_u8; LONG_SIZE]);
+    let digits = digest.iter().fold(String::new(), |digits, byte| {
+        digits + &format!("{byte:02x}")
+    });
+    let mut options = options();
+    options.sha256 = Some(digits.parse().unwrap());
+    options.progress = Some(replace);
+    let device = RemoteDevice::open(&url, &options).unwrap();
+    assert!(REPLACED.is_completed());
+    assert_eq!(device.version().etag.as_deref(), Some("\"two\""));
+    assert_eq!(read(&device, 0, 10).unwrap(), [8; 10]);
+}
+
+#[test]
+fn opening_fails_if_the_object_is_replaced_each_time() {
+    let server = server();
+    // Half of the first MiB arrives. The rest is requested from the same version, which no longer exists.
+    let replaced = [Fault::ShortBody, Fault::Status(412)];
+    server.inject(std::iter::repeat_n(replaced, 4).flatten());
+    assert_eq!(open(&server).unwrap_err(), Error::Replaced);
+    assert_eq!(server.take_requests().len(), 8);
 }
 
 #[test]

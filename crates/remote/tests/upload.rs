@@ -1,230 +1,138 @@
-//! Uploads to a server that is compatible with S3, of which this file simulates what an upload needs.
+//! Uploads to stores that are compatible with S3 and Google Cloud Storage, of which the test kit has what an upload needs.
+//! The client for Azure needs variables of the environment, so the tests of larder-remote upload to Azure.
 
 use larder_block::MemoryDevice;
 use larder_remote::{Error, ImageUrl, Result, UploadOptions, upload};
+use larder_testkit::http::{StoreFault, StoreServer, StoreState, StoredObject};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 
 /// More than one part.
 const LEN: usize = 9 << 20;
-/// The headers of the metadata of an object begin with this text.
-const METADATA: &str = "x-amz-meta-";
+/// The path of the new object in requests.
+const OBJECT: &str = "/bucket/disk";
+const S3: &str = "s3://bucket/disk";
+const GOOGLE: &str = "gs://bucket/disk";
 
-struct Request {
-    method: String,
-    query: String,
-    /// The names are in lower case.
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Request {
-    /// Reads a request. Returns `None` at the end of the connection.
-    fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let mut line = String::new();
-        if from.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let (method, target) = line.split_once(' ').unwrap();
-        let target = target.split(' ').next().unwrap();
-        let (_, query) = target.split_once('?').unwrap_or_default();
-        let mut request = Self {
-            method: method.to_owned(),
-            query: query.to_owned(),
-            headers: BTreeMap::new(),
-            body: Vec::new(),
-        };
-        loop {
-            let mut line = String::new();
-            from.read_line(&mut line)?;
-            let Some((name, value)) = line.split_once(':') else {
-                break;
-            };
-            let name = name.to_ascii_lowercase();
-            request.headers.insert(name, value.trim().to_owned());
-        }
-        if let Some(len) = request.headers.get("content-length") {
-            request.body = vec![0; len.parse().unwrap()];
-            from.read_exact(&mut request.body)?;
-        }
-        Ok(Some(request))
-    }
-
-    /// Returns a value of the query.
-    fn value(&self, name: &str) -> Option<&str> {
-        let pairs = self
-            .query
-            .split('&')
-            .filter_map(|pair| pair.split_once('='));
-        let mut values = pairs.filter(|(own, _)| *own == name);
-        values.next().map(|(_, value)| value)
-    }
-}
-
-fn reply(status: u16, headers: &str, body: &str) -> Vec<u8> {
-    let len = body.len();
-    format!("HTTP/1.1 {status} Reply\r\n{headers}content-length: {len}\r\n\r\n{body}").into_bytes()
-}
-
-/// The object of the server, an upload, and what goes wrong.
-#[derive(Default)]
-struct State {
-    /// The content and the headers of the object.
-    object: Option<(Vec<u8>, String)>,
-    parts: BTreeMap<u32, Vec<u8>>,
-    /// The headers that the upload has set.
-    headers: String,
-    /// Whether the reply to the next request that completes an upload is lost.
-    loses_reply: bool,
-    /// Whether the server denies all requests after the lost reply.
-    denies_later: bool,
-    denies: bool,
-}
-
-impl State {
-    /// Returns the reply to `request`, or `None` if it is lost.
-    fn answer(&mut self, request: &Request) -> Option<Vec<u8>> {
-        if self.denies {
-            return Some(reply(403, "", ""));
-        }
-        let part = request.value("partNumber");
-        Some(match (request.method.as_str(), part) {
-            ("HEAD", _) => match &self.object {
-                None => reply(404, "", ""),
-                Some((content, headers)) => format!(
-                    "HTTP/1.1 200 Reply\r\netag: \"one\"\r\n{headers}\
-                     last-modified: Tue, 24 Nov 2026 12:00:00 GMT\r\ncontent-length: {}\r\n\r\n",
-                    content.len()
-                )
-                .into_bytes(),
-            },
-            ("PUT", Some(number)) => {
-                let part = request.body.clone();
-                self.parts.insert(number.parse().unwrap(), part);
-                reply(200, "etag: \"part\"\r\n", "")
-            }
-            ("POST", _) if request.value("uploadId").is_some() => return self.complete(request),
-            ("POST", _) => {
-                let headers = request.headers.iter();
-                let metadata = headers.filter(|(name, _)| name.starts_with(METADATA));
-                let lines = metadata.map(|(name, value)| format!("{name}: {value}\r\n"));
-                self.headers = lines.collect();
-                let id = "<UploadId>id</UploadId>";
-                let tag = "InitiateMultipartUploadResult";
-                reply(200, "", &format!("<{tag}>{id}</{tag}>"))
-            }
-            // An upload that is complete cannot be removed.
-            ("DELETE", _) if self.parts.is_empty() => reply(404, "", ""),
-            ("DELETE", _) => reply(200, "", ""),
-            (method, _) => panic!("{method} {}", request.query),
-        })
-    }
-
-    fn complete(&mut self, request: &Request) -> Option<Vec<u8>> {
-        let condition = request.headers.get("if-none-match");
-        if condition.is_some_and(|value| value == "*") && self.object.is_some() {
-            return Some(reply(412, "", ""));
-        }
-        let parts = std::mem::take(&mut self.parts).into_values();
-        self.object = Some((parts.flatten().collect(), self.headers.clone()));
-        if self.loses_reply {
-            self.loses_reply = false;
-            self.denies = self.denies_later;
-            return None;
-        }
-        let tag = "CompleteMultipartUploadResult";
-        let body = format!("<{tag}><ETag>\"one\"</ETag></{tag}>");
-        Some(reply(200, "", &body))
-    }
-}
-
-/// A server on loopback.
-struct Server {
-    address: SocketAddr,
-    state: Arc<Mutex<State>>,
-}
-
-impl Server {
-    fn start(state: State) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new(state));
-        let serving = Arc::clone(&state);
-        thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
-                let state = Arc::clone(&serving);
-                thread::spawn(move || drop(serve(connection, &state)));
-            }
-        });
-        Self { address, state }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    /// Uploads `content`. Calls `sending` when a part is queued.
-    fn upload(&self, content: &[u8], mut sending: impl FnMut()) -> Result<()> {
-        let url = ImageUrl::parse("s3://bucket/disk.img").unwrap();
-        let endpoint = format!("http://{}", self.address);
-        let options = UploadOptions {
-            endpoint: Some(&endpoint),
-            anonymous: true,
-        };
-        let content = MemoryDevice::new(content.to_vec());
-        upload(&url, options, &content, &mut |_| sending())
-    }
-
-    fn content(&self) -> Vec<u8> {
-        self.state().object.as_ref().unwrap().0.clone()
-    }
-}
-
-/// Answers the requests of a connection.
-fn serve(mut connection: TcpStream, state: &Mutex<State>) -> io::Result<()> {
-    let mut reader = BufReader::new(connection.try_clone()?);
-    while let Some(request) = Request::read(&mut reader)? {
-        let answer = state.lock().unwrap().answer(&request);
-        let Some(reply) = answer else {
-            break;
-        };
-        connection.write_all(&reply)?;
-    }
-    connection.shutdown(Shutdown::Both)
+fn start(fault: Option<StoreFault>) -> StoreServer {
+    StoreServer::start(StoreState {
+        fault,
+        ..StoreState::default()
+    })
 }
 
 fn content() -> Vec<u8> {
     (0..LEN).map(|at| (at >> 12).to_le_bytes()[0]).collect()
 }
 
-#[test]
-fn object_that_is_created_during_the_upload_is_not_replaced() {
-    let server = Server::start(State::default());
-    let create = || server.state().object = Some((b"other".to_vec(), String::new()));
-    assert_eq!(server.upload(&content(), create), Err(Error::Exists));
-    assert_eq!(server.content(), b"other");
+/// Uploads [`content`] to `url` on `server`.
+fn upload_to(server: &StoreServer, url: &str) -> Result<()> {
+    let url = ImageUrl::parse(url).unwrap();
+    let endpoint = format!("http://{}", server.address());
+    let options = UploadOptions {
+        endpoint: Some(&endpoint),
+        anonymous: true,
+    };
+    let mut sent_bytes = 0;
+    let content = MemoryDevice::new(content());
+    let uploaded = upload(&url, options, &content, &mut |bytes| sent_bytes += bytes);
+    assert!(uploaded.is_err() || sent_bytes == LEN as u64);
+    uploaded
+}
+
+/// Checks that the store contains only the new object.
+#[track_caller]
+fn assert_uploaded(server: &StoreServer) {
+    let state = server.state();
+    let names: Vec<_> = state.objects.keys().collect();
+    assert_eq!(names, [OBJECT]);
+    assert!(state.objects[OBJECT].content == content());
+    assert!(state.parts.is_empty());
 }
 
 #[test]
-fn upload_succeeds_although_the_last_reply_is_lost() {
-    let server = Server::start(State {
-        loses_reply: true,
-        ..State::default()
-    });
-    assert_eq!(server.upload(&content(), || ()), Ok(()));
-    assert!(server.content() == content());
+fn new_object_has_the_content_and_no_credentials_are_sent() {
+    for url in [S3, GOOGLE] {
+        let server = start(None);
+        assert_eq!(upload_to(&server, url), Ok(()));
+        assert_uploaded(&server);
+        assert_eq!(server.state().authorizations, [""; 0]);
+    }
+}
+
+#[test]
+fn object_that_exists_is_not_replaced() {
+    for url in [S3, GOOGLE] {
+        let server = start(None);
+        let other = StoredObject {
+            content: b"other".to_vec(),
+            ..StoredObject::default()
+        };
+        let objects = BTreeMap::from([(OBJECT.to_owned(), other)]);
+        server.state().objects.clone_from(&objects);
+        assert_eq!(upload_to(&server, url), Err(Error::Exists));
+        assert_eq!(server.state().objects, objects);
+    }
+}
+
+#[test]
+fn object_that_is_created_during_the_upload_is_not_replaced() {
+    for url in [S3, GOOGLE] {
+        let server = start(Some(StoreFault::CreateOther(OBJECT.to_owned())));
+        assert_eq!(upload_to(&server, url), Err(Error::Exists));
+        let objects = BTreeMap::from([(OBJECT.to_owned(), StoredObject::default())]);
+        assert_eq!(server.state().objects, objects);
+        assert!(server.state().parts.is_empty());
+    }
+}
+
+#[test]
+fn upload_succeeds_although_a_reply_is_lost() {
+    for (url, fault) in [
+        (S3, StoreFault::LoseCompletion),
+        (GOOGLE, StoreFault::LoseCompletion),
+        (GOOGLE, StoreFault::LoseCopy),
+    ] {
+        let server = start(Some(fault));
+        assert_eq!(upload_to(&server, url), Ok(()));
+        assert_uploaded(&server);
+    }
+}
+
+#[test]
+fn upload_with_denied_parts_leaves_nothing() {
+    for url in [S3, GOOGLE] {
+        let server = start(Some(StoreFault::DenyParts));
+        assert_eq!(upload_to(&server, url), Err(Error::Denied));
+        assert!(server.state().objects.is_empty());
+        assert!(server.state().parts.is_empty());
+    }
 }
 
 #[test]
 fn upload_that_the_server_does_not_confirm_is_reported_as_such() {
-    let server = Server::start(State {
-        loses_reply: true,
-        denies_later: true,
-        ..State::default()
-    });
-    let result = server.upload(&content(), || ());
+    let server = start(Some(StoreFault::LoseCompletionThenDeny));
+    let result = upload_to(&server, S3);
     assert!(matches!(result, Err(Error::Unconfirmed(_))), "{result:?}");
+}
+
+#[test]
+fn upload_with_an_unconfirmed_temporary_object_has_failed() {
+    let server = start(Some(StoreFault::LoseCompletionThenDeny));
+    let result = upload_to(&server, GOOGLE);
+    assert!(matches!(result, Err(Error::Upload(_))), "{result:?}");
+}
+
+#[test]
+fn upload_that_the_server_may_still_complete_is_reported_as_such() {
+    let server = start(Some(StoreFault::PostponeCompletion));
+    let result = upload_to(&server, S3);
+    assert!(server.state().objects.is_empty());
+    assert!(matches!(result, Err(Error::Unconfirmed(_))), "{result:?}");
+}
+
+#[test]
+fn web_server_is_refused() {
+    let server = start(None);
+    let url = format!("http://{}/disk", server.address());
+    assert_eq!(upload_to(&server, &url), Err(Error::NoUpload));
 }

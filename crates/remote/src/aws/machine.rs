@@ -4,16 +4,20 @@
 
 use super::temporary::{Temporary, parse_time};
 use super::variables::Variables;
-use crate::Error;
-use crate::connector::Connector;
+use crate::connector::{Connector, METADATA_SERVICE};
 use crate::error::Failure;
+use crate::{ContentDigest, Error};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use object_store::aws::AwsCredential;
 use object_store::client::{HttpClient, HttpConnector as _, HttpRequest, HttpRequestBody};
 use object_store::{ClientOptions, HeaderValue};
 use reqwest::Method;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 use url::{Host, Url};
@@ -29,12 +33,18 @@ const METADATA: &str = "http://169.254.169.254";
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 /// If the metadata service has not answered after this time, the machine counts as one without the service.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The service for the role of a container, in errors.
+const CONTAINER_SERVICE: &str = "the service for the role of the container";
+/// The origin of credentials, in errors of their parser.
+const SOURCE: &str = "the service for the role";
 
 /// The service for the role of the container in which this process runs.
 pub(super) struct Container {
     client: HttpClient,
     url: String,
     token: Option<Token>,
+    /// The ARN of the role that [`Container::user`] has returned.
+    role: OnceLock<String>,
 }
 
 /// Where the value of the header `authorization` is.
@@ -52,7 +62,8 @@ pub(super) struct Instance {
     has_answered: AtomicBool,
 }
 
-/// Credentials in the form of both services.
+/// Credentials in the form of both services. The services for containers also return the ARN of the role (ECS) or the
+/// account (EKS); other services may return neither, or an empty ARN.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Reply {
@@ -60,57 +71,125 @@ struct Reply {
     secret_access_key: String,
     token: Option<String>,
     expiration: Option<String>,
+    role_arn: Option<String>,
+    /// A text or a number.
+    account_id: Option<serde_json::Value>,
+}
+
+/// The claims of a JSON Web Token (JWT) that stay the same when it is renewed: its issuer and its subject.
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    sub: String,
 }
 
 impl Container {
-    /// Returns the service and the path or URL of the role, if the variables name them.
+    /// Returns the service, if the variables name it.
     ///
     /// # Errors
     /// If the credentials would be sent unencrypted from another machine.
-    pub(super) fn of_variables(variables: &Variables<'_>) -> Result<Option<(Self, String)>, Error> {
+    pub(super) fn of_variables(variables: &Variables<'_>) -> Result<Option<Self>, Error> {
+        const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
         const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
-        let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-        let relative = relative.map(|path| (format!("http://{ECS}{path}"), path));
-        let full = || variables.get(FULL).map(|url| (url.clone(), url));
-        let Some((url, role)) = relative.or_else(full) else {
+        let (url, rule) = if let Some(path) = variables.get(RELATIVE) {
+            let rule = format!("{RELATIVE} must begin with /");
+            (format!("http://{ECS}{path}"), rule)
+        } else if let Some(url) = variables.get(FULL) {
+            let rule = format!(
+                "{FULL} must begin with https://, or have an address of this machine, of ECS or of EKS"
+            );
+            (url, rule)
+        } else {
             return Ok(None);
         };
         if !Url::parse(&url).is_ok_and(|url| is_allowed(&url)) {
-            return Err(Error::Credentials(format!(
-                "{FULL} must begin with https://, or have an address of this machine, of ECS or of EKS"
-            )));
+            return Err(Error::Credentials(rule));
         }
         let file = variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
         let token = file.map(|path| Token::File(path.into())).or_else(|| {
             let token = variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN");
             token.map(Token::Variable)
         });
-        let client = client()?;
-        Ok(Some((Self { client, url, token }, role)))
+        Ok(Some(Self {
+            client: client()?,
+            url,
+            token,
+            role: OnceLock::new(),
+        }))
     }
 
     /// Returns the credentials of the role.
+    ///
+    /// # Errors
+    /// If the service cannot be queried, or if the role is not the one that [`Container::user`] has returned.
     pub(super) async fn credentials(&self) -> Result<Temporary, Failure> {
-        const SERVICE: &str = "the service for the role of the container";
-        let refused = |why: String| refused(format!("{SERVICE}: {why}"));
-        let header = self.authorization().map_err(refused)?;
-        let reply = query(&self.client, Method::GET, &self.url, header).await;
-        let reply = reply.map_err(|failure| match failure {
-            Failure::Final(error) => refused(error.to_string()),
-            failure => failure,
-        })?;
-        parse(reply.as_bytes(), SystemTime::now()).map_err(|error| Failure::Final(Box::new(error)))
+        let last = |error| Failure::Final(Box::new(error));
+        let reply = self.reply(self.token()?).await?;
+        if let (Some(opened), Some(role)) = (self.role.get(), reply.role())
+            && opened != role
+        {
+            return Err(last(Error::Credentials(format!(
+                "{CONTAINER_SERVICE} returns credentials of another role now: {role} instead of {opened}; \
+                 mount the image again"
+            ))));
+        }
+        reply.into_credentials(SystemTime::now()).map_err(last)
     }
 
-    /// Returns the header with the token, if there is one.
-    fn authorization(&self) -> Result<Option<(&'static str, String)>, String> {
+    /// Returns what distinguishes the role from others: its ARN. If the service does not return it, the account, the URL
+    /// of the service and the owner of the token distinguish the role. The URL is not enough, because all containers
+    /// of a machine can have the same one. Without a token, the ID of the key distinguishes the role.
+    pub(super) async fn user(&self) -> Result<String, Failure> {
+        let token = self.token()?;
+        let reply = self.reply(token.clone()).await?;
+        if let Some(role) = reply.role() {
+            let role = self.role.get_or_init(|| role.to_owned());
+            return Ok(format!("role {role}"));
+        }
+        let owner = token.map_or(reply.access_key_id, |token| owner_of(&token));
+        let account = reply.account_id.unwrap_or_default();
+        Ok(format!("role {}\n{account}\n{owner}", self.url))
+    }
+
+    /// Queries the service with `token`.
+    async fn reply(&self, token: Option<String>) -> Result<Reply, Failure> {
+        let header = token.map(|token| ("authorization", token));
+        let reply = query(&self.client, Method::GET, &self.url, header).await;
+        let reply = reply.map_err(|failure| failure.of_service(CONTAINER_SERVICE))?;
+        parse_reply(reply.as_bytes()).map_err(|error| Failure::Final(Box::new(error)))
+    }
+
+    /// Returns the token, if there is one.
+    fn token(&self) -> Result<Option<String>, Failure> {
         let token = match &self.token {
             None => return Ok(None),
             Some(Token::Variable(token)) => token.clone(),
-            Some(Token::File(path)) => std::fs::read_to_string(path)
-                .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+            Some(Token::File(path)) => std::fs::read_to_string(path).map_err(|error| {
+                let why = format!("cannot read {}: {error}", path.display());
+                refused(why).of_service(CONTAINER_SERVICE)
+            })?,
         };
-        Ok(Some(("authorization", token.trim().to_owned())))
+        Ok(Some(token.trim().to_owned()))
+    }
+}
+
+impl Reply {
+    /// Returns the ARN of the role, if the service knows it.
+    fn role(&self) -> Option<&str> {
+        self.role_arn.as_deref().filter(|role| !role.is_empty())
+    }
+
+    /// Returns the credentials, which were received at the time `now`.
+    fn into_credentials(self, now: SystemTime) -> Result<Temporary, Error> {
+        let expires = self
+            .expiration
+            .map(|time| parse_time(&time).ok_or_else(unexpected));
+        let credential = AwsCredential {
+            key_id: self.access_key_id,
+            secret_key: self.secret_access_key,
+            token: self.token,
+        };
+        Temporary::new(SOURCE, credential, expires.transpose()?, now)
     }
 }
 
@@ -169,7 +248,8 @@ impl Instance {
         answer: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         if self.has_answered.load(Relaxed) {
-            return answer.await;
+            let answer = answer.await;
+            return answer.map_err(|failure| failure.of_service(METADATA_SERVICE));
         }
         let answer = tokio::time::timeout(INSTANCE_TIMEOUT, answer).await;
         let answer = answer.ok().and_then(Result::ok);
@@ -229,25 +309,50 @@ fn refused(why: String) -> Failure {
     Failure::Final(Box::new(Error::Credentials(why)))
 }
 
+fn unexpected() -> Error {
+    Error::Credentials(format!("the reply of {SOURCE} is not as expected"))
+}
+
+/// Returns what distinguishes the owner of `token` from others. It stays the same when a JWT is renewed.
+fn owner_of(token: &str) -> String {
+    let owner = match claims(token) {
+        Some(Claims { iss, sub }) => format!("{iss}\n{sub}"),
+        None => token.to_owned(),
+    };
+    ContentDigest(Sha256::digest(owner).into()).to_string()
+}
+
+/// Returns the claims of `token`, if it is a JWT.
+fn claims(token: &str) -> Option<Claims> {
+    let payload = token.split('.').nth(1)?;
+    let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+    serde_json::from_slice(&payload).ok()
+}
+
+fn parse_reply(bytes: &[u8]) -> Result<Reply, Error> {
+    serde_json::from_slice(bytes).map_err(|_| unexpected())
+}
+
 /// Parses credentials that were received at the time `now`. Errors contain no part of them.
 pub(super) fn parse(bytes: &[u8], now: SystemTime) -> Result<Temporary, Error> {
-    const SOURCE: &str = "the service for the role";
-    let wrong = || Error::Credentials(format!("the reply of {SOURCE} is not as expected"));
-    let reply: Reply = serde_json::from_slice(bytes).map_err(|_| wrong())?;
-    let expires = reply
-        .expiration
-        .map(|time| parse_time(&time).ok_or_else(wrong));
-    let credential = AwsCredential {
-        key_id: reply.access_key_id,
-        secret_key: reply.secret_access_key,
-        token: reply.token,
-    };
-    Temporary::new(SOURCE, credential, expires.transpose()?, now)
+    parse_reply(bytes)?.into_credentials(now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_testkit::http::{Fault, HttpServer, Link, Object};
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap()
+    }
+
+    /// Returns the reply of a service: credentials with the ID `key`, after `fields`.
+    fn reply(key: &str, fields: &str) -> Object {
+        let reply = format!(r#"{{{fields}"AccessKeyId": "{key}", "SecretAccessKey": "hidden"}}"#);
+        Object::new(reply.into_bytes(), "x")
+    }
 
     #[test]
     fn credentials_are_received_over_tls_or_from_this_machine() {
@@ -279,16 +384,115 @@ mod tests {
         let of = |name: &'static str, value: &'static str| {
             let get = move |own: &str| (own == name).then(|| value.to_owned());
             let container = Container::of_variables(&Variables(&get));
-            container.map(|container| container.map(|(_, role)| role))
+            container.map(|container| container.map(|container| container.url))
         };
         let relative = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
         let full = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
-        assert_eq!(of(relative, "/role"), Ok(Some("/role".to_owned())));
+        let url = "http://169.254.170.2/role";
+        assert_eq!(of(relative, "/role"), Ok(Some(url.to_owned())));
         let url = "http://localhost/role";
         assert_eq!(of(full, url), Ok(Some(url.to_owned())));
         assert_eq!(of("OTHER", "x"), Ok(None));
-        assert!(of(relative, "@any.host/role").is_err());
-        assert!(of(full, "http://any.host/role").is_err());
+        for (variable, value) in [(relative, "@any.host/role"), (full, "http://any.host/role")] {
+            let error = of(variable, value).unwrap_err().to_string();
+            assert!(error.starts_with(variable), "{error}");
+        }
+    }
+
+    #[test]
+    fn roles_at_the_same_url_have_different_names() {
+        let service = HttpServer::of_object(Object::new(Vec::new(), "x"), Link::default());
+        let name_with_key = |key: &str, variable: &str, value: &str, fields: &str| {
+            service.replace(reply(key, fields));
+            let get = |own: &str| match own {
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI" => Some(service.url("role")),
+                own => (own == variable).then(|| value.to_owned()),
+            };
+            let container = Container::of_variables(&Variables(&get)).unwrap();
+            runtime().block_on(container.unwrap().user()).unwrap()
+        };
+        let name =
+            |variable: &str, value: &str, fields: &str| name_with_key("A", variable, value, fields);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let token = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
+        let (reader, account) = (r#""RoleArn": "arn:reader", "#, r#""AccountId": "12", "#);
+        // The tokens of EKS. All of them are in files of the same name.
+        let name_with_jwt = |subject: &str, expires: u32| {
+            let claims = format!(r#"{{"iss": "i", "sub": "{subject}", "exp": {expires}}}"#);
+            let jwt = format!("e30.{}.signature\n", URL_SAFE_NO_PAD.encode(claims));
+            std::fs::write(&path, jwt).unwrap();
+            name(&format!("{token}_FILE"), path.to_str().unwrap(), account)
+        };
+        let names = [
+            name("", "", reader),
+            name("", "", r#""RoleArn": "arn:writer", "#),
+            name("", "", ""),
+            name_with_key("B", "", "", ""),
+            name("", "", account),
+            name("", "", r#""AccountId": 34, "#),
+            name(token, "one", account),
+            name(token, "two", account),
+            name_with_jwt("one", 1),
+            name_with_jwt("two", 1),
+        ];
+        assert_eq!(names[0], "role arn:reader");
+        let different: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
+        assert!(!names[6].contains("one") && !names.concat().contains("hidden"));
+        // Credentials or a token that are renewed do not change the name.
+        assert_eq!(name_with_key("B", token, "three", reader), names[0]);
+        assert_eq!(name_with_jwt("one", 2), names[8]);
+        let empty = format!(r#""RoleArn": "", {account}"#);
+        assert_eq!(name("", "", &empty), names[4]);
+    }
+
+    #[test]
+    fn credentials_of_another_role_than_that_of_the_name_are_refused() {
+        let of_role = |role: &str| reply("A", &format!(r#""RoleArn": "{role}", "#));
+        let service = HttpServer::of_object(of_role("arn:reader"), Link::default());
+        let get = |name: &str| {
+            (name == "AWS_CONTAINER_CREDENTIALS_FULL_URI").then(|| service.url("role"))
+        };
+        let container = Container::of_variables(&Variables(&get)).unwrap().unwrap();
+        let runtime = runtime();
+        assert_eq!(
+            runtime.block_on(container.user()),
+            Ok("role arn:reader".to_owned())
+        );
+        for role in ["arn:reader", ""] {
+            service.replace(of_role(role));
+            assert!(runtime.block_on(container.credentials()).is_ok(), "{role}");
+        }
+        service.replace(of_role("arn:writer"));
+        let failure = runtime.block_on(container.credentials()).err().unwrap();
+        assert!(!failure.is_temporary());
+        let text = failure.to_string();
+        assert!(text.contains("arn:writer instead of arn:reader"), "{text}");
+    }
+
+    #[test]
+    fn failure_after_the_first_answer_names_the_metadata_service() {
+        let service = HttpServer::of_pages(&[], Link::default());
+        let endpoint = service.url("");
+        let get =
+            |name: &str| (name == "AWS_EC2_METADATA_SERVICE_ENDPOINT").then(|| endpoint.clone());
+        let instance = Instance::new(&Variables(&get), Error::Denied).unwrap();
+        let runtime = runtime();
+        let absent = Failure::Final(Box::new(Error::Denied));
+        assert_eq!(runtime.block_on(instance.role()), Err(absent));
+        instance.has_answered.store(true, Relaxed);
+        for (fault, is_temporary) in [
+            (Fault::Status(503), true),
+            (Fault::Close, true),
+            (Fault::Status(404), false),
+        ] {
+            service.inject([fault]);
+            let failure = runtime.block_on(instance.role()).unwrap_err();
+            assert_eq!(failure.is_temporary(), is_temporary, "{failure}");
+            let text = failure.to_string();
+            assert!(text.contains(METADATA_SERVICE), "{text}");
+        }
     }
 
     #[test]

@@ -11,9 +11,9 @@
 //!    or `AWS_CONTAINER_AUTHORIZATION_TOKEN`);
 //! 5. the role of an instance of EC2, from its metadata service.
 //!
-//! The places 1 to 4 are chosen without a request. The metadata service is queried when the first request is
-//! signed, or earlier if the disk cache needs the name of the role. If it does not answer within a second, the error
-//! lists all places.
+//! The places 1 to 4 are chosen without a request. The services of the places 4 and 5 are queried when the first
+//! request is signed, or earlier if the disk cache needs the name of the role. If the metadata service does not answer
+//! within a second, the error lists all places.
 
 mod machine;
 mod process;
@@ -61,8 +61,8 @@ pub(crate) fn find(variables: &Variables<'_>, profile: &Profile, region: &str) -
         role(identity.role(variables, region)?)
     } else if let Some(found) = in_profile(variables, profile, region)? {
         found
-    } else if let Some((container, role)) = Container::of_variables(variables)? {
-        (Source::Container(container), format!("role {role}"))
+    } else if let Some(container) = Container::of_variables(variables)? {
+        return Ok(of_container(container));
     } else {
         return of_instance(variables, profile);
     };
@@ -70,6 +70,19 @@ pub(crate) fn find(variables: &Variables<'_>, profile: &Profile, region: &str) -
         provider: Arc::new(Provider::new(source)),
         user: User::Known(user),
     })
+}
+
+/// Returns the credentials of the container in which this process runs.
+fn of_container(container: Container) -> Found {
+    let container = Arc::new(container);
+    let source = Source::Container(Arc::clone(&container));
+    Found {
+        provider: Arc::new(Provider::new(source)),
+        user: User::of_service(move || {
+            let container = Arc::clone(&container);
+            async move { container.user().await }
+        }),
+    }
 }
 
 /// Returns the credentials of the instance of EC2 on which this process runs, unless the user has disabled this.
@@ -84,10 +97,13 @@ fn of_instance(variables: &Variables<'_>, profile: &Profile) -> Result<Found> {
     let source = Source::Instance(Arc::clone(&instance));
     Ok(Found {
         provider: Arc::new(Provider::new(source)),
-        user: User::OfInstance(Box::pin(async move {
-            let role = instance.role().await?;
-            Ok(format!("role {role}"))
-        })),
+        user: User::of_service(move || {
+            let instance = Arc::clone(&instance);
+            async move {
+                let role = instance.role().await;
+                role.map(|role| format!("role {role}"))
+            }
+        }),
     })
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Source {
     Process(String),
     SingleSignOn(Login),
     Role(Role),
-    Container(Container),
+    Container(Arc<Container>),
     Instance(Arc<Instance>),
 }
 

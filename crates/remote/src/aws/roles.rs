@@ -97,10 +97,11 @@ impl Role {
 
 /// Classifies an error of the service.
 fn failure(error: &object_store::Error) -> Failure {
-    let failure = Failure::of(error);
-    if failure.is_temporary() && !matches!(failure, Failure::WrongReply(_)) {
-        return failure;
+    match Failure::of(error) {
+        wrong @ Failure::WrongReply(_) => {
+            let why = format!("{SERVICE}: {wrong}");
+            Failure::Final(Box::new(Error::Credentials(why)))
+        }
+        failure => failure.of_service(SERVICE),
     }
-    let why = format!("{SERVICE}: {failure}");
-    Failure::Final(Box::new(Error::Credentials(why)))
 }

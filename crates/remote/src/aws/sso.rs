@@ -17,7 +17,7 @@ use crate::Error;
 use crate::error::Failure;
 use object_store::HeaderValue;
 use object_store::aws::AwsCredential;
-use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
+use object_store::client::{HttpClient, HttpError, HttpRequest, HttpRequestBody};
 use serde::Deserialize;
 use sha1::{Digest as _, Sha1};
 use std::fmt::Write as _;
@@ -146,7 +146,8 @@ impl Login {
         let last = |error| Failure::Final(Box::new(error));
         let token = self.token(&self.token, now).map_err(last)?;
         let reply = self.client.execute(self.request(&token).map_err(last)?);
-        let reply = reply.await.map_err(|error| Failure::of_http(&error))?;
+        let of_http = |error: HttpError| Failure::of_http(&error).of_service(SOURCE);
+        let reply = reply.await.map_err(of_http)?;
         let status = reply.status().as_u16();
         match status {
             200..300 => {}
@@ -155,10 +156,9 @@ impl Login {
                 let why = format!("{SOURCE} refuses the role of profile {}", self.profile);
                 return Err(last(Error::Credentials(format!("{why} (status {status})"))));
             }
-            _ => return Err(Failure::of_status(status)),
+            _ => return Err(Failure::of_status(status).of_service(SOURCE)),
         }
-        let body = reply.into_body().bytes().await;
-        let body = body.map_err(|error| Failure::of_http(&error))?;
+        let body = reply.into_body().bytes().await.map_err(of_http)?;
         parse_reply(&body, now).map_err(last)
     }
 

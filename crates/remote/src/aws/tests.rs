@@ -11,7 +11,7 @@ fn user(variables: &[(&str, &str)], name: &str, credentials: &str, config: &str)
     let found = find(&Variables(&get), &profile, "us-east-1")?;
     Ok(match found.user {
         User::Known(name) => name,
-        User::OfInstance(_) => "the instance".to_owned(),
+        User::OfService(_) => "of a service".to_owned(),
     })
 }
 
@@ -25,13 +25,15 @@ fn first_place_with_credentials_is_used() {
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
         ("AWS_ROLE_ARN", "arn:web"),
         ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/container"),
+        // So the service is that of the container.
+        ("AWS_EC2_METADATA_DISABLED", "true"),
     ];
     for (variables, credentials, expected) in [
         (&all[..], KEYS, "E"),
         (&all[2..], KEYS, "role arn:web"),
         (&all[3..], KEYS, "A"),
-        (&all[3..], "", "role /container"),
-        (&[], "", "the instance"),
+        (&all[3..], "", "of a service"),
+        (&[], "", "of a service"),
     ] {
         assert_eq!(
             user(variables, "default", credentials, ""),

@@ -250,8 +250,8 @@ impl Directory {
     }
 
     /// Returns how many bytes may be written to `file` before this is called again. Evicts files if
-    /// necessary, unless another process holds the lock of the directory.
-    pub(super) fn allowance_bytes(&self, file: &File) -> Result<u64> {
+    /// necessary. `wait` is for the lock of the directory, which is needed to evict a file.
+    pub(super) fn allowance_bytes(&self, file: &File, wait: Wait) -> Result<u64> {
         let stat = status(file, "").map_err(|e| self.error(e))?;
         if stat.stx_nlink == 0 {
             let path = self.path.clone();
@@ -260,7 +260,7 @@ impl Directory {
         let limit_bytes = self.limit_bytes();
         let step_bytes =
             (self.max_bytes / ALLOWANCE_DIVISOR).clamp(UNIT_COST_BYTES, MAX_ALLOWANCE_BYTES);
-        let removed = self.shrink(limit_bytes.saturating_sub(step_bytes), Wait::Skip)?;
+        let removed = self.shrink(limit_bytes.saturating_sub(step_bytes), wait)?;
         Ok(limit_bytes
             .saturating_sub(removed.left_bytes)
             .min(step_bytes))
@@ -436,6 +436,17 @@ fn lock_file(fd: impl AsFd, operation: FlockOperation) -> rustix::io::Result<()>
 /// Locks `file` exclusively until it is closed, if no object of `file` is open. Returns false if one is open.
 fn is_idle(file: &File) -> bool {
     lock_file(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Returns whether no other object of `file` is open. Must be called under the lock of the directory, while an object
+/// of `file` is open.
+pub(super) fn is_only_user(file: &File) -> bool {
+    // A file system without locks does not show other users.
+    let locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    // A failed attempt has removed the lock of this object, too. No other process locks the file exclusively meanwhile,
+    // because that needs the lock of the directory.
+    let _ = lock_file(file, FlockOperation::NonBlockingLockShared);
+    locked.is_ok()
 }
 
 /// Sets the time of the last use to now.

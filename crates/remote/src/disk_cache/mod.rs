@@ -32,7 +32,8 @@
 //!    it; the unit and its entry then do not match.
 //! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
 //!    need no lock. Only the bytes of a pack can be different, if the pack is forged. A check of the content
-//!    therefore first marks the record, and the units of a pack are written under lock 1, if there is no mark.
+//!    therefore first marks the record, and the units of a pack are written under lock 1, if there is no mark. If no
+//!    other object of the file is open, the check was interrupted, and its mark is removed.
 //! 4. Only whole files are removed, and only files with the name of a cache file, or with such a name followed by
 //!    `.version`. In the files with `.version`, earlier versions of Larder stored the last version of an object.
 //! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
@@ -48,13 +49,13 @@
 //!    removed, and while a record or a unit of a pack is written. It is not locked while other units are read or
 //!    written.
 //! 2. A cache file: the lock is shared while a [`CachedObject`] is open. A file is removed under an exclusive
-//!    lock, which is requested without waiting, while lock 1 is held. A damaged file is replaced under lock 1
-//!    alone.
+//!    lock, which is requested without waiting, while lock 1 is held. In the same way, an object finds out whether
+//!    it is the only user of the file. A damaged file is replaced under lock 1 alone.
 //!
-//! Waiting for lock 1 has a limit, after which the operation fails. A write of a unit never waits for lock 1: a unit of a
-//! pack is not stored if this lock is held elsewhere. If it is held elsewhere when a file must be evicted, the file is
-//! kept. The unit is still stored if there is room below 15/16 of the limit (see below). Otherwise, neither
-//! this unit nor the next 255 units of the object are stored.
+//! Waiting for lock 1 has a limit, after which the operation fails. A write of a unit waits for lock 1 only if the unit
+//! is from a pack. If lock 1 is held elsewhere when a file must be evicted for another unit, the file is kept. The unit is
+//! still stored if there is room below 15/16 of the limit (see below). Otherwise, neither this unit nor the next 255 units
+//! of the object are stored, except for units of packs.
 //!
 //! File systems without locks are supported. On these, a file can be removed while it is in use. Its users
 //! keep the open file.

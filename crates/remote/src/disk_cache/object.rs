@@ -1,19 +1,18 @@
 //! An open object of the cache.
 
-use super::directory::{Directory, UNIT_COST_BYTES, Wait, end_use, read_record};
+use super::directory::{Directory, UNIT_COST_BYTES, Wait, end_use, is_only_user, read_record};
 use super::error::{Error, Result};
 use super::identity::{Digest, Identity};
 use super::record::{Content, Record};
 use super::units::{Outcome, UNIT_BYTES, Units};
 use parking_lot::Mutex;
 use std::fs::File;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The number of units that are not stored after an allowance was refused: 16 MiB. Then the object requests an
-/// allowance again.
+/// The number of units of the image that are not stored after an allowance was refused: 16 MiB. Then the object requests
+/// an allowance again. For each unit of a pack, it requests one at once.
 const REFUSED_UNITS: usize = (16 << 20) / UNIT_BYTES;
 
 /// One version of an object, of which some units are cached. While this exists, the cache file is not evicted.
@@ -27,6 +26,8 @@ pub struct CachedObject {
     room: Mutex<Room>,
     /// True after a write failed and its error was returned.
     has_failed: AtomicBool,
+    /// True after the lock of the directory was not free in time for a unit of a pack, and the error was returned.
+    is_locked_out: AtomicBool,
     damaged_units: AtomicU64,
 }
 
@@ -72,6 +73,7 @@ impl CachedObject {
             },
             room: Mutex::default(),
             has_failed: AtomicBool::new(false),
+            is_locked_out: AtomicBool::new(false),
             damaged_units: AtomicU64::new(0),
         }
     }
@@ -95,9 +97,20 @@ impl CachedObject {
         }
     }
 
-    /// Returns whether a check of the content [has begun](Self::begin_check), or has ended.
+    /// Returns whether a check of the content [has begun](Self::begin_check), or has ended. If a check has begun and no
+    /// other object of the cache file is open, the check was interrupted: this removes its mark, and returns false.
     #[must_use]
     pub fn is_checked(&self) -> bool {
+        if self.recorded_content() == Some(Content::BeingChecked) {
+            let ended = self.change_record(|record| {
+                if record.content == Content::BeingChecked && is_only_user(self.units.storage()) {
+                    record.content = Content::Unknown;
+                }
+            });
+            if let Err(error) = ended {
+                tracing::debug!("cannot remove the mark of a check of the content: {error}");
+            }
+        }
         let content = self.recorded_content();
         content.is_some_and(|content| content != Content::Unknown)
     }
@@ -158,42 +171,56 @@ impl CachedObject {
     /// # Panics
     /// As [`CachedObject::read_unit`].
     pub fn write_unit(&self, unit: u64, bytes: &[u8]) -> Result<()> {
-        self.first_error(self.try_write(unit, || self.units.write(unit, bytes)))
+        self.first_error(self.try_write(Wait::Skip, || self.write(unit, bytes)))
+    }
+
+    fn write(&self, unit: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.units.write(unit, bytes);
+        written.map_err(|source| Error::Write { unit, source })
     }
 
     /// Stores `bytes`, which are from a pack, as [`CachedObject::write_unit`] does. Stores nothing if a
-    /// [check](Self::begin_check) of the content has begun, or if the directory is locked elsewhere.
+    /// [check](Self::begin_check) of the content has begun. If another process holds the lock of the directory, waits
+    /// until the lock is free. Meanwhile, other writes of the object can wait, too.
     ///
     /// # Errors
-    /// As [`CachedObject::write_unit`].
+    /// As [`CachedObject::write_unit`], and [`Error::Locked`] if the lock is held for too long. After this error, the
+    /// object stores no more units of packs.
     ///
     /// # Panics
     /// As [`CachedObject::read_unit`].
     pub fn write_pack_unit(&self, unit: u64, bytes: &[u8]) -> Result<()> {
-        self.first_error(self.try_write(unit, || {
-            let Ok(Some(_lock)) = self.directory.lock(Wait::Skip) else {
-                return Ok(());
-            };
+        if self.is_locked_out.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.first_error(self.try_write(Wait::Block, || {
+            let _lock = self.directory.lock(Wait::Block)?;
             match self.recorded_content() {
-                Some(Content::Unknown) => self.units.write(unit, bytes),
+                Some(Content::Unknown) => self.write(unit, bytes),
                 _ => Ok(()),
             }
         }))
     }
 
-    /// Returns `result`, unless an earlier write has failed.
+    /// Returns `result`, unless an earlier write has failed in the same way.
     fn first_error(&self, result: Result<()>) -> Result<()> {
-        if result.is_err() && self.has_failed.swap(true, Ordering::Relaxed) {
+        let has_failed = match &result {
+            Ok(()) => return result,
+            // Units of the image do not need the lock.
+            Err(Error::Locked { .. }) => &self.is_locked_out,
+            Err(_) => &self.has_failed,
+        };
+        if has_failed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         result
     }
 
-    fn try_write(&self, unit: u64, write: impl FnOnce() -> io::Result<()>) -> Result<()> {
-        if self.has_failed.load(Ordering::Relaxed) || !self.take_room()? {
+    fn try_write(&self, wait: Wait, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.has_failed.load(Ordering::Relaxed) || !self.take_room(wait)? {
             return Ok(());
         }
-        write().map_err(|source| Error::Write { unit, source })
+        write()
     }
 
     /// Returns the number of further units for which the cache has room, if it evicts objects that are not in use.
@@ -204,15 +231,16 @@ impl CachedObject {
         usize::try_from(room_bytes / UNIT_COST_BYTES).unwrap_or(usize::MAX)
     }
 
-    /// Returns false if the cache has no room for a unit.
-    fn take_room(&self) -> Result<bool> {
+    /// Returns false if the cache has no room for a unit. `wait` is for the lock of the directory, which is needed to
+    /// evict a file.
+    fn take_room(&self, wait: Wait) -> Result<bool> {
         let mut room = self.room.lock();
-        if (1..REFUSED_UNITS).contains(&room.refused_units) {
+        if wait == Wait::Skip && (1..REFUSED_UNITS).contains(&room.refused_units) {
             room.refused_units += 1;
             return Ok(false);
         }
         if room.allowance_bytes < UNIT_COST_BYTES {
-            room.allowance_bytes = self.directory.allowance_bytes(self.units.storage())?;
+            room.allowance_bytes = self.directory.allowance_bytes(self.units.storage(), wait)?;
         }
         let Some(left_bytes) = room.allowance_bytes.checked_sub(UNIT_COST_BYTES) else {
             room.refused_units = 1;

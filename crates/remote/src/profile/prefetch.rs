@@ -6,7 +6,8 @@
 //! The units are stored in the disk cache, with one exception: if the cache has a record that a check of the content of
 //! the image has begun, units of a pack are not stored, because the check does not apply to them.
 //!
-//! If memory cannot keep all units until they are read, they are fetched only as fast as the disk cache stores them.
+//! If memory cannot keep all units until they are read, they are fetched only as fast as the disk cache stores them. While
+//! a pack waits for the disk cache or for its server, it is [paused](crate::profile::Uses::paused_after).
 
 use super::error::{Error, Result};
 use super::pack;
@@ -15,7 +16,7 @@ use super::source::Source;
 use super::working_set::{Content, WorkingSet};
 use crate::UNIT_BYTES;
 use crate::claims::Claims;
-use crate::units::Units;
+use crate::units::{PATIENCE, Units};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -23,6 +24,7 @@ use larder_block::Priority;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Starts to fetch the units of `working_set` that are absent, but not more than memory or the disk cache can keep.
@@ -136,9 +138,11 @@ async fn deliver_pack(
             break;
         }
         if let Some(max_unstored) = max_unstored {
-            units.stored_except(max_unstored).await;
+            let stored = units.stored_except(max_unstored);
+            units.uses().paused_after(Duration::ZERO, stored).await;
         }
-        let unit = source.next(entry.len).await?;
+        let next = source.next(entry.len);
+        let unit = units.uses().paused_after(PATIENCE, next).await?;
         if !entry.matches(&unit) {
             return Err(Error::Damaged("the checksum of a unit is wrong"));
         }
@@ -157,3 +161,6 @@ fn abandon(units: &Units, claims: Claims) {
     units.uses().abandon(claims.numbers());
     drop(claims);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,24 @@
 //! The units that were fetched for a profile: which of them are expected, and which were used.
 //!
+//! A pack is *paused* while it delivers no units, because its server stalls, or because units must be stored in the disk
+//! cache first. Reads do not wait for a pack that is paused. If a pack in a local file stalls, for example because its
+//! file system is NFS, it is not paused, because a read of a file blocks the task of the pack. Reads of its units then
+//! wait for [`PATIENCE`](crate::units::PATIENCE).
+//!
 //! A program *follows* the profile until it has waited more than [`MAX_STRAYS`] times for a request for units that the
 //! profile does not list. While a program follows the profile, no other unit needs to be read ahead.
 
 use crate::counters::Counters;
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// A program follows the profile as long as it has waited for at most this number of requests for unlisted units.
 const MAX_STRAYS: u32 = 8;
@@ -18,6 +28,8 @@ const MAX_STRAYS: u32 = 8;
 pub(crate) struct Uses {
     state: Mutex<State>,
     is_followed: AtomicBool,
+    /// Whether the pack is paused.
+    is_paused: watch::Sender<bool>,
     counters: Arc<Counters>,
 }
 
@@ -46,6 +58,7 @@ impl Uses {
         Self {
             state: Mutex::default(),
             is_followed: AtomicBool::new(false),
+            is_paused: watch::Sender::new(false),
             counters: Arc::clone(counters),
         }
     }
@@ -61,8 +74,35 @@ impl Uses {
         self.is_followed.load(Relaxed)
     }
 
+    /// Awaits `step`, without which the pack delivers no further unit. The pack is paused from `patience` on until `step`
+    /// is complete.
+    pub(crate) async fn paused_after<T>(
+        &self,
+        patience: Duration,
+        step: impl Future<Output = T>,
+    ) -> T {
+        let mut step = pin!(step);
+        if let Ok(output) = timeout(patience, step.as_mut()).await {
+            return output;
+        }
+        self.is_paused.send_replace(true);
+        let output = step.await;
+        self.is_paused.send_replace(false);
+        output
+    }
+
+    /// Waits for `condition`, or until the pack is paused. Returns `None` if it is.
+    pub(crate) async fn unless_paused<T>(&self, condition: impl Future<Output = T>) -> Option<T> {
+        let mut is_paused = self.is_paused.subscribe();
+        let paused = is_paused.wait_for(|is_paused| *is_paused);
+        match select(pin!(condition), pin!(paused)).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        }
+    }
+
     /// Records that `numbers` are being fetched.
-    pub(super) fn expect(&self, numbers: impl Iterator<Item = u64>) {
+    pub(crate) fn expect(&self, numbers: impl Iterator<Item = u64>) {
         let expected = numbers.map(|number| (number, Unit::Expected));
         self.state.lock().units.extend(expected);
     }

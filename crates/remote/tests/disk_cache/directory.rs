@@ -1,6 +1,8 @@
 //! The directory and its files: access, contents of the list, and what opening costs.
 
-use crate::support::{Fixture, MIB, Object, UNLIMITED_BYTES, cache_files, object};
+use crate::support::{
+    Fixture, MIB, Object, UNLIMITED_BYTES, cache_files, lock, object, write_to_locked,
+};
 use larder_remote::disk_cache::{CacheDir, Error, UNIT_BYTES};
 use larder_testkit::{Requirement, report_skipped, skip};
 use std::fs::{self, File, Permissions};
@@ -98,6 +100,56 @@ fn units_of_packs_are_not_stored_after_a_check_has_begun() {
     // The bytes of another unit: a forged pack.
     packed.write_pack_unit(1, &object.content(2)).unwrap();
     assert!(object.read(&checked, 1));
+}
+
+#[test]
+fn interrupted_check_does_not_prevent_that_units_of_packs_are_stored() {
+    let fixture = Fixture::new();
+    let cache = fixture.cache(UNLIMITED_BYTES);
+    let object = object("1", 4);
+    let (packed, checked) = (object.open(&cache), object.open(&cache));
+    checked.begin_check().unwrap();
+    assert!(packed.is_checked());
+    drop(checked);
+    // The search for other users has failed, and has not ended this use.
+    assert!(cache.list().unwrap()[0].is_in_use);
+    assert!(!packed.is_checked());
+    packed.write_pack_unit(1, &object.content(1)).unwrap();
+    assert!(object.read(&packed, 1));
+    // The file is still locked.
+    assert!(cache.list().unwrap()[0].is_in_use);
+    // A check that has ended remains recorded.
+    packed.set_content([7; 32]).unwrap();
+    assert!(packed.is_checked());
+}
+
+#[test]
+fn unit_of_a_pack_is_stored_when_the_lock_is_free_again() {
+    let fixture = Fixture::new();
+    let object = object("1", 4);
+    let cached = object.open(&fixture.cache(UNLIMITED_BYTES));
+    cached.confirm().unwrap();
+    let lock = lock(&fixture);
+    write_to_locked(&lock, || cached.write_pack_unit(1, &object.content(1)));
+    assert!(object.read(&cached, 1));
+}
+
+#[test]
+fn unit_of_a_pack_that_is_not_stored_because_of_the_lock_is_reported() {
+    let fixture = Fixture::new();
+    let object = object("1", 4);
+    let cache =
+        CacheDir::open_with_timeout(&fixture.path(), UNLIMITED_BYTES, Duration::ZERO).unwrap();
+    let cached = object.open(&cache);
+    cached.confirm().unwrap();
+    let _lock = lock(&fixture);
+    let error = cached.write_pack_unit(1, &object.content(1)).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    // Units of the image are still stored, and the error is not repeated.
+    object.write(&cached, 2);
+    assert!(object.read(&cached, 2));
+    cached.write_pack_unit(3, &object.content(3)).unwrap();
+    assert!(!cached.contains_unit(3));
 }
 
 #[test]

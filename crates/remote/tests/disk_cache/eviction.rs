@@ -1,9 +1,10 @@
 //! The limit of the size, and which files are evicted.
 
-use crate::support::{Fixture, MIB, Object, UNLIMITED_BYTES, cache_files, object};
+use crate::support::{
+    Fixture, MIB, Object, UNLIMITED_BYTES, cache_files, lock, object, write_to_locked,
+};
 use larder_remote::disk_cache::Error;
 use std::fs::{self, File};
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 const LIMIT_BYTES: u64 = 4 * MIB;
@@ -159,17 +160,6 @@ fn prune_removes_until_the_given_size() {
     assert_eq!(fixture.stored_bytes(), 0);
 }
 
-fn lock(fixture: &Fixture) -> File {
-    let path: PathBuf = fixture.path().join("lock");
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .unwrap();
-    file.lock().unwrap();
-    file
-}
-
 /// A reader that stores what it fetched must not wait for another process.
 #[test]
 fn write_does_not_wait_for_a_process_that_evicts() {
@@ -185,6 +175,21 @@ fn write_does_not_wait_for_a_process_that_evicts() {
         b.write(&cached, 0);
     }
     assert!(b.read(&cached, 0));
+}
+
+#[test]
+fn unit_of_a_pack_waits_for_a_process_that_evicts() {
+    let fixture = Fixture::new();
+    let [a, b] = ["a", "b"].map(|version| object(version, 60));
+    fill(&fixture, &a);
+    let cached = b.open(&fixture.cache(LIMIT_BYTES));
+    cached.confirm().unwrap();
+    let lock = lock(&fixture);
+    // A unit of the image is not stored. This does not apply to the next units of packs.
+    b.write(&cached, 0);
+    assert!(cached.is_out_of_room());
+    write_to_locked(&lock, || cached.write_pack_unit(1, &b.content(1)));
+    assert!(b.read(&cached, 1) && !is_cached(&fixture, &a));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A cache in a directory of its own, and objects of known content.
 
-use larder_remote::disk_cache::{CacheDir, CachedObject, Identity, UNIT_BYTES};
+use larder_remote::disk_cache::{CacheDir, CachedObject, Identity, Result, UNIT_BYTES};
 use larder_testkit::{Random, Seed};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -109,4 +109,36 @@ pub fn object(version: &'static str, units: u64) -> Object {
         version,
         size_bytes: (units - 1) * UNIT_BYTES as u64 + 1000,
     }
+}
+
+/// Locks the cache, as another process does.
+pub fn lock(fixture: &Fixture) -> File {
+    let path = fixture.path().join("lock");
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.unwrap();
+    file.lock().unwrap();
+    file
+}
+
+/// Checks that `write` succeeds, although `lock` locks the cache until `write` waits for the lock.
+pub fn write_to_locked(lock: &File, write: impl FnOnce() -> Result<()> + Send) {
+    std::thread::scope(|scope| {
+        let write = scope.spawn(write);
+        // The thread opens the lock, and keeps it open until it is free.
+        while open_count(lock) < 2 && !write.is_finished() {
+            std::thread::yield_now();
+        }
+        lock.unlock().unwrap();
+        write.join().unwrap().unwrap();
+    });
+}
+
+/// Returns how many times this process has opened `file`.
+fn open_count(file: &File) -> usize {
+    let id = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    let own = id(&file.metadata().unwrap());
+    let open = fs::read_dir("/proc/self/fd").unwrap();
+    // A file that another thread has closed has no metadata.
+    let open = open.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
+    open.filter(|metadata| id(metadata) == own).count()
 }

@@ -7,7 +7,7 @@
 //!   client <-- reply (half of the delay, then at the bandwidth that all connections share) <-- Fault
 //! ```
 //! A thread serves each connection. The drop ends the server. A [`Proxy`] or a [`TlsServer`] can be in front of the
-//! server.
+//! server. A [`StoreServer`] accepts uploads.
 
 mod body;
 mod hold;
@@ -17,6 +17,7 @@ mod log;
 mod message;
 mod proxy;
 mod server;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -27,4 +28,5 @@ pub use log::{Exchange, wave_count, waves};
 pub use message::{Reply, Request};
 pub use proxy::Proxy;
 pub use server::{Fault, HttpServer, OBJECT_NAME, Object};
+pub use store::{StoreFault, StoreServer, StoreState, StoredObject};
 pub use tls::TlsServer;
