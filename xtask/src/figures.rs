@@ -287,6 +287,26 @@ struct Finding {
     is_non_inferiority: bool,
     /// The table that decided the verdict, if there are several.
     decided_by: Option<String>,
+    /// The verdicts of all tables, if there are several.
+    #[serde(default, rename = "ours")]
+    tables: Vec<TableVerdict>,
+}
+
+/// The verdict of one table on a finding.
+#[derive(Deserialize)]
+struct TableVerdict {
+    source: String,
+    verdict: String,
+}
+
+impl Finding {
+    /// Returns the tables that decide the opposite of the verdict.
+    fn contrary(&self) -> impl Iterator<Item = &TableVerdict> {
+        let is_decided = |verdict: &str| matches!(verdict, "holds" | "does-not-hold");
+        self.tables
+            .iter()
+            .filter(move |table| is_decided(&table.verdict) && table.verdict != self.verdict)
+    }
 }
 
 /// Returns the findings of a document with their verdicts.
@@ -297,7 +317,11 @@ fn findings(document: &Findings) -> String {
         let claim = &finding.claim;
         let mut verdict = words(&finding.verdict);
         if let Some(table) = &finding.decided_by {
-            let _ = write!(verdict, " ({table})");
+            let _ = write!(verdict, " ({table}");
+            for other in finding.contrary() {
+                let _ = write!(verdict, "; {}: {}", other.source, words(&other.verdict));
+            }
+            verdict.push(')');
         }
         let mut unchanged = words(finding.if_nothing_changed.as_deref().unwrap_or_default());
         if finding.is_non_inferiority {
@@ -334,6 +358,7 @@ fn missed(source: &Source<'_>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn replaced(page: &str) -> Result<String> {
         with_figures(page, |view| match view {
@@ -356,18 +381,30 @@ mod tests {
 
     #[test]
     fn findings_are_listed_with_their_verdicts() {
-        let json = r#"{"seed": 1, "findings": [
+        let verdicts = [
+            ("kernel", "holds"),
+            ("volume", "does-not-hold"),
+            ("engine", "cannot-be-shown"),
+        ];
+        let verdicts = verdicts.map(
+            |(source, verdict)| json!({"source": source, "observed": null, "verdict": verdict}),
+        );
+        let json = json!({"seed": 1, "findings": [
             {"claim": "a is faster", "verdict": "does-not-hold", "if_nothing_changed": "holds",
              "decided_by": "simulated"},
             {"claim": "b is not slower", "verdict": "holds", "if_nothing_changed": "holds",
-             "is_non_inferiority": true}]}"#;
-        let table = findings(&serde_json::from_str(json).unwrap());
+             "is_non_inferiority": true},
+            {"claim": "c is slower", "verdict": "holds", "if_nothing_changed": "within-noise",
+             "decided_by": "kernel", "ours": verdicts},
+        ]});
+        let table = findings(&serde_json::from_value(json).unwrap());
         let rows: Vec<&str> = table.lines().skip(2).collect();
         assert_eq!(
             rows,
             [
                 "| a is faster | does not hold (simulated) | holds |",
-                "| b is not slower | holds | holds (not worse) |"
+                "| b is not slower | holds | holds (not worse) |",
+                "| c is slower | holds (kernel; volume: does not hold) | within noise |"
             ]
         );
     }

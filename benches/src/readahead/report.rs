@@ -243,20 +243,23 @@ fn kib(bytes: u64) -> f64 {
     as_f64(bytes) / 1024.0
 }
 
+const THRASHING: &str = "slow-thrashing";
+
 /// Returns the section on thrashing, with the same figures as in the published measurement.
 fn thrashing(results: &Results) -> String {
-    let case = "slow-thrashing";
     let rows: Vec<String> = Peer::all()
         .into_iter()
         .filter_map(|peer| {
-            let value = |value: fn(&Sample) -> Option<f64>| results.median(case, peer, value);
+            let cell = |value: fn(&Sample) -> Option<f64>, decimals: usize| {
+                rounds_cell(results, peer, value, decimals)
+            };
             Some(format!(
-                "| {} | {:.1} | {:.1} | {:.0} | {:.0} |\n",
+                "| {} | {} | {} | {} | {} |\n",
                 peer.name(),
-                value(Sample::max_megabytes_per_second)?,
-                value(Sample::last_megabytes_per_second)?,
-                value(|sample| sample.min_mean_read_bytes().map(kib))?,
-                value(mean_read_kib)?,
+                cell(Sample::max_megabytes_per_second, 1)?,
+                cell(Sample::last_megabytes_per_second, 1)?,
+                cell(min_mean_read_kib, 0)?,
+                cell(mean_read_kib, 0)?,
             ))
         })
         .collect();
@@ -264,19 +267,91 @@ fn thrashing(results: &Results) -> String {
         return String::new();
     }
     let plan = &results.plan;
+    let rounds = if plan.slow_rounds > 1 {
+        " The values of the rounds are in parentheses."
+    } else {
+        ""
+    };
     format!(
         "## Thrashing\n\n\
          {} streams of {} KB/s request {} MB/s at the end. Published, with 128 MB of memory and one new \
          stream per second: at most 5 MB/s in reads that shrank to 16 KB with Linux 2.6.20 (`legacy`), and \
          15 MB/s in reads of 140 KB with on-demand readahead (`ondemand`). The largest and smallest values \
-         are over intervals of 5 seconds.\n\n\
+         are over intervals of 5 seconds.{rounds}\n\n\
          | side | largest rate, MB/s | at the end, MB/s | smallest mean read, KiB | mean read, KiB |\n\
-         |---|---:|---:|---:|---:|\n{}\n",
+         |---|---:|---:|---:|---:|\n{}\n{}",
         plan.streams,
         plan.paced.bytes_per_second / 1000,
         megabytes(u64::from(plan.streams) * plan.paced.bytes_per_second),
         rows.concat(),
+        thrashing_gains(results),
     )
+}
+
+fn min_mean_read_kib(sample: &Sample) -> Option<f64> {
+    sample.min_mean_read_bytes().map(kib)
+}
+
+/// Returns the median of a value under thrashing, and the value of each round if there are several.
+fn rounds_cell(
+    results: &Results,
+    peer: Peer,
+    value: fn(&Sample) -> Option<f64>,
+    decimals: usize,
+) -> Option<String> {
+    let rounds = results.of(THRASHING, peer).filter_map(value);
+    let rounds: Vec<f64> = rounds.collect();
+    let text = format!("{:.decimals$}", median(&rounds)?);
+    if rounds.len() == 1 {
+        return Some(text);
+    }
+    let each = rounds.iter().map(|round| format!("{round:.decimals$}"));
+    let each: Vec<String> = each.collect();
+    Some(format!("{text} ({})", each.join(", ")))
+}
+
+/// A figure under thrashing: its name, its value, and the published gain.
+type ThrashingGain = (&'static str, fn(&Sample) -> Option<f64>, f64);
+
+const THRASHING_GAINS: [ThrashingGain; 2] = [
+    ("largest rate", Sample::max_megabytes_per_second, 15.0 / 5.0),
+    ("smallest mean read", min_mean_read_kib, 140.0 / 16.0),
+];
+
+/// Returns a table of the gains under thrashing with the exact policies, if they were measured.
+fn thrashing_gains(results: &Results) -> String {
+    let rows = THRASHING_GAINS
+        .iter()
+        .filter_map(|(name, value, published)| {
+            let gains = exact_gains(results, THRASHING, *value);
+            let each: Vec<String> = gains.iter().map(|gain| format!("{gain:.2}")).collect();
+            Some(format!(
+                "| {name} | {:.2} | {} | {published:.2} |\n",
+                median(&gains)?,
+                each.join(", ")
+            ))
+        });
+    let rows: String = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "| `ondemand-exact` / `legacy-exact` | median | in each round | published |\n\
+         |---|---:|---:|---:|\n{rows}\n"
+    )
+}
+
+/// Returns a value of `ondemand-exact` divided by the same value of `legacy-exact`, for each round that has both.
+fn exact_gains(results: &Results, case: &str, value: fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    let values = |peer| {
+        let samples = results.of(case, peer);
+        samples.filter_map(move |sample| Some((sample.round, value(sample)?)))
+    };
+    let gains = values(Peer::ExactOnDemand).filter_map(|(round, ondemand)| {
+        let (_, legacy) = values(Peer::ExactLegacy).find(|(of, _)| *of == round)?;
+        Some(ondemand / legacy)
+    });
+    gains.collect()
 }
 
 /// Numbers of threads, and for each the published gain of 10,000 transactions in percent.
@@ -327,15 +402,8 @@ fn oltp(results: &Results) -> String {
 
 /// Returns a row with the gains of an OLTP case in percent.
 fn gain_row(results: &Results, case: &str) -> String {
-    let rates = |peer| {
-        let samples = results.of(case, peer);
-        samples.filter_map(|sample| Some((sample.round, sample.transactions_per_second()?)))
-    };
-    let gains = rates(Peer::ExactOnDemand).filter_map(|(round, ondemand)| {
-        let (_, legacy) = rates(Peer::ExactLegacy).find(|(of, _)| *of == round)?;
-        Some((ondemand / legacy - 1.0) * 100.0)
-    });
-    let gains: Vec<f64> = gains.collect();
+    let gains = exact_gains(results, case, Sample::transactions_per_second).into_iter();
+    let gains: Vec<f64> = gains.map(|gain| (gain - 1.0) * 100.0).collect();
     let Some(median) = median(&gains) else {
         return String::new();
     };
@@ -420,6 +488,56 @@ mod tests {
             assert!(page.contains(line), "{line}: {page}");
         }
         assert!(!page.contains("MB/s (ratio to the kernel)"), "{page}");
+    }
+
+    /// Returns a run of the streams with a rate in MB/s, and reads of this size.
+    fn streams(peer: Peer, round: usize, megabytes: u64, read_kib: u64) -> Sample {
+        let reads = |seconds: u64| Reads {
+            reads: 10 * seconds,
+            bytes: (10 * seconds * read_kib) << 10,
+        };
+        Sample {
+            case: THRASHING.to_owned(),
+            device: reads(2),
+            transactions: None,
+            bytes_by_second: vec![megabytes * 1_000_000; 2],
+            device_by_second: (0..3).map(reads).collect(),
+            ..sample(peer, round, 2.0)
+        }
+    }
+
+    #[test]
+    fn thrashing_has_the_values_of_each_round_and_the_gain_of_the_exact_policies() {
+        let page = |samples| {
+            let outcome = Outcome {
+                samples,
+                ..Outcome::default()
+            };
+            thrashing(&Results::new(
+                Origin::now(),
+                Plan::standard(),
+                Instant::now(),
+                outcome,
+            ))
+        };
+        let kernel = streams(Peer::Kernel, 0, 12, 128);
+        let text = page(vec![
+            kernel.clone(),
+            streams(Peer::ExactLegacy, 0, 5, 16),
+            streams(Peer::ExactOnDemand, 0, 15, 128),
+            streams(Peer::ExactLegacy, 1, 8, 16),
+            streams(Peer::ExactOnDemand, 1, 16, 160),
+        ]);
+        for line in [
+            "| kernel | 12.0 | 12.0 | 128 | 128 |\n",
+            "| legacy-exact | 6.5 (5.0, 8.0) | 6.5 (5.0, 8.0) | 16 (16, 16) | 16 (16, 16) |\n",
+            "| largest rate | 2.50 | 3.00, 2.00 | 3.00 |\n",
+            "| smallest mean read | 9.00 | 8.00, 10.00 | 8.75 |\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let without = page(vec![kernel]);
+        assert!(!without.contains("exact"), "{without}");
     }
 
     #[test]

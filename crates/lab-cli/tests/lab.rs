@@ -207,6 +207,60 @@ fn reproduce_kara2016_quick_report_has_every_finding_and_no_verdict() {
     assert_eq!(json["findings"].as_array().unwrap().len(), 12);
     assert_eq!(json["assumptions"].as_array().unwrap().len(), 12);
     assert_eq!(json["entries"].as_array().unwrap().len(), 5, "all but off");
+    measurements_of_kara2016_are_judged_again(dir.path(), &json);
+}
+
+/// Judges the report in `dir`, which has the JSON `json`, again. Measurements that are not those of the program's tables
+/// must be rejected.
+fn measurements_of_kara2016_are_judged_again(dir: &Path, json: &serde_json::Value) {
+    let again = dir.join("again");
+    let judge = |json: &serde_json::Value| {
+        let file = dir.join("changed.json");
+        fs::write(&file, json.to_string()).unwrap();
+        let args = ["reproduce".as_ref(), "kara2016".as_ref(), "--from".as_ref()];
+        let output = ["--output".as_ref(), again.as_os_str()];
+        let args = args.into_iter().chain([file.as_os_str()]).chain(output);
+        lab(args.collect::<Vec<_>>())
+    };
+    let judged = judge(json);
+    assert!(judged.status.success(), "{}", text(&judged.stderr));
+    let read = |path: &Path| -> serde_json::Value {
+        let mut json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let date = serde_json::Value::pointer_mut(&mut json, "/provenance/judged/date");
+        *date.unwrap() = "then".into();
+        json
+    };
+    assert!(read(&again.join("kara2016.json")) == read(&dir.join("kara2016.json")));
+    let parts = json["parts"].as_array().unwrap();
+    let with_part = |part: &serde_json::Value| -> serde_json::Value {
+        parts.iter().chain([part]).cloned().collect()
+    };
+    let mut other_case = parts[0].clone();
+    other_case["case"]["files"] = 7.into();
+    for (place, value) in [
+        ("/runs", 3.into()),
+        ("/parts", with_part(&parts[0])),
+        ("/parts", with_part(&other_case)),
+        ("/wrong_data", serde_json::json!(["engine"])),
+        (
+            "/not_measured",
+            serde_json::json!([["kernel", "a".repeat(1000)]]),
+        ),
+        ("/not_measured", serde_json::json!([["simulated", "a"]])),
+        ("/parts", serde_json::json!([])),
+        ("/parts/0/operations", 1.into()),
+        ("/parts/0/of/0/seconds", serde_json::json!([])),
+        ("/parts/0/of/0/seconds/0", (-1.0).into()),
+        ("/provenance/measured/processor", "<script>".into()),
+    ] {
+        let mut changed = json.clone();
+        *changed.pointer_mut(place).expect(place) = value;
+        assert_fails(
+            &judge(&changed),
+            1,
+            &["changed.json", "hint:", "kara2016.json"],
+        );
+    }
 }
 
 #[test]
@@ -249,6 +303,28 @@ fn replaced_result_files_are_reported() {
         let note = format!("note: replaced {file}\n");
         assert!(text(&again.stderr).contains(&note), "{again:?}");
     }
+}
+
+#[test]
+fn file_that_cannot_be_judged_again_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (missing, other) = (path("missing.json"), path("other.json"));
+    fs::write(&other, r#"{"reports": []}"#).unwrap();
+    for file in [missing.as_str(), other.as_str()] {
+        let args = ["reproduce", "lever2000", "--from", file];
+        assert_fails(&lab(args), 1, &[file, "hint:", "--from", "lever2000.json"]);
+    }
+    let args = ["reproduce", "wu2007", "--from", other.as_str()];
+    assert_fails(&lab(args), 2, &["--from", "kara2016", "lever2000"]);
+    let args = [
+        "reproduce",
+        "lever2000",
+        "--quick",
+        "--from",
+        other.as_str(),
+    ];
+    assert_fails(&lab(args), 2, &["--from", "--quick"]);
 }
 
 #[test]

@@ -7,9 +7,11 @@ use larder_lab::operations::{Error, Operations, UserHomes, create_shared_files};
 use larder_lab::output::Report as _;
 use larder_lab::reproduce::finding::Verdict;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size, State};
+use larder_lab::reproduce::program::Program;
 use larder_lab::reproduce::state::Found;
 use larder_lab::sdm;
 use larder_testkit::report_skipped;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -19,9 +21,12 @@ use std::thread;
 /// Measures with the finished runs in the file at `path`; `None` without mke2fs.
 fn reproduce(path: &Path) -> Option<Lever2000> {
     let (mut state, found) = State::open(Size::quick(2000), path).unwrap();
-    let finished = state.finished_rounds();
-    let results = lever2000::reproduce(&mut state, |done, total| {
-        assert!(done >= finished && done <= total, "{done} of {total}");
+    let finished = state.progress().finished;
+    let results = lever2000::reproduce(&mut state, |progress| {
+        assert!(
+            (finished..=progress.rounds).contains(&progress.finished),
+            "{progress:?}"
+        );
     });
     match results {
         Ok(results) => {
@@ -81,7 +86,7 @@ fn quick_reproduction_has_every_published_row_and_histogram() {
     ];
     let at = sections.map(|section| text.find(section).unwrap());
     assert!(at.is_sorted(), "{at:?}");
-    let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
+    let json: Value = serde_json::from_str(&files[3].content).unwrap();
     assert_eq!(
         json["tables"][0].as_array().unwrap().len(),
         results.tables[0].len()
@@ -100,6 +105,95 @@ fn finished_runs_are_not_measured_again() {
     };
     assert_eq!(times(again), times(first));
     assert_eq!((first.resumed, again.resumed), (0, 1));
+}
+
+#[test]
+fn report_that_is_judged_again_from_its_json_is_the_same() {
+    let Some(results) = quick() else { return };
+    let files = results.report().unwrap();
+    let json = files[3].content.as_bytes();
+    let program = results.provenance.judged.clone();
+    let again = lever2000::judge_again(json, program).unwrap();
+    assert_eq!(again.summary(), results.summary());
+    let files_again = again.report().unwrap();
+    assert_eq!(files_again.len(), files.len());
+    for (again, file) in files_again.iter().zip(&files) {
+        assert!(again == file, "{} differs", file.name);
+    }
+}
+
+#[test]
+fn measurements_that_contradict_each_other_are_not_judged() {
+    let Some(results) = quick() else { return };
+    let json = &results.report().unwrap()[3].content;
+    let json: Value = serde_json::from_str(json).unwrap();
+    let judge = |json: &Value| {
+        let program = results.provenance.judged.clone();
+        lever2000::judge_again(json.to_string().as_bytes(), program)
+    };
+    assert!(judge(&json).is_ok());
+    let largest = u64::MAX;
+    let kernel = "/tables/2/0";
+    let load = "/tables/2/0/loads/0";
+    for (place, value) in [
+        ("/divisor".to_owned(), json!(0)),
+        ("/runs".to_owned(), json!(0)),
+        ("/runs".to_owned(), json!(1)),
+        ("/tables".to_owned(), json!([])),
+        ("/tables/0".to_owned(), json!([])),
+        (format!("{kernel}/kernel"), json!("another")),
+        (format!("{kernel}/loads"), json!([])),
+        (format!("{load}/runs/users"), json!(0)),
+        (format!("{load}/runs/scripts"), json!(largest)),
+        (format!("{load}/runs/elapsed_s"), json!([1.0])),
+        (format!("{load}/runs/round_elapsed_s"), json!([])),
+        (format!("{load}/runs/round_processor_s/0"), json!(-1.0)),
+        (format!("{load}/runs/round_processor_s/0"), json!(1e300)),
+        (format!("{load}/caches"), json!([])),
+        (format!("{load}/caches/1/hits"), json!(largest)),
+        (format!("{load}/caches/1/links_on_misses"), json!(largest)),
+        (
+            format!("{load}/caches/1/full/histogram/buckets"),
+            json!({ "18446744073709551615": largest }),
+        ),
+        (format!("{load}/caches/1/after/counts/hits"), json!(largest)),
+        ("/misses/rounds".to_owned(), json!([])),
+        ("/misses/rounds/0/2".to_owned(), json!(0.0)),
+        ("/disk_misses/devices/0/device".to_owned(), json!("floppy")),
+        ("/layouts".to_owned(), json!([])),
+        ("/layouts/0/inode_bytes".to_owned(), json!(100)),
+        ("/layouts/0/allocation".to_owned(), json!("adjacent")),
+        ("/layouts/0/chains".to_owned(), json!([])),
+        ("/layouts/0/chains/0/table".to_owned(), json!(2)),
+        ("/layouts/0/chains/0/kernel".to_owned(), json!("another")),
+        ("/layouts/0/chains/0/links".to_owned(), json!(0.0)),
+        ("/layouts/3/chains/0/range".to_owned(), json!([-1.0, 9e9])),
+        (
+            "/provenance/measured/processor".to_owned(),
+            json!("<script>"),
+        ),
+    ] {
+        let mut changed = json.clone();
+        *changed.pointer_mut(&place).expect(&place) = value;
+        assert!(judge(&changed).is_err(), "{place}");
+    }
+    let mut without_a_kernel = json.clone();
+    for layout in without_a_kernel["layouts"].as_array_mut().unwrap() {
+        layout["chains"].as_array_mut().unwrap().pop();
+    }
+    assert!(judge(&without_a_kernel).is_err());
+}
+
+#[test]
+fn text_that_is_not_the_json_of_a_report_is_rejected() {
+    let program = Program::current().unwrap();
+    for text in ["", "{", "{}", "[]", "null", "{\"tables\": 1e999}"] {
+        let error = lever2000::judge_again(text.as_bytes(), program.clone()).unwrap_err();
+        assert!(
+            error.to_string().contains("not the JSON of a report"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

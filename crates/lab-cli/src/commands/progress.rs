@@ -1,8 +1,10 @@
 //! Progress bars, with an estimate of the time left.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use larder_console::print_note;
 use std::io::{self, IsTerminal};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What a bar shows before the number of steps is known. A step is a run or a part of it.
 const PREPARING: &str = "preparing, {elapsed}";
@@ -12,6 +14,50 @@ const RUNNING: &str = "{bar:30} {pos} of {len} steps, {elapsed}, about {eta} lef
 
 /// What a bar shows during steps of different durations. The message is the estimated time left.
 const ESTIMATED: &str = "{bar:30} {pos} of {len} steps, {elapsed}, about {msg} left";
+
+/// The minimum time between two lines of [`LongProgress`].
+const LINES_APART: Duration = Duration::from_mins(5);
+
+/// The progress of a command that takes hours: a bar on a terminal, and a line every few minutes elsewhere.
+pub(super) struct LongProgress {
+    bar: ProgressBar,
+    /// When the last line was printed; `None` on a terminal.
+    last_line: Option<Mutex<Instant>>,
+}
+
+impl LongProgress {
+    pub(super) fn new() -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Self {
+            bar: progress(0),
+            last_line: (!is_terminal).then(|| Mutex::new(Instant::now())),
+        }
+    }
+
+    /// Sets the numbers of finished steps and of all steps, and the estimated time left.
+    pub(super) fn set(&self, finished: usize, total: usize, left: Duration) {
+        set_estimated(&self.bar, finished as u64, total as u64, left);
+        let Some(last_line) = &self.last_line else {
+            return;
+        };
+        let mut last_line = last_line.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_line.elapsed() >= LINES_APART {
+            *last_line = Instant::now();
+            print_note(&line(finished, total, left));
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Returns the progress in a line.
+fn line(finished: usize, total: usize, left: Duration) -> String {
+    let minutes = left.as_secs().div_ceil(60);
+    format!("{finished} of {total} steps, about {minutes} minutes left")
+}
 
 /// Returns a progress bar of `total` steps (0 if the number is unknown) on standard error. The bar
 /// is hidden if standard error is not a terminal.
@@ -34,7 +80,7 @@ pub(super) fn set_total(bar: &ProgressBar, total: u64) {
 }
 
 /// Sets the numbers of finished steps and of all steps, and the estimated time left.
-pub(super) fn set_estimated(bar: &ProgressBar, finished: u64, total: u64, left: Duration) {
+fn set_estimated(bar: &ProgressBar, finished: u64, total: u64, left: Duration) {
     set_length(bar, total, ESTIMATED);
     bar.set_position(finished);
     bar.set_message(HumanDuration(left).to_string());
@@ -70,5 +116,14 @@ mod tests {
         set_estimated(&bar, 3, 10, Duration::from_mins(5));
         assert_eq!((bar.position(), bar.length()), (3, Some(10)));
         assert_eq!(bar.message(), "5 minutes");
+    }
+
+    #[test]
+    fn line_has_the_time_left_in_minutes() {
+        let left = Duration::from_secs(95 * 60 - 1);
+        assert_eq!(
+            line(312, 1917, left),
+            "312 of 1917 steps, about 95 minutes left"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The command `larder lab reproduce`: measures published tables again and compares the results.
 
-use super::progress::{progress, set_estimated, set_total};
+use super::progress::{LongProgress, progress, set_total};
 use super::results::write_report;
 use super::xattr_bench;
 use crate::options::parse_seed;
@@ -9,10 +9,12 @@ use indicatif::ProgressBar;
 use larder_console::{Failure, Result, print_note};
 use larder_instruments::mke2fs;
 use larder_lab::output::{Report as _, ReportFile};
+use larder_lab::reproduce::program::Program;
 use larder_lab::reproduce::state::{Found, State};
 use larder_lab::reproduce::{kara2016, lever2000, wu2007};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,18 +28,23 @@ use std::process::ExitCode;
 /// wu2007 is simulated, with ten seeds and two schedulers, and takes less than ten minutes. kara2016 is both
 /// simulated and measured on this machine. If root runs the command and ext4 can be mounted, the kernel's
 /// ext4 is measured too. kara2016 takes about 90 minutes on two processors. lever2000 replays recorded
-/// scripts on volumes in memory, and takes about 100 minutes on two processors.
+/// scripts on volumes in memory, and takes about 130 minutes on two processors.
 ///
 /// kara2016 and lever2000 need mke2fs and 6 GiB of memory. With --output, they keep finished measurements
 /// in DIR: if the command is interrupted, the same command resumes them. If the kernel's ext4 fails during
 /// kara2016, the report contains the finished measurements, and the same command measures the others. If
 /// the kernel returns an attribute value other than the one that was set last, the command writes the report
 /// and then fails.
+///
+/// The JSON file of a report contains its measurements. With --from, the command computes the findings and the
+/// report from them again, for example after a rule was corrected. A report names both programs: the
+/// one that measured, and the one that judged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder lab reproduce wu2007
   larder lab reproduce kara2016 --output /tmp/report --quick
+  larder lab reproduce lever2000 --from lever2000.json --output /tmp/report
 
 Documents:
   wu2007     F. Wu, readahead: on-demand readahead logic, Linux 2.6.23
@@ -52,6 +59,13 @@ pub(crate) struct ReproduceArgs {
     /// The command lists the files in DIR that it replaces.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
+    /// kara2016, lever2000: judge the measurements in FILE again
+    ///
+    /// FILE is the JSON file of a report. The command measures nothing. It repeats the simulations of kara2016, and
+    /// reads the simulated disk times of lever2000 from FILE.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["seed", "quick", "full"])]
+    pub from: Option<PathBuf>,
     /// Seed of the random numbers [default: year of DOCUMENT]
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
@@ -93,6 +107,11 @@ const QUICK_DIVISOR: u64 = 32;
 pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     if args.full && !matches!(args.document, Document::Kara2016) {
         return Err(Failure::usage("--full applies only to kara2016"));
+    }
+    if args.from.is_some() && matches!(args.document, Document::Wu2007) {
+        return Err(Failure::usage(
+            "--from applies only to kara2016 and lever2000",
+        ));
     }
     let Made {
         files,
@@ -167,6 +186,9 @@ const KARA2016_STATE: &str = "kara2016.state";
 
 fn kara2016(args: &ReproduceArgs) -> Result<Made> {
     check_untimed(args, "kara2016")?;
+    if let Some(path) = &args.from {
+        return kara2016_again(path);
+    }
     let seed = args.seed.unwrap_or(2016);
     let size = match (args.quick, args.full) {
         (true, _) => kara2016::Size::quick(seed),
@@ -176,16 +198,11 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
     let minutes = |state: &kara2016::State| format!("{} minutes", state.estimated_minutes());
     let mut state = resumable(args, size, KARA2016_STATE, minutes)
         .map_err(|error| Failure::new(kara2016::Error::State(error).to_string()))?;
-    let bar = progress(0);
+    let shown = LongProgress::new();
     let results = kara2016::reproduce(&mut state, &xattr_bench::worker()?, |progress| {
-        set_estimated(
-            &bar,
-            progress.finished as u64,
-            progress.runs as u64,
-            progress.left,
-        );
+        shown.set(progress.finished, progress.runs, progress.left);
     });
-    bar.finish_and_clear();
+    shown.finish();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;
     let state = state.path().filter(|_| !results.is_resumable);
     Ok(Made {
@@ -193,6 +210,28 @@ fn kara2016(args: &ReproduceArgs) -> Result<Made> {
         summary: results.summary(),
         state: state.map(Path::to_owned),
         failure: results.failure().map(Failure::new),
+    })
+}
+
+/// Judges the measurements in the JSON file of a report again.
+fn kara2016_again(path: &Path) -> Result<Made> {
+    let shown = LongProgress::new();
+    let judge = |json: &[u8], program| {
+        kara2016::judge_again(json, program, |progress| {
+            shown.set(progress.finished, progress.runs, progress.left);
+        })
+    };
+    let results = judge_again(path, "kara2016.json", judge, |error: &kara2016::Error| {
+        matches!(
+            error,
+            kara2016::Error::Json(_) | kara2016::Error::Measurements(_)
+        )
+    });
+    shown.finish();
+    let results = results?;
+    Ok(Made {
+        failure: results.failure().map(Failure::new),
+        ..Made::new(results.report()?, results.summary())
     })
 }
 
@@ -245,6 +284,16 @@ const LEVER2000_STATE: &str = "lever2000.state";
 
 fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     check_untimed(args, "lever2000")?;
+    if let Some(path) = &args.from {
+        let judge = lever2000::judge_again;
+        let results = judge_again(path, "lever2000.json", judge, |error: &lever2000::Error| {
+            matches!(
+                error,
+                lever2000::Error::Json(_) | lever2000::Error::Measurements(_)
+            )
+        })?;
+        return Ok(Made::new(results.report()?, results.summary()));
+    }
     let seed = args.seed.unwrap_or(2000);
     let size = if args.quick {
         lever2000::Size::quick(seed)
@@ -254,26 +303,50 @@ fn lever2000(args: &ReproduceArgs) -> Result<Made> {
     if args.quick {
         print_note("a quick run proves nothing");
     }
-    let minutes = |state: &lever2000::State| format!("{} minutes", state.estimated_minutes());
+    let minutes = |state: &lever2000::State| {
+        let left = state.progress().left;
+        format!("{} minutes", left.as_secs().div_ceil(60))
+    };
     let mut state = resumable(args, size, LEVER2000_STATE, minutes)
         .map_err(|error| lever2000_failed(&lever2000::Error::State(error)))?;
-    let bar = progress(0);
-    let mut is_resumed = state.finished_rounds() > 0;
-    let results = lever2000::reproduce(&mut state, |done, total| {
-        set_total(&bar, u64::try_from(total).unwrap_or(u64::MAX));
-        bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-        // The time left is estimated from the rounds of this process.
-        if std::mem::take(&mut is_resumed) {
-            bar.reset_eta();
-        }
+    let shown = LongProgress::new();
+    let results = lever2000::reproduce(&mut state, |progress| {
+        shown.set(progress.finished, progress.rounds, progress.left);
     });
-    bar.finish_and_clear();
+    shown.finish();
     let results = results.map_err(|error| lever2000_failed(&error))?;
     Ok(Made {
         files: results.report()?,
         summary: results.summary(),
         state: state.path().map(Path::to_owned),
         failure: None,
+    })
+}
+
+/// Judges the measurements in the JSON file of a report again. `name` is the name of the file in a report.
+/// `is_other_file` returns whether an error means that the file at `path` is not such a file.
+fn judge_again<R, E: Display>(
+    path: &Path,
+    name: &str,
+    judge: impl FnOnce(&[u8], Program) -> Result<R, E>,
+    is_other_file: impl FnOnce(&E) -> bool,
+) -> Result<R> {
+    let failed = |message: String| {
+        Failure::with_hint(
+            message,
+            format!("--from must name the file {name} of a report"),
+        )
+    };
+    let json = fs::read(path)
+        .map_err(|error| failed(format!("cannot read {}: {error}", path.display())))?;
+    let program = Program::current()
+        .map_err(|error| Failure::new(format!("cannot read the file of this program: {error}")))?;
+    judge(&json, program).map_err(|error| {
+        if is_other_file(&error) {
+            failed(format!("{}: {error}", path.display()))
+        } else {
+            Failure::new(error.to_string())
+        }
     })
 }
 

@@ -42,7 +42,7 @@ pub struct XattrBenchRow {
     pub old_mbcache_s: Option<f64>,
     /// The rewrite with a simple list.
     pub new_lru_list_s: f64,
-    /// The rewrite with a list for each processor.
+    /// The rewrite with `list_lru`, which has a list for each NUMA node.
     pub new_list_lru_s: f64,
     /// The rewrite with a referenced bit.
     pub new_referenced_bit_s: f64,

@@ -9,5 +9,6 @@ pub mod finding;
 mod front_page;
 pub mod kara2016;
 pub mod lever2000;
+pub mod program;
 pub mod state;
 pub mod wu2007;

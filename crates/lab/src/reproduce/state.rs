@@ -2,10 +2,11 @@
 //!
 //! # Invariants
 //! 1. The file contains finished parts only.
-//! 2. All parts in the file were measured by the same program, with the same parameters, and with the same
-//!    number of processors. All other parts are discarded.
+//! 2. All parts in the file were measured by the same program, with the same parameters, on the same processors and
+//!    kernel. All other parts are discarded.
 //! 3. The file is replaced atomically, so that it is complete at any time.
 
+use super::program::Program;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -29,18 +30,22 @@ pub enum Found {
     Nothing,
     /// Finished parts.
     Parts,
-    /// Parts of another program, with other parameters or with another number of processors. They are
-    /// discarded.
+    /// Parts of another program, with other parameters, or of other processors or another kernel. They are discarded.
     Other,
 }
 
-/// What must be equal for parts to belong to the same reproduction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What must be equal for parts to belong to the same reproduction, except for the date.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Origin<S> {
-    /// Checksum of the executable file.
-    program: u32,
-    processors: usize,
+    /// The program, with the date when the first part was begun.
+    program: Program,
     size: S,
+}
+
+impl<S: PartialEq> Origin<S> {
+    fn is_same(&self, other: &Self) -> bool {
+        self.size == other.size && self.program.is_same(&other.program)
+    }
 }
 
 impl<S, P> State<S, P>
@@ -53,12 +58,10 @@ where
     /// # Errors
     /// Returns an error if the executable file cannot be read.
     pub fn new(size: S) -> io::Result<Self> {
-        let program = fs::read(std::env::current_exe()?)?;
         Ok(Self {
             path: None,
             origin: Origin {
-                program: crc32c::crc32c(&program),
-                processors: std::thread::available_parallelism().map_or(1, usize::from),
+                program: Program::current()?,
                 size,
             },
             resumed: 0,
@@ -85,7 +88,8 @@ where
         };
         // A file that another version wrote may have another format.
         let found = match serde_json::from_slice::<(Origin<S>, u32, Vec<P>)>(&text) {
-            Ok((origin, resumed, parts)) if origin == state.origin => {
+            Ok((origin, resumed, parts)) if origin.is_same(&state.origin) => {
+                state.origin = origin;
                 state.resumed = resumed + 1;
                 state.parts = parts;
                 Found::Parts
@@ -102,7 +106,12 @@ where
 
     /// Returns the number of processors of this machine.
     pub fn processors(&self) -> usize {
-        self.origin.processors
+        self.origin.program.processors
+    }
+
+    /// Returns this program, with the date when it began the first part.
+    pub fn program(&self) -> &Program {
+        &self.origin.program
     }
 
     /// Returns how often the reproduction was resumed.
@@ -165,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn resumed_reproduction_has_the_date_of_its_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        let (mut state, _) = open(1, &path);
+        state.origin.program.date = "2026-12-01T08:17:00Z".to_owned();
+        state.add("part".to_owned()).unwrap();
+        let (state, found) = open(1, &path);
+        assert_eq!(found, Found::Parts);
+        assert_eq!(state.program().date, "2026-12-01T08:17:00Z");
+    }
+
+    #[test]
     fn parts_with_other_parameters_or_of_another_program_are_discarded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
@@ -172,7 +193,7 @@ mod tests {
         state.add("part".to_owned()).unwrap();
         let (other, found) = open(2, &path);
         assert_eq!((found, other.parts().len()), (Found::Other, 0));
-        state.origin.program ^= 1;
+        state.origin.program.checksum ^= 1;
         state.add("part".to_owned()).unwrap();
         assert_eq!(open(1, &path).1, Found::Other);
         fs::write(&path, "another format").unwrap();

@@ -16,15 +16,26 @@ pub(crate) fn percentile_range<T: Copy>(
     random: &mut impl Rng,
     statistic: impl Fn(&[T]) -> f64,
 ) -> Option<[f64; 2]> {
-    if items.is_empty() {
+    percentile_range_of_groups(&[items.to_vec()], random, |groups| statistic(&groups[0]))
+}
+
+/// Returns the range of [`percentile_range`] for items in groups, and a statistic of groups. Each sample has as many
+/// items from each group as the group itself, so that differences between the groups do not widen the range.
+pub(super) fn percentile_range_of_groups<T: Copy>(
+    groups: &[Vec<T>],
+    random: &mut impl Rng,
+    statistic: impl Fn(&[Vec<T>]) -> f64,
+) -> Option<[f64; 2]> {
+    if groups.iter().all(Vec::is_empty) {
         return None;
     }
-    let mut drawn = Vec::with_capacity(items.len());
+    let mut sample = groups.to_vec();
     let mut results: Vec<f64> = (0..SAMPLES)
         .map(|_| {
-            drawn.clear();
-            drawn.extend((0..items.len()).map(|_| items[random.random_range(0..items.len())]));
-            statistic(&drawn)
+            for (drawn, items) in sample.iter_mut().zip(groups) {
+                drawn.fill_with(|| items[random.random_range(0..items.len())]);
+            }
+            statistic(&sample)
         })
         .collect();
     results.sort_by(f64::total_cmp);

@@ -1,11 +1,11 @@
 //! Means, deviations and medians.
 
 use crate::run_report::as_f64;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// Mean and deviation of a measurement over several runs with the same parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// The average.
     pub mean: f64,

@@ -3,20 +3,21 @@
 //! # Model
 //! There are two kinds of repetitions. Runs of two kernels that take turns form *pairs*: a change in the
 //! machine's speed affects both runs of a pair, so that their ratio has less noise than each of them.
-//! [`Interval::of_paired_ratio`] is the geometric mean of these ratios, with a bootstrap interval over pairs.
+//! [`Interval::of_paired_ratio`] is the geometric mean of these ratios, with a bootstrap interval over pairs. If pairs
+//! differ systematically, such as those under several loads, they form groups ([`Interval::of_grouped_ratio`]).
 //! Simulations with different seeds are independent, and their distribution is unknown.
 //! [`Interval::of_median`] is their median, with the interval between two of the sorted figures. This interval is
 //! valid for any distribution.
 
-use super::bootstrap::percentile_range;
+use super::bootstrap::percentile_range_of_groups;
 use super::figures::{Figures, mean, median};
 use crate::run_report::as_f64;
 use crate::workload::chance::generator;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
-/// Minimum number of pairs for an interval.
-const MIN_PAIRS: usize = 5;
+/// Minimum degrees of freedom for an interval of pairs: the number of pairs minus the number of their groups.
+const MIN_DEGREES: usize = 4;
 
 /// Seed of the bootstrap, so that the same pairs have the same interval.
 const BOOTSTRAP_SEED: u64 = 1979;
@@ -25,7 +26,7 @@ const BOOTSTRAP_SEED: u64 = 1979;
 const NORMAL_QUANTILE: f64 = 1.959_964;
 
 /// An estimate, and its 95% confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub value: f64,
@@ -85,30 +86,41 @@ impl Interval {
     /// Student's distribution divided by that of the normal distribution, and the square root of n / (n - 1) (T.
     /// Hesterberg, "What Teachers Should Know About the Bootstrap", 2015).
     pub fn of_paired_ratio(pairs: &[(f64, f64)]) -> Self {
-        let logarithms: Vec<f64> = pairs
-            .iter()
-            .map(|(one, other)| (one / other).ln())
-            .collect();
-        Self::of_paired_mean(&logarithms).map(f64::exp)
+        Self::of_grouped_ratio(&[pairs.to_vec()])
+    }
+
+    /// Returns the ratio of [`Self::of_paired_ratio`] for pairs in groups, whose ratios may differ: the geometric mean
+    /// of the ratios of the groups. Each group has the same weight, however many pairs it has. The bootstrap draws
+    /// pairs within each group. With g groups, n - g replaces n - 1, and the interval requires that it is at least 4.
+    pub fn of_grouped_ratio(groups: &[Vec<(f64, f64)>]) -> Self {
+        let logarithms = groups.iter().map(|pairs| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(one, other)| (one / other).ln())
+                .collect::<Vec<f64>>()
+        });
+        Self::of_grouped_mean(&logarithms.collect::<Vec<_>>()).map(f64::exp)
     }
 
     /// Returns the mean, over all pairs, of the first figure minus the second one. The interval is computed as in
     /// [`Self::of_paired_ratio`].
     pub fn of_paired_difference(pairs: &[(f64, f64)]) -> Self {
-        let differences: Vec<f64> = pairs.iter().map(|(one, other)| one - other).collect();
-        Self::of_paired_mean(&differences)
+        let differences = pairs.iter().map(|(one, other)| one - other);
+        Self::of_grouped_mean(&[differences.collect()])
     }
 
-    /// Returns the mean of a figure of each pair.
-    fn of_paired_mean(figures: &[f64]) -> Self {
-        let value = mean(figures);
+    /// Returns the [mean](mean_of_groups) of figures in groups, with one figure of each pair.
+    fn of_grouped_mean(groups: &[Vec<f64>]) -> Self {
+        let value = mean_of_groups(groups);
         let mut random = generator(BOOTSTRAP_SEED, 1);
-        let range = percentile_range(figures, &mut random, mean);
-        match range.filter(|_| figures.len() >= MIN_PAIRS) {
+        let range = percentile_range_of_groups(groups, &mut random, mean_of_groups);
+        let count: usize = groups.iter().map(Vec::len).sum();
+        let degrees = count.saturating_sub(groups.len());
+        match range.filter(|_| degrees >= MIN_DEGREES) {
             Some(range) => {
-                let count = as_f64(figures.len() as u64);
-                let student = student_quantile(count - 1.0);
-                let widened = student / NORMAL_QUANTILE * (count / (count - 1.0)).sqrt();
+                let [count, degrees] = [count, degrees].map(|number| as_f64(number as u64));
+                let student = student_quantile(degrees);
+                let widened = student / NORMAL_QUANTILE * (count / degrees).sqrt();
                 Self::new(value, range.map(|end| value + widened * (end - value)))
             }
             None => Self::unknown(value),
@@ -200,6 +212,12 @@ impl std::fmt::Display for Interval {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the mean of the means of all groups.
+fn mean_of_groups(groups: &[Vec<f64>]) -> f64 {
+    let means: Vec<f64> = groups.iter().map(|figures| mean(figures)).collect();
+    mean(&means)
 }
 
 /// Returns the number of figures outside of the interval of the median at each end; `None` if there are too few
@@ -301,6 +319,28 @@ mod tests {
         let interval = Interval::of_paired_ratio(&[(2.0, 1.0); 4]);
         assert!((interval.value - 2.0).abs() < 1e-9);
         assert_eq!((interval.low, compare(interval, 1.0)), (None, None));
+        let groups = [1.0, 2.0].map(|ratio| vec![(ratio, 1.0); 3]);
+        assert!(Interval::of_grouped_ratio(&groups).low.is_some());
+        assert_eq!(Interval::of_grouped_ratio(&groups[..1]).low, None);
+        assert_eq!(Interval::of_grouped_ratio(&[]).low, None);
+    }
+
+    #[test]
+    fn difference_between_groups_does_not_widen_the_interval() {
+        let groups = [0.5, 2.0].map(|ratio| vec![(ratio, 1.0); 5]);
+        let interval = Interval::of_grouped_ratio(&groups);
+        assert!((interval.value - 1.0).abs() < 1e-9);
+        assert!(interval.half_width().unwrap() < 1e-9, "{interval:?}");
+        let pooled = Interval::of_paired_ratio(&groups.concat());
+        assert!(pooled.half_width().unwrap() > 0.2, "{pooled:?}");
+    }
+
+    #[test]
+    fn weight_of_a_group_does_not_depend_on_its_number_of_pairs() {
+        let groups = [(0.5, 3), (2.0, 9)].map(|(ratio, pairs)| vec![(ratio, 1.0); pairs]);
+        let interval = Interval::of_grouped_ratio(&groups);
+        assert!((interval.value - 1.0).abs() < 1e-9);
+        assert!(interval.half_width().unwrap() < 1e-9, "{interval:?}");
     }
 
     /// The share of intervals that contain the true ratio, for several numbers of pairs.

@@ -14,7 +14,7 @@ pub enum Verdict {
     WithinNoise,
     /// Undecided: there are too few runs or seeds for an interval.
     TooFewRuns,
-    /// Undecided: the machine has too few processors.
+    /// Undecided: the machine has too few processors, or the table lacks what the finding needs.
     CannotBeShown,
     /// Undecided: the verdict differs if an assumption is replaced by others that are as plausible.
     DependsOnAssumption,

@@ -24,6 +24,9 @@ pub struct Grid {
     pub without_journal: Vec<GridRow>,
     /// The gains of the reusable flag.
     pub gains: Vec<Gain>,
+    /// The mean number of commits in a run of [`REPEATED`](super::plan::REPEATED) with a journal, under `referenced` and
+    /// under `off`; `None` if they were not counted.
+    pub commits: Option<[f64; 2]>,
     /// The largest relative difference between two times that may be due to noise.
     pub noise: f64,
     /// One table for each run or seed; empty if only averages are known.
@@ -124,6 +127,7 @@ impl Grid {
             with_journal: Vec::new(),
             without_journal: Vec::new(),
             gains: gains.into(),
+            commits: None,
             noise,
             repetitions: Vec::new(),
             residuals: Vec::new(),
@@ -163,6 +167,7 @@ impl Grid {
             with_journal: rows(in_setting(measured, Setting::Journal), figure),
             without_journal: rows(in_setting(measured, Setting::NoJournal), figure),
             gains: gains.collect(),
+            commits: None,
             noise,
             repetitions: Vec::new(),
             residuals: Vec::new(),
@@ -266,20 +271,65 @@ impl Grid {
         geometric_mean(&growths.collect::<Vec<_>>())
     }
 
-    /// Returns the seconds of a case under `variant`, with their interval over the repetitions, if there are enough.
-    pub(super) fn seconds(&self, case: Case, variant: MbCacheVariant) -> Option<Interval> {
-        let of = |grid: &Self| grid.row(case)?.of(variant);
-        let repetitions = self.repetitions.iter().map(of);
+    /// Returns the seconds of a cell, with their interval over the repetitions, if there are enough.
+    pub(super) fn seconds(&self, cell: Cell) -> Option<Interval> {
+        let repetitions = self.repetitions.iter().map(|grid| grid.figure(cell));
         let repetitions = repetitions.collect::<Option<Vec<f64>>>()?;
         if repetitions.is_empty() {
-            return Some(Interval::unknown(of(self)?));
+            return Some(Interval::unknown(self.figure(cell)?));
         }
         Some(Interval::of_median(&repetitions))
     }
 
+    /// Returns the seconds of a cell.
+    fn figure(&self, cell: Cell) -> Option<f64> {
+        let rows = match cell.setting {
+            Setting::Letter => &self.rows,
+            Setting::Journal => &self.with_journal,
+            Setting::NoJournal => &self.without_journal,
+            Setting::Flag | Setting::NoFlag => {
+                let gain = self.gains.iter().find(|of| of.case == cell.case)?;
+                let [with, without] = gain.seconds?;
+                return Some(if cell.setting == Setting::Flag {
+                    with
+                } else {
+                    without
+                });
+            }
+        };
+        row_in(rows, cell.case)?.of(cell.variant)
+    }
+
+    /// Returns the cells of all rows and of all gains, in each setting.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let rows = [
+            (Setting::Letter, &self.rows),
+            (Setting::Journal, &self.with_journal),
+            (Setting::NoJournal, &self.without_journal),
+        ];
+        let rows = rows.into_iter().flat_map(|(setting, rows)| {
+            let cases = rows.iter().map(|row| row.case);
+            cases.flat_map(move |case| {
+                ORDER.map(|variant| Cell {
+                    case,
+                    setting,
+                    variant,
+                })
+            })
+        });
+        let gains = self.gains.iter().flat_map(|gain| {
+            [Setting::Flag, Setting::NoFlag].map(|setting| Cell {
+                case: gain.case,
+                setting,
+                variant: Referenced,
+            })
+        });
+        rows.chain(gains).collect()
+    }
+
     /// Returns the row of a case.
     pub fn row(&self, case: Case) -> Option<&GridRow> {
-        self.rows.iter().find(|row| row.case == case)
+        row_in(&self.rows, case)
     }
 }
 
@@ -328,6 +378,7 @@ impl Grid {
                     ..*of
                 })
                 .collect(),
+            commits: self.commits,
             noise: self.noise,
             repetitions: Vec::new(),
             residuals: self.residuals.clone(),
@@ -335,14 +386,18 @@ impl Grid {
     }
 }
 
-/// Returns the mean of the times of `slow` divided by the times of `fast`.
-pub(super) fn mean_ratio_of(
+/// Returns the time of `slow` divided by the time of `fast` in a case.
+pub(super) fn ratio_in(
     rows: &[GridRow],
+    case: Case,
     slow: MbCacheVariant,
     fast: MbCacheVariant,
 ) -> Option<f64> {
-    let ratios = rows.iter().filter_map(|row| row.ratio(slow, fast));
-    geometric_mean(&ratios.collect::<Vec<_>>())
+    row_in(rows, case)?.ratio(slow, fast)
+}
+
+fn row_in(rows: &[GridRow], case: Case) -> Option<&GridRow> {
+    rows.iter().find(|row| row.case == case)
 }
 
 fn in_setting(measured: &[Timed], setting: Setting) -> impl Iterator<Item = &Timed> {
@@ -494,6 +549,17 @@ mod tests {
         let journal =
             [&grid.with_journal, &grid.without_journal].map(|rows| rows[0].of(Referenced));
         assert_eq!(journal, [Some(3.0), Some(4.0)]);
+        let cells = grid.cells().into_iter();
+        let shown = cells.filter_map(|cell| Some((cell.setting, grid.seconds(cell)?.value)));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                (Setting::Journal, 3.0),
+                (Setting::NoJournal, 4.0),
+                (Setting::Flag, 2.0),
+                (Setting::NoFlag, 6.0),
+            ]
+        );
         let equal = grid.mutated(Mutation::Equal);
         assert_eq!(equal.gain(8), Some(Interval::unknown(1.0)));
         let published = Grid::published();
@@ -506,15 +572,16 @@ mod tests {
     fn seconds_have_an_interval_with_enough_repetitions() {
         let seconds = |runs: &[f64]| {
             let grid = Grid::measured(&[timed(MbCacheVariant::Old, 1, runs)]);
-            let seconds = grid.seconds(CASE, MbCacheVariant::Old).unwrap();
-            assert_eq!(grid.seconds(CASE, MbCacheVariant::Off), None);
+            let seconds = |variant| grid.seconds(Cell::letter(CASE, variant));
+            assert_eq!(seconds(MbCacheVariant::Off), None);
+            let seconds = seconds(MbCacheVariant::Old).unwrap();
             (seconds.value, seconds.low, seconds.high)
         };
         let ten = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
         assert_eq!(seconds(&ten), (5.5, Some(2.0), Some(9.0)));
         assert_eq!(seconds(&ten[..3]), (2.0, None, None));
         let published = Grid::published();
-        let figure = published.seconds(CASE, MbCacheVariant::Old);
+        let figure = published.seconds(Cell::letter(CASE, MbCacheVariant::Old));
         assert_eq!(figure, Some(Interval::unknown(0.158)));
     }
 

@@ -2,20 +2,22 @@
 
 use std::time::Instant;
 
-use larder::MbCacheVariant;
+use larder::MbCacheVariant::{self, Off, Referenced};
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::grid::{Grid, Timed};
 use super::kernel::KernelMount;
-use super::plan::{Batch, Cell, ORDER, Setting, Source};
+use super::plan::{Batch, Cell, ORDER, REPEATED, Setting, Source};
 use super::schedule::{Progress, Schedule};
 use super::size::Size;
 use crate::published::kara2016::OPERATIONS;
-use crate::reproduce::state;
+use crate::reproduce::{program, state};
 use crate::run_report::as_f64;
-use crate::xattr_bench::{self, BenchConfig, Case, Commits, Measured, Target, Worker, measure};
+use crate::xattr_bench::{
+    self, BenchConfig, Case, Commits, MeanCommits, Measured, Target, Worker, measure,
+};
 
 /// The finished measurements of a reproduction, with which it resumes.
 pub type State = state::State<Size, Part>;
@@ -32,6 +34,38 @@ pub struct Part {
     took_s: f64,
 }
 
+impl Part {
+    pub(super) fn is(&self, batch: Batch, case: Case) -> bool {
+        (self.batch, self.case) == (batch, case)
+    }
+
+    /// Returns whether the part contains the runs that `config` and the batch describe, with possible times and counts.
+    pub(super) fn is_complete(&self, config: &BenchConfig) -> bool {
+        const MIN_SECONDS: f64 = 1e-9;
+        const MAX_SECONDS: f64 = 1e9;
+        const MAX_COUNT: u64 = 1 << 53;
+        let is_time = |seconds: f64| (0.0..=MAX_SECONDS).contains(&seconds);
+        let is_run = |of: &Runs| {
+            of.seconds.len() == config.runs as usize
+                && of
+                    .seconds
+                    .iter()
+                    .all(|&seconds| seconds >= MIN_SECONDS && is_time(seconds))
+                && of.commits.len() <= of.seconds.len()
+                && of
+                    .commits
+                    .iter()
+                    .all(|of| is_time(of.seconds) && of.transactions.max(of.blocks) <= MAX_COUNT)
+                && of.shares.unwrap_or(0) <= MAX_COUNT
+        };
+        let compared = self.of.iter().map(|of| (of.setting, of.variant));
+        self.operations == config.operations
+            && compared.eq(self.batch.compared())
+            && self.of.iter().all(is_run)
+            && is_time(self.took_s)
+    }
+}
+
 impl State {
     /// Returns the estimated duration of the runs that are not finished, in minutes.
     #[must_use]
@@ -40,12 +74,14 @@ impl State {
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        let parts = self.parts().iter();
-        Schedule::new(
-            self.size(),
-            parts.map(|part| (part.batch, part.case, part.took_s)),
-        )
+        schedule(self.size(), self.parts())
     }
+}
+
+/// Returns the runs of a reproduction of which `parts` are finished.
+pub(super) fn schedule(size: &Size, parts: &[Part]) -> Schedule {
+    let parts = parts.iter();
+    Schedule::new(size, parts.map(|part| (part.batch, part.case, part.took_s)))
 }
 
 /// The runs of a case under a variant, in a setting.
@@ -94,10 +130,10 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Describes an error after `finished` parts.
+    /// Describes an error after `finished` parts. The reason is plain text, so that it can be read from a report again.
     fn new(error: &Error, finished: usize) -> Self {
         Self {
-            reason: error.to_string(),
+            reason: program::plain(&error.to_string()),
             is_wrong_data: matches!(error, Error::Bench(xattr_bench::Error::Lost { .. })),
             is_resumable: finished > 0 || !matches!(error, Error::Mount(_)),
         }
@@ -141,7 +177,7 @@ impl Measurement<'_> {
     /// Measures every table.
     pub fn tables(&mut self) -> Result<Vec<Table>, Error> {
         let mut tables = Vec::new();
-        for source in [Source::Volume, Source::Engine, Source::Kernel] {
+        for source in Source::MEASURED {
             tables.push(self.table(source)?);
         }
         Ok(tables)
@@ -187,7 +223,7 @@ impl Measurement<'_> {
         measure: impl FnOnce(&mut dyn FnMut()) -> Result<Vec<Measured>, Error>,
     ) -> Result<Part, Error> {
         let mut parts = self.state.parts().iter();
-        if let Some(finished) = parts.find(|part| (part.batch, part.case) == (batch, case)) {
+        if let Some(finished) = parts.find(|part| part.is(batch, case)) {
             return Ok(finished.clone());
         }
         let started = Instant::now();
@@ -209,7 +245,7 @@ impl Measurement<'_> {
 }
 
 impl Table {
-    fn new(source: Source, parts: &[Part], failure: Option<Failure>) -> Self {
+    pub fn new(source: Source, parts: &[Part], failure: Option<Failure>) -> Self {
         let runs = || {
             let parts = parts.iter();
             parts.flat_map(|part| part.of.iter().map(move |of| (part, of)))
@@ -233,9 +269,13 @@ impl Table {
             operations: part.operations,
             runs: of.commits.clone(),
         });
+        let commits: Vec<Committed> = commits.filter(|of| !of.runs.is_empty()).collect();
         Self {
             source,
-            grid: (!timed.is_empty()).then(|| Grid::measured(&timed)),
+            grid: (!timed.is_empty()).then(|| Grid {
+                commits: repeated_commits(&commits),
+                ..Grid::measured(&timed)
+            }),
             failure,
             shares: ORDER
                 .into_iter()
@@ -245,9 +285,23 @@ impl Table {
                     shares(source, variant, of_variant)
                 })
                 .collect(),
-            commits: commits.filter(|of| !of.runs.is_empty()).collect(),
+            commits,
         }
     }
+}
+
+/// Returns the mean number of commits in a run of [`REPEATED`] with a journal, under `referenced` and under `off`.
+fn repeated_commits(commits: &[Committed]) -> Option<[f64; 2]> {
+    let mean = |variant| {
+        let cell = Cell {
+            case: REPEATED,
+            setting: Setting::Journal,
+            variant,
+        };
+        let of = commits.iter().find(|of| of.cell == cell)?;
+        Some(MeanCommits::of(&of.runs)?.transactions)
+    };
+    Some([mean(Referenced)?, mean(Off)?])
 }
 
 /// Returns how often a variant finds a block to share, in all its runs.
@@ -360,6 +414,8 @@ mod tests {
             file: 2,
         });
         let mount = Error::Mount("no loop device".to_owned());
+        let marked = Error::Mount("`mount`: <b>\n".repeat(100));
+        assert!(program::is_plain(&Failure::new(&marked, 0).reason));
         for (error, finished, is_wrong_data, is_resumable) in [
             (&mount, 0, false, false),
             (&mount, 3, false, true),
@@ -388,8 +444,48 @@ mod tests {
         let table = Table::new(Source::Kernel, &[part], Some(Failure::new(&lost, 1)));
         let grid = table.grid.unwrap();
         assert_eq!(grid.rows[0].of(MbCacheVariant::Off), Some(4.0));
+        assert_eq!(grid.commits, None);
         assert!(table.failure.unwrap().is_wrong_data);
         let none = Table::new(Source::Kernel, &[], Some(Failure::new(&mount, 0)));
         assert!(none.grid.is_none());
+    }
+
+    #[test]
+    fn commits_are_those_of_the_judged_case_with_a_journal() {
+        let runs = |setting, variant, transactions: &[u64]| Runs {
+            setting,
+            variant,
+            seconds: vec![1.0; transactions.len()],
+            commits: transactions
+                .iter()
+                .map(|&transactions| Commits {
+                    transactions,
+                    blocks: 0,
+                    seconds: 0.0,
+                })
+                .collect(),
+            shares: None,
+        };
+        let part = |case| Part {
+            batch: Batch::new(Source::Kernel, Comparison::Journal),
+            case,
+            operations: OPERATIONS,
+            of: vec![
+                runs(Setting::Journal, Referenced, &[1, 1]),
+                runs(Setting::Journal, Off, &[11, 12]),
+                runs(Setting::NoJournal, Off, &[100, 100]),
+            ],
+            took_s: 1.0,
+        };
+        let fewer = Case {
+            files: 100,
+            ..REPEATED
+        };
+        let commits = |case| {
+            let table = Table::new(Source::Kernel, &[part(case)], None);
+            table.grid.unwrap().commits
+        };
+        assert_eq!(commits(REPEATED), Some([1.0, 11.5]));
+        assert_eq!(commits(fewer), None);
     }
 }

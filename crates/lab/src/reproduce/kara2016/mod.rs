@@ -20,10 +20,12 @@ mod residual;
 mod schedule;
 mod simulate;
 mod size;
+mod stored;
 mod verdict;
 
 use serde::Serialize;
 
+use super::program::{Program, Provenance};
 use crate::xattr_bench::{EntrySize, Worker};
 use assumption::{Assumption, assumptions};
 use costs::Costs;
@@ -32,11 +34,13 @@ use findings::RULES;
 use fit::{Fit, evaluated};
 use grid::Grid;
 pub use measure::State;
-use measure::{Committed, Measurement, Shares, Table};
+use measure::{Committed, Measurement, Part, Shares};
 use plan::{Batch, Comparison, ORDER, Source};
 pub use schedule::Progress;
+use schedule::Schedule;
 use simulate::{Contended, simulate};
 pub use size::Size;
+use stored::Measurements;
 use verdict::{Judged, judge};
 
 /// The published table, the measured and simulated tables, and the results of each finding.
@@ -71,6 +75,10 @@ pub struct Kara2016 {
     pub contended: Vec<Contended>,
     /// The simulated table with other assumptions.
     pub assumptions: Vec<Assumption>,
+    /// All measured runs, from which everything else can be computed again.
+    pub parts: Vec<Part>,
+    /// The programs that measured and judged.
+    pub provenance: Provenance,
 }
 
 /// Measures and simulates all tables, and evaluates the findings. `worker` is the program that each process
@@ -84,7 +92,6 @@ pub fn reproduce(
     worker: &Worker,
     progress: impl Fn(Progress) + Sync,
 ) -> Result<Kara2016, Error> {
-    let size = state.size().clone();
     let schedule = state.schedule();
     progress(schedule.progress());
     let mut measurement = Measurement {
@@ -94,6 +101,53 @@ pub fn reproduce(
         progress: &progress,
     };
     let tables = measurement.tables()?;
+    let measured = Measurements {
+        size: state.size().clone(),
+        parts: state.parts().to_vec(),
+        tables,
+        program: state.program().clone(),
+    };
+    let program = Program::current().map_err(Error::Program)?;
+    judged(measured, program, &schedule, &progress)
+}
+
+/// Judges the measurements of a report again. `json` is the report's JSON, and `program` the program that judges.
+/// `progress` is called at the start and after each simulated run.
+///
+/// # Errors
+/// Returns an error if `json` is not the JSON of a report, or if its measurements are not those of this program's
+/// tables.
+pub fn judge_again(
+    json: &[u8],
+    program: Program,
+    progress: impl Fn(Progress) + Sync,
+) -> Result<Kara2016, Error> {
+    let measured = stored::read(json)?;
+    let schedule = measure::schedule(&measured.size, &measured.parts);
+    for table in measured
+        .tables
+        .iter()
+        .filter(|table| table.failure.is_some())
+    {
+        schedule.skip(table.source);
+    }
+    progress(schedule.progress());
+    judged(measured, program, &schedule, &progress)
+}
+
+/// Simulates, computes all values that are not measured, and evaluates the findings.
+fn judged(
+    measured: Measurements,
+    program: Program,
+    schedule: &Schedule,
+    progress: &(impl Fn(Progress) + Sync),
+) -> Result<Kara2016, Error> {
+    let Measurements {
+        size,
+        parts,
+        tables,
+        program: measured_by,
+    } = measured;
     let published = Grid::published();
     let fit = evaluated(&size, &published, Costs::FITTED)?;
     let contended = simulate(&size, fit.costs, &|batch, case| {
@@ -108,7 +162,7 @@ pub fn reproduce(
         ..simulate::grid(&contended)
     };
     let mut results = Kara2016 {
-        processors: u32::try_from(state.processors()).unwrap_or(u32::MAX),
+        processors: u32::try_from(measured_by.processors).unwrap_or(u32::MAX),
         published,
         ours: vec![(Source::Simulated, simulated)],
         shares: Vec::new(),
@@ -122,6 +176,11 @@ pub fn reproduce(
         fit,
         contended,
         size,
+        parts,
+        provenance: Provenance {
+            measured: measured_by,
+            judged: program,
+        },
     };
     for table in tables {
         results.add(table);
@@ -131,7 +190,7 @@ pub fn reproduce(
 }
 
 impl Kara2016 {
-    fn add(&mut self, table: Table) {
+    fn add(&mut self, table: measure::Table) {
         let source = table.source;
         self.shares.extend(table.shares);
         self.commits.extend(table.commits);

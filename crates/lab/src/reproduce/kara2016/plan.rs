@@ -11,6 +11,13 @@ pub const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Cloc
 /// The variants of the letter.
 pub const PUBLISHED: [MbCacheVariant; 5] = [Old, Lru, ListLru, Referenced, Off];
 
+/// The case in which the cost of additional blocks is judged: the most processes and files, and the fewest values.
+pub const REPEATED: Case = Case {
+    processes: 64,
+    files: 1000,
+    values: 10,
+};
+
 /// The source of a measured or simulated table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -29,6 +36,8 @@ pub enum Source {
 impl Source {
     /// All sources.
     pub const ALL: [Self; 4] = [Self::Volume, Self::Engine, Self::Kernel, Self::Simulated];
+    /// The sources that are measured, in the order of their measurement.
+    pub const MEASURED: [Self; 3] = [Self::Volume, Self::Engine, Self::Kernel];
 
     /// Returns the name used in reports.
     pub fn as_str(self) -> &'static str {
@@ -69,6 +78,19 @@ pub enum Setting {
     Journal,
     /// As [`Self::Journal`], on a file system without a journal.
     NoJournal,
+}
+
+impl Setting {
+    /// Returns the name used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Letter => "letter",
+            Self::Flag => "flag",
+            Self::NoFlag => "no-flag",
+            Self::Journal => "journal",
+            Self::NoJournal => "no-journal",
+        }
+    }
 }
 
 /// What is timed: a case under a variant, in a setting.

@@ -3,7 +3,9 @@
 //! A finding lists its tables in order. The first table that decides the finding determines its verdict. If the
 //! finding concerns contention between processors, a table decides nothing if it was measured on fewer processors
 //! than the letter's machine had: it can neither show nor refute the finding. The simulated table has as many
-//! processors as that machine.
+//! processors as that machine. If the finding concerns the commits of additional blocks, a table decides nothing if its
+//! journal committed less than twice as often under `off` as under `referenced`, or less than once in a run under `off`,
+//! or if its commits are not known.
 //!
 //! The simulation makes assumptions. Its table decides nothing if the estimates would lead to the opposite verdict with
 //! another assumption.
@@ -92,13 +94,16 @@ pub fn judge(
             Source::Simulated => Some(PROCESSORS),
             Source::Volume | Source::Engine | Source::Kernel => processors,
         };
-        let verdict = match (&observed, processors) {
+        let verdict = match (grid.zip(observed.as_ref()), processors) {
             (None, _) => Verdict::NotMeasured,
             (Some(_), None) => Verdict::QuickRun,
-            (Some(_), Some(few)) if rule.needs_processors && few < PROCESSORS => {
-                Verdict::CannotBeShown
+            (Some((grid, observed)), Some(processors)) => {
+                if rule.needs.is_met(grid, processors) {
+                    observed.verdict()
+                } else {
+                    Verdict::CannotBeShown
+                }
             }
-            (Some(observed), Some(_)) => observed.verdict(),
         };
         Answer {
             source,
@@ -344,7 +349,7 @@ mod tests {
     #[test]
     fn volume_decides_nothing_about_variants() {
         let published = Grid::published();
-        let ours = [(Source::Volume, published.clone())];
+        let ours = [(Source::Volume, with_commits(published.clone()))];
         let decided = RULES.iter().filter(|rule| {
             let judged = judge(rule, &published, &ours, &[], Some(PROCESSORS));
             judged.decided_by.is_some()
@@ -354,9 +359,117 @@ mod tests {
             "off, unique values",
             "off, repeated values",
             "reusable flag, 8 processes",
-            "reusable flag, 64 processes",
         ];
         assert_eq!(decided, expected);
+    }
+
+    /// Returns a table whose journal commits far more often under `off` than under `referenced`.
+    fn with_commits(grid: Grid) -> Grid {
+        Grid {
+            commits: Some([1.0, 16.0]),
+            ..grid
+        }
+    }
+
+    /// Returns the table with the times under `off` multiplied by `factor` in the runs with a journal and with a number
+    /// of files.
+    fn slower_off(grid: &Grid, files: u32, factor: f64) -> Grid {
+        let off = ORDER.iter().position(|of| *of == Off).unwrap();
+        let changed = |grid: &Grid| {
+            let mut changed = grid.clone();
+            let rows = changed.with_journal.iter_mut();
+            for row in rows.filter(|row| row.case.files == files) {
+                row.seconds[off] = row.seconds[off].map(|seconds| factor * seconds);
+            }
+            changed
+        };
+        Grid {
+            repetitions: grid.repetitions.iter().map(changed).collect(),
+            ..changed(grid)
+        }
+    }
+
+    #[test]
+    fn few_more_commits_neither_show_nor_refute_the_cost_of_blocks() {
+        let published = Grid::published();
+        let without = slower_off(&repeated(), 1000, 0.1);
+        for name in ["off, repeated values", "off, journal"] {
+            let judged = |grid: &Grid, commits| {
+                let grid = Grid {
+                    commits,
+                    ..grid.clone()
+                };
+                let ours = [(Source::Kernel, grid)];
+                judge(named(name), &published, &ours, &[], Some(2)).verdict
+            };
+            for commits in [
+                None,
+                Some([2.0, 2.0]),
+                Some([2.0, 1.0]),
+                Some([1.0, 1.1]),
+                Some([0.0, 0.9]),
+            ] {
+                for grid in [&repeated(), &without] {
+                    let verdict = judged(grid, commits);
+                    assert_eq!(verdict, Verdict::CannotBeShown, "{name}: {commits:?}");
+                }
+            }
+            let more = Some([2.0, 4.0]);
+            assert_eq!(judged(&repeated(), more), Holds, "{name}");
+            assert_eq!(judged(&without, more), DoesNotHold, "{name}");
+        }
+    }
+
+    #[test]
+    fn cost_of_blocks_is_judged_with_the_most_files() {
+        let published = Grid::published();
+        for name in ["off, repeated values", "off, journal"] {
+            for (files, verdict) in [(100, Holds), (1000, DoesNotHold)] {
+                let changed = with_commits(slower_off(&repeated(), files, 0.1));
+                let ours = [(Source::Volume, changed)];
+                let judged = judge(named(name), &published, &ours, &[], Some(2));
+                assert_eq!(judged.verdict, verdict, "{name}, {files}");
+                let answer = judged.decisive().unwrap();
+                let figures = &answer.observed.as_ref().unwrap().figures;
+                assert!(figures.contains("; F=100: "), "{figures}");
+            }
+        }
+    }
+
+    #[test]
+    fn kernel_outranks_the_volume_on_the_journal() {
+        let published = Grid::published();
+        let volume = (Source::Volume, with_commits(repeated()));
+        let without = slower_off(&repeated(), 1000, 0.1);
+        for name in ["off, repeated values", "off, journal"] {
+            let judged = |kernel: Grid| {
+                let ours = [volume.clone(), (Source::Kernel, kernel)];
+                let judged = judge(named(name), &published, &ours, &[], Some(2));
+                (judged.verdict, judged.decided_by)
+            };
+            let by_kernel = (DoesNotHold, Some(Source::Kernel));
+            assert_eq!(judged(with_commits(without.clone())), by_kernel, "{name}");
+            // Without more commits, the kernel decides nothing.
+            assert_eq!(
+                judged(without.clone()),
+                (Holds, Some(Source::Volume)),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn reusable_flag_with_64_processes_is_judged_on_the_simulation_alone() {
+        let published = Grid::published();
+        let judged = |source| {
+            let ours = [(source, published.clone())];
+            let rule = named("reusable flag, 64 processes");
+            judge(rule, &published, &ours, &[], Some(PROCESSORS)).verdict
+        };
+        assert_eq!(judged(Source::Simulated), Holds);
+        for source in [Source::Volume, Source::Engine] {
+            assert_eq!(judged(source), NotMeasured);
+        }
     }
 
     #[test]

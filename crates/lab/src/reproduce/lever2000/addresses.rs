@@ -11,13 +11,13 @@ use super::kernels::TABLES;
 use super::programs::PAGES;
 use super::size::Size;
 use crate::run_report::quotient;
-use crate::statistics::median;
+use crate::statistics::Interval;
 use crate::workload::chance::generator;
 use larder::{CacheKind, Ino};
 use larder_cache::hash::{AddressedPage, Function};
 use larder_cache::tables::TableSize;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::iter::repeat_with;
 
@@ -26,9 +26,14 @@ use std::iter::repeat_with;
 const INODE_BYTES: [u64; 6] = [268, 272, 304, 336, 368, 400];
 
 /// The tables: the number of each, the pages of memory of the document's machine, and the kernels.
-const KERNELS: [(usize, u64, [&str; 4]); 2] = [
-    (1, 1 << 15, ["reference", "14-bit", "offset", "mult"]),
-    (6, 1 << 17, ["reference", "A", "C", "D"]),
+const KERNELS: [(usize, u64, &[&str]); 3] = [
+    (
+        1,
+        1 << 15,
+        &["reference", "13-bit", "14-bit", "15-bit", "offset", "mult"],
+    ),
+    (2, 1 << 17, &["2048", "8192", "32768"]),
+    (6, 1 << 17, &["reference", "A", "B", "C", "D"]),
 ];
 
 /// Number of seeds for random addresses.
@@ -37,7 +42,7 @@ pub(super) const SEEDS: u64 = 10;
 const PAGE_BYTES: u64 = 4096;
 
 /// Where inodes are in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
     /// In the order of their numbers, with gaps for numbers without a file.
@@ -127,6 +132,19 @@ pub struct PageChains {
     pub kernel: &'static str,
     /// Mean links of a lookup. With random addresses, the median of several seeds.
     pub links: f64,
+    /// The 95% confidence interval of this median; `None` with other addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+}
+
+impl PageChains {
+    /// Returns [`Self::links`] with their interval.
+    pub(super) fn interval(&self) -> Interval {
+        match self.range {
+            Some(range) => Interval::new(self.links, range),
+            None => Interval::unknown(self.links),
+        }
+    }
 }
 
 impl Layout {
@@ -152,10 +170,12 @@ impl Layout {
                 let links = draws
                     .iter()
                     .filter_map(|addresses| mean_links(function, bits, addresses, inode_bytes));
+                let links = Interval::of_median(&links.collect::<Vec<_>>());
                 chains.push(PageChains {
                     table: number,
                     kernel: kernel.name,
-                    links: median(&links.collect::<Vec<_>>()),
+                    links: links.value,
+                    range: links.low.zip(links.high).map(<[f64; 2]>::from),
                 });
             }
         }
@@ -166,11 +186,15 @@ impl Layout {
         }
     }
 
+    /// Returns the chains of a kernel of a table, numbered from 1.
+    pub(super) fn chains_of(&self, table: usize, kernel: &str) -> Option<&PageChains> {
+        let mut chains = self.chains.iter();
+        chains.find(|chains| (chains.table, chains.kernel) == (table, kernel))
+    }
+
     /// Returns the mean links of a lookup of a page with a kernel of a table, numbered from 1.
     pub(super) fn links(&self, table: usize, kernel: &str) -> Option<f64> {
-        let mut chains = self.chains.iter();
-        let chains = chains.find(|chains| (chains.table, chains.kernel) == (table, kernel));
-        Some(chains?.links)
+        Some(self.chains_of(table, kernel)?.links)
     }
 }
 
@@ -192,12 +216,22 @@ fn mean_links(function: Function, bits: u32, addresses: &[u64], inode_bytes: u64
     Some(quotient(links.sum(), lengths.iter().sum()))
 }
 
+/// Returns the size of an inode and the allocation of each layout.
+pub(super) fn sizes_and_allocations() -> impl Iterator<Item = (u64, Allocation)> {
+    INODE_BYTES
+        .iter()
+        .flat_map(|inode_bytes| Allocation::ALL.map(|allocation| (*inode_bytes, allocation)))
+}
+
+/// Returns the table, numbered from 1, and the name of each kernel of a layout.
+pub(super) fn kernels() -> impl Iterator<Item = (usize, &'static str)> {
+    let tables = KERNELS.iter();
+    tables.flat_map(|(table, _, kernels)| kernels.iter().map(move |kernel| (*table, *kernel)))
+}
+
 /// Computes the chains with each size and allocation.
 pub(super) fn compute(programs: &[Ino], size: &Size) -> Vec<Layout> {
-    let layouts = INODE_BYTES
-        .iter()
-        .flat_map(|inode_bytes| Allocation::ALL.map(|allocation| (*inode_bytes, allocation)));
-    layouts
+    sizes_and_allocations()
         .map(|(inode_bytes, allocation)| Layout::of(inode_bytes, allocation, programs, size))
         .collect()
 }
@@ -215,6 +249,19 @@ mod tests {
     fn links(inode_bytes: u64, allocation: Allocation) -> [f64; 3] {
         let layout = Layout::of(inode_bytes, allocation, &programs(), &Size::full(1));
         ["A", "C", "D"].map(|kernel| layout.links(6, kernel).unwrap())
+    }
+
+    #[test]
+    fn random_addresses_have_a_range() {
+        for (allocation, is_random) in [
+            (Allocation::AdjacentPages, false),
+            (Allocation::RandomPages, true),
+        ] {
+            let layout = Layout::of(336, allocation, &programs(), &Size::quick(1));
+            for chains in layout.chains {
+                assert_eq!(chains.range.is_some(), is_random, "{chains:?}");
+            }
+        }
     }
 
     /// Each of the 2^13 buckets has 14.6 pages on average, so a lookup in random chains walks 8.3 links.
@@ -240,14 +287,10 @@ mod tests {
         let size = Size::quick(1);
         let layouts = compute(&programs(), &size);
         assert_eq!(layouts.len(), INODE_BYTES.len() * Allocation::ALL.len());
-        for (table, _, kernels) in KERNELS {
-            for kernel in kernels {
-                assert!(
-                    layouts
-                        .iter()
-                        .all(|layout| layout.links(table, kernel).is_some())
-                );
-            }
+        for layout in layouts {
+            let chains = layout.chains.iter();
+            let of_layout = chains.map(|chains| (chains.table, chains.kernel));
+            assert!(of_layout.eq(kernels()), "{layout:?}");
         }
     }
 

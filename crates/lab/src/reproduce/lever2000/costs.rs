@@ -4,7 +4,7 @@
 use crate::hash::cost::{Costs, Cycles};
 use crate::statistics::Figures;
 use larder_cache::hash::Function;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Number of rounds. Each function is measured once in each round.
 pub(super) const ROUNDS: usize = 9;
@@ -26,7 +26,7 @@ const COSTED: [Function; 9] = [
 ];
 
 /// The cost of a function.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FunctionCost {
     pub function: Function,
     /// Cost when inlined into the loop that uses it.
@@ -38,7 +38,7 @@ pub struct FunctionCost {
 }
 
 /// [`Cycles`] of all rounds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CycleFigures {
     /// Cycles for a bucket if the next key depends on it.
     pub latency: Figures,

@@ -5,8 +5,9 @@
 //! Section 6 leaves open "why shrinking the dentry cache more aggressively can help performance", and proposes to
 //! compare these costs. A volume with empty caches looks up the names of files in random order. Then it looks up
 //! absent names in the same directories, and then it reads the first page of each file, again in random order. The
-//! reads of the device by each operation are logged. The reads of the lookups, without repetitions and in random order,
-//! are the misses in the buffer cache. A simulated device ([`larder_instruments::simulated`]) performs these reads in
+//! reads of the device by each operation are logged. The reads of the lookups of files, without repetitions and in random
+//! order, are the misses in the buffer cache. Most of these lookups read nothing, so that a dentry miss costs less than a
+//! buffer miss almost by construction. A simulated device ([`larder_instruments::simulated`]) performs these reads in
 //! virtual time, one after the other, as one process would wait for them. The figures are thus times of the device
 //! alone; [`super::misses`] measures the time of the processor.
 //!
@@ -29,7 +30,7 @@ use larder_instruments::simulated::{
 };
 use larder_instruments::{OverlayDevice, ReadRecord, RecordingDevice};
 use rand::seq::SliceRandom as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ const DEVICES: [(&str, Placement); 5] = [
 ];
 
 /// Where the block groups of the image are on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// At equal distances over the whole device.
@@ -78,7 +79,7 @@ pub struct DiskMisses {
     pub reads_per_dentry_miss: Interval,
     /// The share of these dentry misses that read the device.
     pub dentry_misses_that_read: Interval,
-    /// Reads of the device in a dentry miss whose directory is in the buffer cache.
+    /// Reads of the device in a lookup of an absent name, whose directory is in the buffer cache.
     pub reads_per_cached_dentry_miss: Interval,
     /// Reads of the device in a page fault.
     pub reads_per_page_fault: Interval,

@@ -27,6 +27,15 @@ pub enum Error {
     /// A device cannot be simulated.
     #[error(transparent)]
     Device(UnknownModel),
+    /// The executable file of this program cannot be read.
+    #[error("cannot read the file of this program: {0}")]
+    Program(io::Error),
+    /// Text is not the JSON of a report on this document.
+    #[error("not the JSON of a report on lever2000 by this version: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The measurements in the JSON of a report are not those of this program's tables, or contradict each other.
+    #[error("the measurements cannot be judged: {0}")]
+    Measurements(String),
     /// The state of an interrupted reproduction cannot be read or written.
     #[error("cannot keep the state of the reproduction: {0}")]
     State(io::Error),

@@ -20,7 +20,7 @@ pub(super) struct KernelRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CacheRun {
     pub counts: Counts,
-    /// The chains in the last pass of the last round; `None` in other rounds.
+    /// The chains in the last pass of the last planned round; `None` in other rounds.
     pub chains: Option<Chains>,
 }
 

@@ -27,6 +27,7 @@ mod runs;
 mod size;
 mod spool;
 mod state;
+mod stored;
 mod swap;
 mod tree;
 mod turn;
@@ -34,56 +35,86 @@ mod turn;
 use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
 use crate::published::lever2000::SCRIPTS;
+use crate::reproduce::program::{Program, Provenance};
 use disk::DiskMisses;
 pub use error::Error;
 use image::Image;
 use kernels::TABLES;
 use misses::Misses;
 pub use results::Lever2000;
-use results::PROVENANCE;
+use results::Measurements;
 pub use size::Size;
-pub use state::State;
+pub use state::{Progress, State};
 use swap::SwapKeys;
 use turn::EmptyTurn;
 
-/// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called with the
-/// number of finished rounds and the total number of rounds.
+/// Measures all tables that `state` does not contain, and evaluates the findings. `progress` is called at the start and
+/// after each round.
 ///
 /// # Errors
 /// Returns an error if a volume cannot be created, if a script's result differs from the recorded one, or if
 /// the file of `state` cannot be written.
 pub fn reproduce(
     state: &mut State,
-    mut progress: impl FnMut(usize, usize),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Lever2000, Error> {
     let size = *state.size();
-    let total = size.total_rounds();
-    let mut done = state.finished_rounds();
-    progress(done, total);
-    let mut one_done = || {
-        done += 1;
-        progress(done, total);
-    };
+    let mut round_done = |state: &State| progress(state.progress());
+    round_done(state);
     let image = Image::new(Operations::sdm(), size.users(SCRIPTS), &size)?;
     let mut tables = Vec::new();
     for table in &TABLES {
-        tables.push(image.measure(table, &size, state, &mut one_done)?);
+        tables.push(image.measure(table, &size, state, &mut round_done)?);
     }
-    let mut results = Lever2000 {
+    let measured = Measurements {
+        size,
         processors: state.processors(),
         resumed: state.resumed(),
         tables,
         misses: Misses::measure(&image)?,
         disk_misses: DiskMisses::measure(&image)?,
-        recorded_keys: recorded::measure()?,
         costs: costs::measure(),
-        constants: constants()?,
-        swap: SwapKeys::measure(),
         empty_turn: EmptyTurn::measure(size.users(SCRIPTS)),
         layouts: addresses::compute(image.programs.inodes(), &size),
-        provenance: PROVENANCE,
+    };
+    let provenance = Provenance {
+        measured: state.program().clone(),
+        judged: Program::current().map_err(Error::Program)?,
+    };
+    judged(measured, provenance)
+}
+
+/// Judges the measurements of a report again. `json` is the report's JSON, and `program` the program that judges.
+///
+/// # Errors
+/// Returns an error if `json` is not the JSON of a report, or if its measurements are not those of this program's
+/// tables.
+pub fn judge_again(json: &[u8], program: Program) -> Result<Lever2000, Error> {
+    let (measured, measured_by) = stored::read(json)?;
+    let provenance = Provenance {
+        measured: measured_by,
+        judged: program,
+    };
+    judged(measured, provenance)
+}
+
+/// Computes all results that are not measured, and evaluates the findings.
+fn judged(measured: Measurements, provenance: Provenance) -> Result<Lever2000, Error> {
+    let mut results = Lever2000 {
+        size: measured.size,
+        processors: measured.processors,
+        resumed: measured.resumed,
+        tables: measured.tables,
+        misses: measured.misses,
+        disk_misses: measured.disk_misses,
+        recorded_keys: recorded::measure()?,
+        costs: measured.costs,
+        constants: constants()?,
+        swap: SwapKeys::measure(),
+        empty_turn: measured.empty_turn,
+        layouts: measured.layouts,
+        provenance,
         findings: Vec::new(),
-        size,
     };
     results.findings = findings::judge(&results);
     Ok(results)

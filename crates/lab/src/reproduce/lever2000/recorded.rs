@@ -9,10 +9,13 @@
 //! For comparison, the same number of keys is distributed at random, [`DRAWS`] times. Each row also has the
 //! expected links of such distributions, and the ranges of their links and of their longest chains.
 //!
-//! Linux 2.2 finds a memory area by any address in it. It searches a list in the order of the addresses or, if a
-//! process has at least 32 areas, an AVL tree. Linux 2.4 uses red-black trees instead. [`AreaSearch`] compares the
-//! list, red-black trees, and the best possible binary tree. A hash table finds an area only by one known page,
-//! such as its first.
+//! Linux 2.2 finds a memory area by any address in it. It searches a list in the order of the addresses or an AVL tree,
+//! which it builds when a process gets its 32nd area (`insert_vm_struct` in `mm/mmap.c`). The tree remains when the
+//! process has fewer areas again, until none is left: `do_munmap` only removes areas from it. Areas that exist only
+//! between two scans of the recording are unknown. Linux 2.4 uses red-black trees instead. [`AreaSearch`] compares
+//! both, a list for any number of areas, and the best possible binary tree. The AVL tree is not built: its depth is
+//! between that of the best possible tree and the greatest height of an AVL tree. A hash table finds an area only by
+//! one known page, such as its first.
 
 use super::error::Error;
 use crate::hash::{self, BatchConsumer, Capacity, Combination, Row, Source, Wanted};
@@ -93,6 +96,9 @@ const RECORDINGS: [Recording; 3] = [
     },
 ];
 
+/// Number of areas at which Linux 2.2 builds an AVL tree (`AVL_MIN_MAP_COUNT`).
+const AVL_MIN_AREAS: usize = 32;
+
 /// The only size of the table of a kernel with 4000 process slots.
 pub(super) const BITS_OF_4000_SLOTS: u32 = 10;
 
@@ -133,8 +139,10 @@ pub struct RecordedRow {
 /// Mean numbers of areas that are compared with an address.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AreaSearch {
-    /// In a list in the order of the addresses.
+    /// In a list in the order of the addresses, for any number of areas.
     pub list: f64,
+    /// In the list and the AVL tree of Linux 2.2: the smallest and the largest possible number.
+    pub linux_2_2: [f64; 2],
     /// In a perfectly balanced binary tree: no other binary tree compares fewer.
     pub balanced: f64,
     /// In red-black trees.
@@ -265,20 +273,38 @@ impl AreaSearch {
     /// Replays `events` of memory areas. `red_black` is the mean number of areas that red-black trees compare.
     fn of(events: &[TraceEvent], red_black: f64) -> Self {
         let mut spaces: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+        let mut with_tree = BTreeSet::new();
         let (mut lookups, mut list, mut balanced, mut most_areas) = (0, 0, 0.0, 0);
+        let mut linux_2_2 = [0.0_f64; 2];
         for event in events {
             let areas = spaces.entry(event.inode).or_default();
             match event.operation {
                 Operation::Insert => {
                     areas.insert(event.index, event.name_hash);
+                    if areas.len() >= AVL_MIN_AREAS {
+                        with_tree.insert(event.inode);
+                    }
                 }
                 Operation::Remove | Operation::Evict => {
                     areas.remove(&event.index);
+                    if areas.is_empty() {
+                        with_tree.remove(&event.inode);
+                    }
                 }
                 Operation::Lookup { .. } => {
                     lookups += 1;
-                    list += areas.range(..=event.index).count() as u64;
-                    balanced += balanced_depth(areas.len());
+                    let in_list = areas.range(..=event.index).count() as u64;
+                    let in_tree = balanced_depth(areas.len());
+                    list += in_list;
+                    balanced += in_tree;
+                    let compared = if with_tree.contains(&event.inode) {
+                        [in_tree, avl_height(areas.len())]
+                    } else {
+                        [as_f64(in_list); 2]
+                    };
+                    for (sum, compared) in linux_2_2.iter_mut().zip(compared) {
+                        *sum += compared;
+                    }
                 }
             }
             most_areas = most_areas.max(areas.len() as u64);
@@ -293,6 +319,7 @@ impl AreaSearch {
         });
         Self {
             list: quotient(list, lookups),
+            linux_2_2: linux_2_2.map(|compared| ratio(compared, as_f64(lookups))),
             balanced: ratio(balanced, as_f64(lookups)),
             red_black,
             processes,
@@ -307,6 +334,12 @@ impl AreaSearch {
 fn balanced_depth(nodes: usize) -> f64 {
     let depths = (1..=nodes as u64).map(|node| u64::from(node.ilog2()) + 1);
     quotient(depths.sum(), nodes as u64)
+}
+
+/// Returns an upper bound of the height of an AVL tree (Knuth, The Art of Computer Programming, volume 3, section 6.2.3,
+/// theorem A).
+fn avl_height(nodes: usize) -> f64 {
+    1.4405 * as_f64(nodes as u64 + 2).log2() - 0.3277
 }
 
 /// A trace in memory.
@@ -354,6 +387,9 @@ impl Source for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_cache::hash::HashKey;
+    use larder_cache::tape::{CacheKind, Event};
+    use std::ops::Range;
 
     #[test]
     fn random_distribution_of_many_keys_has_the_expected_links() {
@@ -370,6 +406,52 @@ mod tests {
         for (nodes, depth) in depths {
             assert!((balanced_depth(nodes) - depth).abs() < 1e-12, "{nodes}");
         }
+    }
+
+    /// Fibonacci trees have the fewest nodes of all AVL trees of their height.
+    #[test]
+    fn fibonacci_trees_are_almost_as_high_as_the_bound() {
+        for (nodes, height) in [(4, 3.0), (7, 4.0), (33, 7.0), (54, 8.0)] {
+            let bound = avl_height(nodes);
+            assert!((height..height + 0.5).contains(&bound), "{nodes}: {bound}");
+        }
+    }
+
+    #[test]
+    fn process_keeps_its_tree_until_it_has_no_areas() {
+        let events = |operation, pages: Range<u64>| {
+            pages.map(move |index| {
+                let key = HashKey { object: 7, index };
+                let cache = CacheKind::Page;
+                let event = Event {
+                    cache,
+                    operation,
+                    key,
+                };
+                TraceEvent::new(0, 0, event)
+            })
+        };
+        let full = events(Operation::Insert, 0..32);
+        let last_of_30 = events(Operation::Lookup { hit: true }, 29..30);
+        let fewer = full.clone().chain(events(Operation::Remove, 30..32));
+        let fewer: Vec<_> = fewer.chain(last_of_30.clone()).collect();
+        let [least, most] = AreaSearch::of(&fewer, 1.0).linux_2_2;
+        assert_eq!((least, most), (balanced_depth(30), avl_height(30)));
+        let new = full.chain(events(Operation::Remove, 0..32));
+        let new = new.chain(events(Operation::Insert, 0..30));
+        let new: Vec<_> = new.chain(last_of_30).collect();
+        let [least, most] = AreaSearch::of(&new, 1.0).linux_2_2;
+        assert_eq!((least, most), (30.0, 30.0));
+    }
+
+    #[test]
+    fn linux_2_2_compares_no_more_areas_than_a_list() {
+        let search = RECORDINGS[2].measure().unwrap().search.unwrap();
+        let [least, most] = search.linux_2_2;
+        assert!(
+            search.balanced < least && least < most && most < search.list,
+            "{search:?}"
+        );
     }
 
     #[test]

@@ -11,13 +11,23 @@ use super::swap::SwapKeys;
 use super::turn::EmptyTurn;
 use crate::hash::constant::Constants;
 use crate::reproduce::finding::Judged;
+use crate::reproduce::program::Provenance;
 use larder_cache::hash::Function;
 use serde::Serialize;
 
-/// Where the published figures are described. Only this page can state which programs measured them, because a report does
-/// not know the history of its state.
-pub(super) const PROVENANCE: &str = "The published report may combine rounds of several programs. \
-                                     docs/reproduce/README.md states which program measured which part.";
+/// What is measured, simulated on the image, or computed from the image. All other results are computed from it, or do
+/// not depend on the machine.
+pub(super) struct Measurements {
+    pub size: Size,
+    pub processors: usize,
+    pub resumed: u32,
+    pub tables: Vec<Vec<Row>>,
+    pub misses: Misses,
+    pub disk_misses: DiskMisses,
+    pub costs: Vec<FunctionCost>,
+    pub empty_turn: EmptyTurn,
+    pub layouts: Vec<Layout>,
+}
 
 /// The measurements, and the result of each finding.
 #[derive(Clone, Debug, Serialize)]
@@ -47,8 +57,8 @@ pub struct Lever2000 {
     pub empty_turn: EmptyTurn,
     /// The chains of pages with other addresses of inodes.
     pub layouts: Vec<Layout>,
-    /// Where the published figures are described.
-    pub provenance: &'static str,
+    /// The programs that measured and judged.
+    pub provenance: Provenance,
     /// The result of each finding.
     pub findings: Vec<Judged<Self>>,
 }

@@ -1,6 +1,6 @@
 //! The size of a reproduction.
 
-use super::kernels::{Machine, PublishedTable, TABLES};
+use super::kernels::{Machine, PublishedTable};
 use serde::{Deserialize, Serialize};
 
 /// The size of a reproduction, and the seed of its random numbers.
@@ -8,26 +8,25 @@ use serde::{Deserialize, Serialize};
 pub struct Size {
     /// Number of runs of each kernel under each load; `None` for the numbers in the document.
     pub runs: Option<u32>,
-    /// The minimum processor time, in seconds, for which a run of a table's fastest kernel is planned. The plan adds a
-    /// margin.
+    /// The minimum processor time of a run of any kernel, in seconds.
     pub run_s: u32,
-    /// Number of rounds of a run. Each round has new volumes.
-    pub run_rounds: u32,
-    /// Divisor of the numbers of concurrent scripts and of the memory.
+    /// The planned number of rounds of a run; `None` for the number of each table. Each round has new volumes.
+    pub run_rounds: Option<u32>,
+    /// Divisor of the numbers of concurrent scripts and of the memory, at least 1.
     pub divisor: u32,
-    /// Seed of the content of all files.
+    /// Seed of the content of all files, and of the order of the kernels.
     pub seed: u64,
 }
 
 impl Size {
-    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 100 minutes on
+    /// Returns a size with as many scripts and runs as in the document. Measuring takes about 130 minutes on
     /// two processors.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
             runs: None,
             run_s: 10,
-            run_rounds: 3,
+            run_rounds: None,
             divisor: 1,
             seed,
         }
@@ -39,7 +38,7 @@ impl Size {
         Self {
             runs: Some(2),
             run_s: 0,
-            run_rounds: 1,
+            run_rounds: Some(1),
             divisor: 16,
             seed,
         }
@@ -73,22 +72,20 @@ impl Size {
         self.runs.unwrap_or(table.runs)
     }
 
-    /// Returns the number of rounds of each kernel of `table` under each load.
-    pub(super) fn rounds(&self, table: &PublishedTable) -> usize {
-        (self.runs(table) * self.run_rounds) as usize
+    /// Returns the planned number of rounds of each run of `table`.
+    pub(super) fn run_rounds(&self, table: &PublishedTable) -> u32 {
+        self.run_rounds.unwrap_or(table.run_rounds)
     }
 
-    /// Returns the number of rounds of all kernels under all loads. A round of eight kernels counts as eight.
-    pub(super) fn total_rounds(&self) -> usize {
-        let rounds = TABLES
-            .iter()
-            .map(|table| table.kernels.len() * table.loads.len() * self.rounds(table));
-        rounds.sum()
+    /// Returns the planned number of rounds of each kernel of `table` under each load.
+    pub(super) fn rounds(&self, table: &PublishedTable) -> usize {
+        self.runs(table) as usize * self.run_rounds(table) as usize
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernels::TABLES;
     use super::*;
     use crate::statistics::Interval;
 

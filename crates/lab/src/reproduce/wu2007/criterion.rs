@@ -115,7 +115,7 @@ pub fn noise_pct(repeats: impl IntoIterator<Item = (f64, f64)>) -> f64 {
 }
 
 /// Rounds to one decimal, without negative zero.
-fn one_decimal(value: f64) -> f64 {
+pub fn one_decimal(value: f64) -> f64 {
     (value * 10.0).round() / 10.0 + 0.0
 }
 

@@ -1,16 +1,16 @@
 //! Examines what the gain under thrashing depends on: runs the same streams on machines that differ in one
 //! parameter, and compares both policies at equal numbers of streams.
 //!
-//! These results are not judged, since the document contains only the throughput of the best
-//! second.
+//! Except for the grid, these results are not judged, since the document contains only the extremes of each course, on one
+//! machine. The grid shows whether a verdict on thrashing depends on the size of the streams' reads.
 
 use larder_instruments::simulated::ServiceModel;
 use larder_readahead::PolicyName;
 
 use super::machine::{SMALL_MEMORY_BYTES, Scheduler, Size, SmallMachine};
 use super::results::{
-    EqualStreams, GainAtEqualStreams, GridCell, ThrashingCourse, ThrashingFigures, ThrashingGain,
-    ThrashingVariant,
+    EqualStreams, GainAtEqualStreams, GridCell, ReadSizeGain, ThrashingCourse, ThrashingFigures,
+    ThrashingGain, ThrashingVariant,
 };
 use super::thrashing;
 use crate::published::Pair;
@@ -84,35 +84,51 @@ pub(super) fn grid_cells(scheduler: Scheduler) -> impl Iterator<Item = (u64, u64
         .flat_map(|memory_mib| GRID_READ_KIB.map(|read_kib| (memory_mib, read_kib)))
 }
 
-/// Runs the course with `memory_mib` for pages, and with streams that read `read_kib` at a time. Returns the
-/// throughput of the best second in MB/s under each policy.
-pub(super) fn measure_cell(memory_mib: u64, read_kib: u64, size: Size) -> Result<Pair, Error> {
+/// The figures of a cell of the grid with one seed.
+#[derive(Clone, Copy)]
+pub(super) struct CellFigures {
+    /// The throughput of the best second, in MB/s.
+    pub(super) throughput: Pair,
+    /// The smallest mean size of a device read in a second, in KB.
+    pub(super) min_mean_read: Pair,
+}
+
+/// Runs the course under each policy with `memory_mib` for pages, and with streams that read `read_kib` at a time.
+pub(super) fn measure_cell(
+    memory_mib: u64,
+    read_kib: u64,
+    size: Size,
+) -> Result<CellFigures, Error> {
     let machine = SmallMachine {
         memory_bytes: memory_mib << 20,
         ..SmallMachine::as_modelled(size.scheduler)
     };
-    let best = |policy| {
-        let course = thrashing::measure_on(&machine, read_kib << 10, policy, size)?;
-        Ok(course.max_throughput_mb_s())
-    };
+    let course = |policy| thrashing::measure_on(&machine, read_kib << 10, policy, size);
     let [legacy, ondemand] = POLICIES;
-    Ok(Pair {
-        legacy: best(legacy)?,
-        ondemand: best(ondemand)?,
+    let (legacy, ondemand) = (course(legacy)?, course(ondemand)?);
+    let pair = |figure: fn(&ThrashingCourse) -> f64| Pair {
+        legacy: figure(&legacy),
+        ondemand: figure(&ondemand),
+    };
+    Ok(CellFigures {
+        throughput: pair(ThrashingCourse::max_throughput_mb_s),
+        min_mean_read: pair(ThrashingCourse::min_mean_read_kb),
     })
 }
 
 /// Combines the results of [`measure_cell`], which are ordered by seed, then as in [`grid_cells`].
-pub(super) fn grid(best: &[Pair], scheduler: Scheduler) -> Vec<GridCell> {
+pub(super) fn grid(figures: &[CellFigures], scheduler: Scheduler) -> Vec<GridCell> {
     let cells = grid_cells(scheduler).count();
     let grid = grid_cells(scheduler).enumerate();
     let grid = grid.filter_map(|(at, (memory_mib, read_kib))| {
-        let seeds = best.get(at..)?.iter().step_by(cells);
-        let seeds: Vec<Pair> = seeds.copied().collect();
-        (!seeds.is_empty()).then(|| GridCell {
+        let seeds = || figures.iter().skip(at).step_by(cells);
+        seeds().next()?;
+        let of = |pair: fn(&CellFigures) -> Pair| -> Vec<Pair> { seeds().map(pair).collect() };
+        Some(GridCell {
             memory_mib,
             read_kib,
-            throughput: ThrashingGain::of(&seeds),
+            throughput: ThrashingGain::of(&of(|cell| cell.throughput)),
+            min_mean_read: ReadSizeGain::of(&of(|cell| cell.min_mean_read)),
         })
     });
     grid.collect()
@@ -278,19 +294,33 @@ mod tests {
         let cells: Vec<(u64, u64)> = grid_cells(Scheduler::Deadline).collect();
         assert_eq!(cells.len(), GRID_MEMORY_MIB.len() * GRID_READ_KIB.len());
         assert!(grid_cells(Scheduler::Cfq).eq(GRID_READ_KIB.map(|read_kib| (75, read_kib))));
-        let best = (1..=9_u32).flat_map(|seed| {
-            (1..).take(cells.len()).map(move |cell| Pair {
-                legacy: f64::from(cell),
-                ondemand: f64::from(cell * seed),
+        let figures = (1..=9_u32).flat_map(|seed| {
+            (1..).take(cells.len()).map(move |cell| CellFigures {
+                throughput: Pair {
+                    legacy: f64::from(cell),
+                    ondemand: f64::from(cell * seed),
+                },
+                min_mean_read: Pair {
+                    legacy: 16.0,
+                    ondemand: f64::from(16 * cell * seed),
+                },
             })
         });
-        let grid = grid(&best.collect::<Vec<_>>(), Scheduler::Deadline);
+        let grid = grid(&figures.collect::<Vec<_>>(), Scheduler::Deadline);
         for ((cell, (memory_mib, read_kib)), number) in grid.iter().zip(cells).zip(1..) {
             assert_eq!((cell.memory_mib, cell.read_kib), (memory_mib, read_kib));
             let of = cell.throughput;
             let medians = (of.legacy_mb_s, of.ondemand_mb_s);
             assert_eq!(medians, (f64::from(number), f64::from(5 * number)));
             assert_eq!((of.gain.low, of.gain.high), (Some(2.0), Some(8.0)));
+            let [value, low, high] = [5, 2, 8].map(|seed| f64::from(seed * number));
+            let gain = Interval::new(value, [low, high]);
+            let reads = ReadSizeGain {
+                legacy_kb: 16.0,
+                ondemand_kb: gain.map(|gain| 16.0 * gain),
+                gain,
+            };
+            assert_eq!(cell.min_mean_read, reads);
         }
         assert!(super::grid(&[], Scheduler::Deadline).is_empty());
     }

@@ -15,7 +15,8 @@ const MEMORY_BYTES: u64 = (2048 - 100) << 20;
 
 /// Memory of a process that reads a stream, without the page cache: private memory, page tables and kernel
 /// memory. `scripts/process-memory` measured it with 200 processes in a control group, on Linux 6.18 (x86-64,
-/// glibc 2.36), 2026-11-24; 86,691 of these bytes are kernel memory.
+/// glibc 2.36), 2026-11-24; 86,691 of these bytes are kernel memory. At that time, the script did not yet subtract the
+/// memory of the idle process that kept the group alive, so the figure contains a two-hundredth of it.
 pub(super) const PROCESS_BYTES: u64 = 192_450;
 
 /// Memory for pages in the thrashing test, in bytes: 128 MB (kernel parameters `mem=128m single`) minus an

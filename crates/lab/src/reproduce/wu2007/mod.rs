@@ -31,6 +31,7 @@ use crate::simulator::Error;
 use crate::statistics::median;
 pub use cpu::measure as cpu_counts;
 use criterion::judge_direction;
+use gain::CellFigures;
 pub use machine::{Scheduler, Size};
 use plan::{Plan, plans, read_noise_pct};
 pub use results::Wu2007;
@@ -116,7 +117,7 @@ enum Outcome {
     },
     Thrashing(ThrashingCourse),
     Variant(ThrashingCourse),
-    GridCell(Pair),
+    GridCell(CellFigures),
     Cpu(Vec<CpuCounts>),
 }
 
@@ -455,10 +456,16 @@ mod tests {
             }
             Task::Thrashing { policy } => Outcome::Thrashing(generated_course(policy)),
             Task::Variant { policy, .. } => Outcome::Variant(generated_course(policy)),
-            Task::GridCell { .. } => Outcome::GridCell(Pair {
-                legacy: 1.0,
-                ondemand: 2.0,
-            }),
+            Task::GridCell { .. } => {
+                let pair = Pair {
+                    legacy: 1.0,
+                    ondemand: 2.0,
+                };
+                Outcome::GridCell(CellFigures {
+                    throughput: pair,
+                    min_mean_read: pair,
+                })
+            }
             Task::Cpu { policy } => Outcome::Cpu(vec![
                 CpuCounts {
                     readahead_calls: 1,

@@ -177,6 +177,26 @@ fn fileio_noise_pct() -> f64 {
     }))
 }
 
+/// Returns the noise of the sum of sysbench fileio's runs: the difference between the sums of the first and of the second
+/// runs, of the numbers of threads that were run twice.
+pub(super) fn fileio_sum_noise_pct() -> f64 {
+    let rows = published::fileio();
+    let is_repeated = |threads: u32| {
+        let mut rows = rows.iter();
+        rows.any(|row| row.run == 2 && row.threads == threads)
+    };
+    let sum = |run: u32| {
+        let rows = rows.iter();
+        let rows = rows.filter(|row| row.run == run && is_repeated(row.threads));
+        let figures: Vec<Pair> = rows.map(|row| row.figures).collect();
+        Pair {
+            legacy: figures.iter().map(|pair| pair.legacy).sum(),
+            ondemand: figures.iter().map(|pair| pair.ondemand).sum(),
+        }
+    };
+    noise_pct(pairs(sum(1), sum(2)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +208,7 @@ mod tests {
             (iozone_noise_pct("Pread"), 1.2),
             (iozone_noise_pct("Rewrite"), 19.7),
             (fileio_noise_pct(), 5.3),
+            (fileio_sum_noise_pct(), 1.0),
         ] {
             assert!((noise - expected).abs() < 1e-9, "{noise} {expected}");
         }

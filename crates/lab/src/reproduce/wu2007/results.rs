@@ -224,16 +224,42 @@ pub struct ThrashingVariant {
     pub ondemand: ThrashingFigures,
 }
 
-/// The throughput of the best second with other values of the properties that the document leaves open. All figures
-/// are medians over all seeds.
+/// The judged figures of thrashing with other values of the properties that the document leaves open. All figures are
+/// medians over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridCell {
     /// Memory for pages.
     pub memory_mib: u64,
     /// The size of the streams' reads.
     pub read_kib: u64,
+    /// The throughput of the best second.
     #[serde(flatten)]
     pub throughput: ThrashingGain,
+    /// The smallest mean size of a device read in a second.
+    pub min_mean_read: ReadSizeGain,
+}
+
+/// The size of device reads of both policies under thrashing: medians over all seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReadSizeGain {
+    /// Under `legacy`.
+    pub legacy_kb: f64,
+    /// Under `ondemand`.
+    pub ondemand_kb: Interval,
+    /// The size under `ondemand` divided by the size under `legacy` with the same seed.
+    pub gain: Interval,
+}
+
+impl ReadSizeGain {
+    /// Compares the sizes of all seeds in KB, each under `legacy` and under `ondemand`.
+    pub fn of(seeds: &[Pair]) -> Self {
+        let of = |figure: fn(&Pair) -> f64| -> Vec<f64> { seeds.iter().map(figure).collect() };
+        Self {
+            legacy_kb: median(&of(|pair| pair.legacy)),
+            ondemand_kb: Interval::of_median(&of(|pair| pair.ondemand)),
+            gain: Interval::of_median(&of(|pair| pair.ondemand / pair.legacy)),
+        }
+    }
 }
 
 /// The tables and findings with the CFQ scheduler.
@@ -344,7 +370,7 @@ pub struct Wu2007 {
     pub thrashing: Vec<ThrashingCourse>,
     /// Factors of the gain: the modelled machine first, then machines that differ in one parameter.
     pub thrashing_variants: Vec<ThrashingVariant>,
-    /// The throughput of the best second over the properties that the document leaves open.
+    /// The judged figures of thrashing over the properties that the document leaves open.
     pub thrashing_grid: Vec<GridCell>,
     /// The mean throughput of the seconds with more than 100 streams; `None` if there are no such seconds.
     pub thrashing_means: Option<ThrashingGain>,

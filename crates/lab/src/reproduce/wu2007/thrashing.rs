@@ -21,8 +21,8 @@ The document leaves two properties open: how much of the 128 MB is left for page
 time. The memory is fixed by a measurement that is independent of the figures: 128 MB minus an estimate of 16 MB for \
 the kernel, minus 200 times 192,450 bytes, the memory of a process that reads a stream (without the page cache; \
 `scripts/process-memory`, 200 processes in a control group on Linux 6.18, x86-64, 2026-11-24). 75.3 MiB are left. The \
-finding is judged with this memory and with reads of one page. If the verdict is the opposite with another size of reads, \
-the finding is undecided; the grid below shows the gain with other values.";
+findings are judged with this memory and with reads of one page. A finding is undecided if its verdict is the opposite \
+with another size of reads; the grid below shows the gains with other values.";
 
 const STREAMS: u32 = 200;
 const STREAM_BYTES_S: u64 = 100 << 10;

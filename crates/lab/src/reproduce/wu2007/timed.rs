@@ -20,6 +20,7 @@ use super::machine::{READAHEAD_MAX_BYTES, Size};
 use super::results::Simulated;
 use crate::output::{ReportFile, Table, change};
 use crate::published;
+use crate::reproduce::program::processor_name;
 use crate::run_report::as_f64;
 use crate::simulator::Error;
 
@@ -65,7 +66,7 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
     let content = format!(
         "# Wu 2007: CPU cost, timed\n\n{SETUP}\n\
          Measured by `larder lab reproduce wu2007 --timed` on {}.\n\n{}\n",
-        processor(),
+        processor_name(),
         table.to_markdown()
     );
     Ok(ReportFile::new("wu2007-timed.md", content))
@@ -268,16 +269,6 @@ impl Residency for Resident<'_> {
     fn is_resident(&self, page: PageIndex) -> bool {
         self.pages.contains(self.key(page))
     }
-}
-
-/// Returns the processor's name, as the system reports it.
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    model.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
 use super::findings::slower_cases;
 use super::plan::Source;
+use super::size::Size;
 use super::verdict::Judged;
 use super::{Kara2016, plots};
 use crate::output::{Report, ReportFile, Table, significant, text_or};
@@ -30,9 +31,11 @@ The last version is of 22 November 2026 (commit 55c67f32). Since then, the repor
 and as a plot. Findings are judged by intervals, with the same rule in both directions: a table measured on fewer \
 processors than the letter's machine had neither shows nor refutes a finding about contention. The volume no longer \
 decides findings about variants, and no measured table decides findings about `list-lru`. The volume and the kernel's ext4 \
-have a journal, and its effect is measured. Runs are longer: most of them lasted less than 50 ms. Variants take turns in a \
+have a journal, and its effect is measured. Findings about the journal are judged on the kernel first, and only if `off` \
+commits at least twice as often as `referenced`. Runs are longer: most of them lasted less than 50 ms. Variants take turns in a \
 rotating order. The costs of the simulation are fitted to the published times with `off`. A simulated verdict does not \
-count if another assumption reverses it. The gain of the reusable flag is measured, simulated and judged.
+count if another assumption reverses it. The gain of the reusable flag is measured, simulated and judged. The CSV contains \
+all times, and the JSON those of each run.
 ";
 
 impl Report for Kara2016 {
@@ -185,14 +188,36 @@ impl Kara2016 {
              process, the number in the letter. Figures are medians of the runs; runs of the simulation have different \
              seeds. With few processes, a process makes more sets, so that a run lasts at least about 50 ms; on the cache \
              alone, the shortest runs are shorter. Each file is set at least twice. The variants take turns, and each \
-             round of turns begins with another variant. The letter's table is in [kara2016.csv](kara2016.csv), and all figures \
-             are in [kara2016.json](kara2016.json).\n\n",
+             round of turns begins with another variant. All times are in [kara2016.csv](kara2016.csv), and all figures, with \
+             the times of each run, are in [kara2016.json](kara2016.json). {}{}\n\n",
             self.size.option(),
             self.size.seed,
+            self.provenance,
+            self.published_sizes(),
+        )
+    }
+
+    /// Describes how the option `--full` differs from this report and from the letter; empty if it was used.
+    fn published_sizes(&self) -> String {
+        let published = Size::published(self.size.seed);
+        if self.size == published {
+            return String::new();
+        }
+        format!(
+            " The option `--full`, which was not used for this report, measures {OPERATIONS} sets of each process in each run \
+             on the volume and on the kernel, as in the letter, in {} runs. The letter has {RUNS} runs, which are too few for \
+             an interval.",
+            published.runs,
         )
     }
 
     fn criterion(&self) -> String {
+        let known = if self.provenance.measured.is_same(&self.provenance.judged) {
+            ", and before the results of this report were."
+        } else {
+            ". The program that judged is not the one that measured; its criteria may have been changed when the results \
+             were known."
+        };
         let mut text = format!(
             "## How findings are judged\n\n\
              Each finding has a criterion, which the published table meets. A ratio such as \
@@ -206,10 +231,12 @@ impl Kara2016 {
              halved effects, and with noise alone, which is as large as in the table and may neither show nor refute a \
              finding.\n\n\
              A table measured on fewer than {PROCESSORS} processors can neither show nor refute a finding \
-             about contention between processors. Its verdict is then \"cannot be shown here\". The verdict \
-             on a finding is that of the first table that decides it, in the order volume, engine, kernel, \
-             simulated. The criteria were fixed before any result was known, except where a change is \
-             stated below the criterion.\n\n\
+             about contention between processors. A table can neither show nor refute a finding about the commits of \
+             additional blocks if its journal commits less than twice as often under `off` as under `referenced`, or less than \
+             once in a run under `off`, or if its commits are not known. The verdict of such a table is \"cannot be shown \
+             here\". The verdict on a finding is that of the first table that decides it, in the order in which its tables are \
+             listed below its criterion. The criteria were fixed after the results of the first report and the times of some \
+             single cases were known{known} The changes since the first report are stated below the criteria.\n\n\
              The simulation is repeated with other assumptions: each cost halved and doubled, and other numbers of NUMA \
              nodes. If the estimates lead to the opposite verdict with one of them, the finding depends on an assumption, \
              and the simulation does not decide it.\n\n\

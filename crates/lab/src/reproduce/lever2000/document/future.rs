@@ -23,9 +23,12 @@ of its first page.
 ";
 
 const AREAS: &str = "\
-Linux 2.2 has no table of memory areas. It searches a list in the order of addresses, or an AVL tree if a process has \
-at least 32 areas, for the area that contains an address. A hash table finds an area only by a known page, such as \
-the first. To find it by any address, the table would need an entry for each page.
+Linux 2.2 has no table of memory areas. It searches a list in the order of addresses for the area that contains an \
+address. When a process gets its 32nd area, the kernel builds an AVL tree, and searches it until the process has no \
+areas. Areas that existed only between two scans are unknown. The AVL tree was not built: a search compares at least \
+as many areas as in the best possible binary tree, and at most as many as the greatest height of an AVL tree. A hash \
+table finds an area only by a known page, such as the first. To find it by any address, the table would need an entry \
+for each page.
 
 ";
 
@@ -53,8 +56,9 @@ impl Lever2000 {
              first page of each file. A dentry miss needs the directory's block and the inode's block. Both blocks are \
              shared with other names, so not every miss reads the device: the share that does is {}, and the mean \
              number of reads for each miss is {}. A buffer miss is a read of one of these blocks, in another random \
-             order. If the directory is in the buffer cache, a dentry miss makes {} reads. A page fault makes {} \
-             reads. `spread` means that the block groups of the image are spread over the whole device; `together` \
+             order. So a dentry miss costs less than a buffer miss almost by construction: it is a share of the same \
+             reads. Lookups of absent names, whose directories are in the buffer cache by then and which need no inode, \
+             make {} reads each. A page fault makes {} reads. `spread` means that the block groups of the image are spread over the whole device; `together` \
              means that they are at its start.\n\n{}\n",
             misses.seeds,
             misses.files,
@@ -108,16 +112,27 @@ fn key_cells(row: &RecordedRow) -> [String; 7] {
 
 fn search_text(search: &AreaSearch) -> String {
     let mut table = Table::new("search by any address | areas compared per lookup:");
+    let [least, most] = search.linux_2_2;
     let rows = [
-        ("list in the order of addresses", search.list),
-        ("red-black tree (Linux 2.4)", search.red_black),
         (
-            "best possible binary tree; an AVL tree is at most 44% deeper",
-            search.balanced,
+            "list in the order of addresses, for any number of areas",
+            format!("{:.3}", search.list),
+        ),
+        (
+            "list, or AVL tree of a process that has had 32 areas (Linux 2.2)",
+            format!("{least:.3} to {most:.3}"),
+        ),
+        (
+            "red-black tree (Linux 2.4)",
+            format!("{:.3}", search.red_black),
+        ),
+        (
+            "best possible binary tree",
+            format!("{:.3}", search.balanced),
         ),
     ];
     for (name, compared) in rows {
-        table.push([name.to_owned(), format!("{compared:.3}")]);
+        table.push([name.to_owned(), compared]);
     }
     let mut text = format!("{AREAS}{}\n", table.to_markdown());
     let _ = writeln!(

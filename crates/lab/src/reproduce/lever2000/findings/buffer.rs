@@ -1,7 +1,7 @@
 //! Findings about the buffer cache: its functions, Table 3, and Histograms 1 to 4.
 
 use super::published::{deviations as published_deviations, throughputs as published_throughputs};
-use super::rule::{Rule, last, no_figures};
+use super::rule::{Rule, SAME_RULE, last, no_figures};
 use super::throughput::{Comparison, deviations, throughputs};
 use crate::published::lever2000 as published;
 use crate::reproduce::finding::{Bound, Effect, Finding, Observed, Verdict};
@@ -34,11 +34,12 @@ pub(super) static RULES: [Rule; 8] = [
                         with one entry more or less in each longest chain",
             is_non_inferiority: false,
             previous: last(
-                Verdict::DoesNotHold,
+                Verdict::WithinNoise,
                 "In the first version, the verdict was \"holds\": its rule also accepted a longest chain that is \
                  exactly four times as long, and the cache held fewer buffers (41,352 with xor), with longest chains of \
-                 32 with xor and 7 with mult shift 17. Since the last version, a longest chain has a margin of one entry, so \
-                 that one entry cannot refute the claim; each round has new volumes",
+                 32 with xor and 7 with mult shift 17. In the version of 28 November 2026, it was \"does not hold\"; then a \
+                 longest chain got a margin of one entry, so that one entry cannot refute the claim. Since the last \
+                 version, the rule did not change",
             ),
             observe: xor,
         },
@@ -54,7 +55,7 @@ pub(super) static RULES: [Rule; 8] = [
                         after the first as with a random distribution, and those with xor more than twice as many as \
                         with it",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::DoesNotHold, SAME_RULE),
             observe: shift_xor,
         },
         published: no_figures,
@@ -71,7 +72,7 @@ pub(super) static RULES: [Rule; 8] = [
             criterion: "in Table 3, the throughput with mult shift 16, with mult shift 11 and with shift-add, each with \
                         32768 buckets, is above that with xor",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::WithinNoise, SAME_RULE),
             observe: |results| throughputs(results, &MIXED),
         },
         published: || published_throughputs(&MIXED),
@@ -89,7 +90,7 @@ pub(super) static RULES: [Rule; 8] = [
                         or 8192 buckets, is above 0.99 times that with the same function and 32768 buckets, and above \
                         that with xor and 32768 buckets",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::WithinNoise, SAME_RULE),
             observe: |results| throughputs(results, &FEWER_BUCKETS),
         },
         published: || published_throughputs(&FEWER_BUCKETS),
@@ -107,7 +108,7 @@ pub(super) static RULES: [Rule; 8] = [
             criterion: "in Table 3, with each number of buckets, the deviation of the throughput, relative to its mean, \
                         is smaller with shift-add than with each multiplication",
             is_non_inferiority: false,
-            previous: None,
+            previous: last(Verdict::WithinNoise, SAME_RULE),
             observe: |results| Some(deviations(results, &LEAST_VARIED)?.into()),
         },
         published: || published_deviations(&LEAST_VARIED),
@@ -127,8 +128,8 @@ pub(super) static RULES: [Rule; 8] = [
             is_non_inferiority: false,
             previous: last(
                 Verdict::DoesNotHold,
-                "The rule also compares the longest chains, which belonged to the rule of Histogram 4; each round has new \
-                 volumes",
+                "In the version of 28 November 2026, the rule did not compare the longest chains, which belonged to the rule \
+                 of Histogram 4. Since the last version, it did not change",
             ),
             observe: |results| {
                 let [xor, mult] = after(results)?;
@@ -151,8 +152,8 @@ pub(super) static RULES: [Rule; 8] = [
             is_non_inferiority: false,
             previous: last(
                 Verdict::Holds,
-                "The claim was \"like a random function\", although the rule has no bound for a distribution that is more \
-                 even; the rule did not change; each round has new volumes",
+                "In the version of 28 November 2026, the claim was \"like a random function\", although the rule has no \
+                 bound for a distribution that is more even. The rule did not change",
             ),
             observe: |results| {
                 let [xor, mult] = [XOR, MULT].map(|kernel| buffers(results, kernel));
@@ -180,13 +181,12 @@ pub(super) static RULES: [Rule; 8] = [
                         in each longest chain",
             is_non_inferiority: false,
             previous: last(
-                Verdict::DoesNotHold,
-                "The rule required that the longest chain with xor is more than four times as long, which shows nothing \
-                 about mult shift 11 if chains with xor are short. Then the longest chain was only compared with chance: the \
-                 claim held, but it also held if all kernels were equal. Now the longest chain must also be shorter than \
-                 with xor, because the document refers the reader to Histogram 2 for a comparison. Both changes were made \
-                 when the figures were known. With a factor of two, the claim would be within the noise; with a factor of four, \
-                 it would not hold. Each round has new volumes",
+                Verdict::Holds,
+                "In the version of 28 November 2026, the verdict was \"does not hold\": the rule required that the longest \
+                 chain with xor is more than four times as long, which shows nothing about mult shift 11 if chains with xor \
+                 are short. In the last version, the longest chain was only compared with chance: the claim held, but it \
+                 also held if all kernels were equal. On 30 November 2026, the comparison with xor was added, because the \
+                 document refers the reader to Histogram 2 for it. Both changes were made when the figures were known",
             ),
             observe: |results| {
                 let [xor, mult] = after(results)?;

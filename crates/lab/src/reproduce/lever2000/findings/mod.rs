@@ -1,8 +1,9 @@
 //! The findings of the document, the questions that it leaves open, and their criteria.
 //!
 //! Verdicts are based on counts of links wherever possible, since the same scripts always walk the same
-//! links. Throughputs are compared in pairs of runs, with an interval.
+//! links. Throughputs are compared in pairs of rounds, with an interval.
 
+mod addresses;
 mod buffer;
 mod combination;
 mod dentry;

@@ -49,9 +49,6 @@ impl Mutable for Lever2000 {
             findings: Vec::new(),
             ..self.clone()
         };
-        if let Some(constants) = &mut mutated.constants {
-            constants.published = change(constants.prime, constants.published);
-        }
         let swap = &mut mutated.swap;
         swap.longest_offset = counted(&mut change, swap.longest_reference, swap.longest_offset);
         mutated
@@ -199,19 +196,23 @@ fn counted(change: Change, reference: u64, figure: u64) -> u64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "counts are positive, and few"
+    reason = "counts are positive, and larger ones are limited"
 )]
 fn whole(count: f64) -> u64 {
-    count.round() as u64
+    // The largest count of a report. Sums of many such counts fit into 64 bits.
+    (count.round() as u64).min(1 << 53)
 }
 
-/// Changes the links of each kernel, relative to those of the first kernel of its table.
+/// Changes the links of each kernel, relative to those of the first kernel of its table. A range changes in proportion.
 fn changed_layout(layout: &Layout, change: Change) -> Layout {
     let mut changed = layout.clone();
     for chains in &mut changed.chains {
         let mut of_table = layout.chains.iter();
         if let Some(reference) = of_table.find(|other| other.table == chains.table) {
-            chains.links = change(reference.links, chains.links);
+            let links = change(reference.links, chains.links);
+            let factor = links / chains.links;
+            chains.range = chains.range.map(|range| range.map(|end| factor * end));
+            chains.links = links;
         }
     }
     changed
@@ -247,8 +248,8 @@ fn disk_misses(misses: &DiskMisses, change: Change) -> DiskMisses {
     }
 }
 
-/// Changes the links in each table relative to the links in the first table. Changes the number of areas that trees
-/// compare relative to the number that the list compares.
+/// Changes the links in each table relative to the links in the first table. Changes the number of areas that red-black
+/// trees compare relative to the smallest possible number in Linux 2.2.
 fn recorded_keys(keys: &RecordedKeys, change: Change) -> RecordedKeys {
     let mut changed = keys.clone();
     if let Some(reference) = keys.rows.first() {
@@ -257,8 +258,7 @@ fn recorded_keys(keys: &RecordedKeys, change: Change) -> RecordedKeys {
         }
     }
     if let Some(search) = &mut changed.search {
-        search.balanced = change(search.list, search.balanced);
-        search.red_black = change(search.list, search.red_black);
+        search.red_black = change(search.linux_2_2[0], search.red_black);
     }
     changed
 }

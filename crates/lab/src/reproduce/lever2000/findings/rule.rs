@@ -13,18 +13,22 @@ pub(super) struct Rule {
     pub(super) is_counted_alone: bool,
 }
 
-/// What changed since the last version for a finding about throughputs with the same rule.
-pub(super) const SHORT_TURNS: &str = "The rule did not change; kernels take shorter turns, and the pairs are rounds \
-                                      with new volumes instead of runs";
+/// What changed since the last version for a finding with the same rule.
+pub(super) const SAME_RULE: &str = "The rule did not change";
 
-/// What changed since the last version for a finding about deviations with the same rule.
-pub(super) const LONGER_RUNS: &str = "The rule did not change; kernels take shorter turns, and a run consists of \
-                                      several rounds with new volumes";
+/// What changed since the last version for a finding about throughputs with different tables of pages.
+pub(super) const BY_ADDRESSES: &str = "A verdict that depends on the addresses of inodes is undecided; otherwise, the \
+                                       rule did not change";
+
+/// What changed since the last version for such a finding over all loads of Table 1.
+pub(super) const BY_LOAD_AND_ADDRESSES: &str = "The interval does not contain the differences between numbers of scripts, \
+                                                and a verdict that depends on the addresses of inodes is undecided; \
+                                                otherwise, the rule did not change";
 
 /// What changed since the last version for a finding with the same rule and the same measurement.
 pub(super) const UNCHANGED: &str = "Neither the rule nor the measurement changed";
 
-/// Returns the verdict of a finding in the last version of the report, which is of 28 November 2026, and what changed
+/// Returns the verdict of a finding in the last version of the report, which is of 29 November 2026, and what changed
 /// since then.
 #[expect(
     clippy::unnecessary_wraps,

@@ -141,16 +141,17 @@ fn effects(
     effects.collect()
 }
 
-/// Returns the ratio of the throughputs of two kernels over all loads.
+/// Returns the ratio of the throughputs of two kernels over all loads. The pairs of each load are a group, because the
+/// ratio may differ between loads.
 fn ratio<'r>(
     loads: impl Iterator<Item = [&'r Load; 2]>,
     throughputs: fn(&Runs) -> Vec<f64>,
 ) -> Interval {
-    let pairs = loads.flat_map(|loads| {
+    let groups = loads.map(|loads| {
         let [one, other] = loads.map(|load| throughputs(&load.runs));
-        one.into_iter().zip(other)
+        one.into_iter().zip(other).collect::<Vec<_>>()
     });
-    Interval::of_paired_ratio(&pairs.collect::<Vec<_>>())
+    Interval::of_grouped_ratio(&groups.collect::<Vec<_>>())
 }
 
 /// Returns the median half-width of the intervals of the throughputs of all kernels, in percent of the throughput.

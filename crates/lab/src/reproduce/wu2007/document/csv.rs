@@ -1,6 +1,7 @@
 //! The figures of a reproduction as CSV, with one header for all tables.
 
-use super::super::criterion::Judgement;
+use super::super::criterion::{Judgement, one_decimal};
+use super::super::fewer_pct;
 use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
 use super::super::results::{
     CpuResult, EqualStreams, GridCell, Row, TableResult, ThrashingFigures, ThrashingGain,
@@ -8,9 +9,14 @@ use super::super::results::{
 };
 use crate::output::{csv_text, text_or};
 use crate::published::Pair;
+use crate::statistics::Interval;
 
 const CSV_HEAD: &str = "table,row,unit,published_legacy,published_ondemand,published_change_pct,legacy,\
-                        ondemand,modern,change_pct,noise_pct,direction_agrees,size_agrees";
+                        ondemand,modern,change_pct,change_low_pct,change_high_pct,noise_pct,direction_agrees,\
+                        size_agrees";
+
+/// A line, with the columns of [`CSV_HEAD`].
+type Line = [String; 15];
 
 impl Wu2007 {
     pub(super) fn csv(&self) -> Result<String, std::io::Error> {
@@ -28,9 +34,9 @@ impl Wu2007 {
         });
         let means = self.thrashing_means.iter().map(|means| {
             let row = format!("mean above {STREAMS_ABOVE} streams");
-            csv_gain_row("thrashing-means", row, means)
+            csv_gain_row("thrashing-means", &row, means)
         });
-        let cells = self.thrashing_grid.iter().map(csv_grid_row);
+        let cells = self.thrashing_grid.iter().flat_map(csv_grid_rows);
         let cpu = self.cpu.iter().map(csv_cpu_row);
         let variants = self.thrashing_variants.iter().flat_map(csv_variant_rows);
         let equal_streams = self.thrashing_gain.iter().flat_map(|gain| {
@@ -51,7 +57,7 @@ impl Wu2007 {
     }
 }
 
-fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
+fn csv_row(table: &TableResult, row: &Row) -> Line {
     let [direction, size] = csv_verdicts(&row.judgement);
     [
         table.name.to_owned(),
@@ -64,23 +70,23 @@ fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
         row.ours.ondemand.to_string(),
         row.ours.modern.to_string(),
         text_or(row.judgement.ours_pct, ""),
+        text_or(row.change_pct.low.map(one_decimal), ""),
+        text_or(row.change_pct.high.map(one_decimal), ""),
         row.noise_pct.to_string(),
         direction,
         size,
     ]
 }
 
-fn csv_variant_rows(variant: &ThrashingVariant) -> [[String; 13]; 3] {
+fn csv_variant_rows(variant: &ThrashingVariant) -> [Line; 3] {
     let row = |what: String, of: fn(&ThrashingFigures) -> f64| {
         let figures = Pair {
             legacy: of(&variant.legacy),
             ondemand: of(&variant.ondemand),
         };
-        csv_unjudged_row(
-            "thrashing-variants",
-            format!("{}: {what}", variant.name),
-            figures,
-        )
+        let row = format!("{}: {what}", variant.name);
+        let gain = Interval::unknown(figures.ondemand / figures.legacy);
+        csv_unjudged_row(["thrashing-variants", &row, "MB/s"], figures, gain)
     };
     [
         row("best second".to_owned(), |of| of.max_throughput_mb_s),
@@ -93,49 +99,64 @@ fn csv_variant_rows(variant: &ThrashingVariant) -> [[String; 13]; 3] {
     ]
 }
 
-fn csv_grid_row(cell: &GridCell) -> [String; 13] {
-    let row = format!(
-        "best second: {} MiB for pages, reads of {} KiB",
-        cell.memory_mib, cell.read_kib
-    );
-    csv_gain_row("thrashing-grid", row, &cell.throughput)
+fn csv_grid_rows(cell: &GridCell) -> [Line; 2] {
+    let row = |what: &str| {
+        let (memory_mib, read_kib) = (cell.memory_mib, cell.read_kib);
+        format!("{what}: {memory_mib} MiB for pages, reads of {read_kib} KiB")
+    };
+    let read = &cell.min_mean_read;
+    let sizes = Pair {
+        legacy: read.legacy_kb,
+        ondemand: read.ondemand_kb.value,
+    };
+    let read_row = row("smallest mean read");
+    [
+        csv_gain_row("thrashing-grid", &row("best second"), &cell.throughput),
+        csv_unjudged_row(["thrashing-grid-reads", &read_row, "KB"], sizes, read.gain),
+    ]
 }
 
-fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> [String; 13] {
+fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> Line {
     let row = format!("{what}: {} streams", at.streams);
-    csv_gain_row("thrashing-equal-streams", row, &at.throughput)
+    csv_gain_row("thrashing-equal-streams", &row, &at.throughput)
 }
 
-fn csv_gain_row(table: &str, row: String, of: &ThrashingGain) -> [String; 13] {
+fn csv_gain_row(table: &str, row: &str, of: &ThrashingGain) -> Line {
     let figures = Pair {
         legacy: of.legacy_mb_s,
         ondemand: of.ondemand_mb_s,
     };
-    csv_unjudged_row(table, row, figures)
+    csv_unjudged_row([table, row, "MB/s"], figures, of.gain)
 }
 
-/// Formats a row in MB/s without a published counterpart.
-fn csv_unjudged_row(table: &str, row: String, figures: Pair) -> [String; 13] {
+/// Formats a row without a published counterpart. `gain` is the ratio of both figures.
+fn csv_unjudged_row([table, row, unit]: [&str; 3], figures: Pair, gain: Interval) -> Line {
     let none = String::new;
+    let change_pct = |gain: f64| one_decimal((gain - 1.0) * 100.0);
     [
         table.to_owned(),
-        row,
-        "MB/s".to_owned(),
+        row.to_owned(),
+        unit.to_owned(),
         none(),
         none(),
         none(),
         figures.legacy.to_string(),
         figures.ondemand.to_string(),
         none(),
-        format!("{:.1}", figures.change_pct()),
+        change_pct(gain.value).to_string(),
+        text_or(gain.low.map(change_pct), ""),
+        text_or(gain.high.map(change_pct), ""),
         none(),
         none(),
         none(),
     ]
 }
 
-fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
+fn csv_cpu_row(row: &CpuResult) -> Line {
     let [direction, size] = csv_verdicts(&row.judgement);
+    let seeds = row.seeds.iter();
+    let fewer_pct = seeds.map(|counts| fewer_pct(counts.legacy, counts.ondemand));
+    let fewer_pct = Interval::of_median(&fewer_pct.collect::<Vec<_>>());
     [
         "cpu".to_owned(),
         row.case.clone(),
@@ -147,6 +168,8 @@ fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
         row.counts.ondemand.total().to_string(),
         row.counts.modern.total().to_string(),
         text_or(row.judgement.ours_pct, ""),
+        text_or(fewer_pct.low.map(one_decimal), ""),
+        text_or(fewer_pct.high.map(one_decimal), ""),
         "0".to_owned(),
         direction,
         size,

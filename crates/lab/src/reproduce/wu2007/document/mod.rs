@@ -3,6 +3,8 @@
 //! The report depends only on the results: the same results give the same bytes.
 
 mod csv;
+mod earlier;
+mod judgement;
 mod scheduler;
 mod thrashing;
 
@@ -15,15 +17,20 @@ use super::results::{Row, TableResult, Tally, Wu2007};
 use crate::output::{Report, ReportFile, Table, change, ratio, significant};
 use crate::reproduce::finding::{described as described_finding, printed};
 use crate::reproduce::front_page::{BEFORE_CHANGE, Entry, FrontPage, quick_caveat};
+use judgement::{agreement, changes, verdicts};
 
 const LIMITS: &str = include_str!("../limits.md");
 
 /// What changed since the last version.
 const CHANGES: &str = "\
-The report begins with its findings, as a table and as a plot. The two figures of thrashing have different units, \
-so each has its own table. All figures are medians over ten seeds instead of figures of one seed. Findings are \
-judged by intervals over the seeds. Previously, only rows were judged. The gains in the first paragraphs are medians over \
-ten seeds, with intervals. The throughput under thrashing is judged with several sizes of the streams' reads.
+The last version is of 24 November 2026 (commit c9ace724). Since then, findings about thrashing are judged with several sizes \
+of the streams' reads, and the bound of sysbench fileio follows from the document's figures. The gains in the first \
+paragraphs are medians over ten seeds, with intervals. The CSV contains the intervals of all changes. The former verdicts \
+of findings are those of that version.
+
+The version before it is of 21 November 2026 (commit 55c67f32 still contains it). Only rows were judged in it, with one seed. \
+That of 24 November began with findings, which were judged by intervals over ten seeds. It also had other inputs of OLTP and \
+thrashing: see [the earlier changes](#changes-after-the-first-results).
 ";
 
 /// What changed since the first results.
@@ -50,6 +57,7 @@ impl Report for Wu2007 {
             self.findings.iter().map(described_finding).collect(),
             LIMITS.to_owned(),
             page.changes(CHANGES),
+            self.earlier_rows(),
             EARLIER_CHANGES.to_owned(),
         ]);
         text
@@ -102,8 +110,9 @@ impl Wu2007 {
         format!(
             "This page reproduces each table in Fengguang Wu's \"readahead: on-demand readahead logic\" \
              (Linux 2.6.23) in a simulator. The document compares `legacy`, the readahead of Linux 2.6.20, with \
-             `ondemand`, the readahead that it introduces.\n\n{}",
-            self.gain().trim_end()
+             `ondemand`, the readahead that it introduces.\n\n{}\n\n{}",
+            self.gain().trim_end(),
+            self.judged_scheduler(),
         )
     }
 
@@ -236,8 +245,8 @@ fn criterion() -> String {
          over all seeds. Its interval contains the median of the distribution over seeds with a probability of 95%. \
          With fewer than six seeds, there is no interval, and nothing is decided. A finding holds if the whole \
          interval is within the bound of its criterion, and does not hold if the whole interval is outside. The \
-         criteria of the findings were derived from the published figures alone: half of a published gain, or the \
-         noise of the document's own tables. They were fixed when the figures of one seed were already known.\n\n\
+         bounds were derived from the published figures alone: half of a published gain or size, or the noise of the \
+         document's own tables. They were fixed when simulated figures were already known.\n\n\
          \"If nothing had changed\" is the verdict if each figure under `ondemand` equalled the figure under \
          `legacy`. Only a non-inferiority claim may hold then. Tests also judge each finding on results with inverted \
          changes, with halved changes, and with noise alone.\n\n\
@@ -305,27 +314,4 @@ fn simulated_change(row: &Row) -> String {
     } else {
         format!("{text} ({low} to {high})")
     }
-}
-
-fn changes(judgement: &Judgement) -> [String; 2] {
-    [
-        change(Some(judgement.published_pct)),
-        change(judgement.ours_pct),
-    ]
-}
-
-fn verdicts(judgement: &Judgement) -> [String; 2] {
-    [
-        agreement(Some(judgement.direction_agrees)),
-        agreement(judgement.size_agrees),
-    ]
-}
-
-fn agreement(agrees: Option<bool>) -> String {
-    match agrees {
-        Some(true) => "agrees",
-        Some(false) => "**differs**",
-        None => "-",
-    }
-    .to_owned()
 }
