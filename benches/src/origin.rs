@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use larder_lab::reproduce::program::processor_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ impl Origin {
             date,
             commit: commit(),
             kernel: uname.release().to_string_lossy().into_owned(),
-            processor: processor(),
+            processor: processor_name().unwrap_or_else(|| "unknown".to_owned()),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
         }
     }
@@ -139,14 +140,6 @@ fn commit() -> Option<String> {
     } else {
         hash
     })
-}
-
-fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
-    name.unwrap_or("unknown").trim().to_owned()
 }
 
 /// Returns the first line of a program's output, if the program succeeds and the line is not empty. If

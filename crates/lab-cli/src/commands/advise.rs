@@ -79,10 +79,11 @@ JSON:
   readahead               {origin (recorded: the trace has the reads; page_lookups: they were
                           reconstructed), reads, readers (threads), pages (number of pages that the
                           device reads without readahead), parts (number of parts of the trace
-                          that have reads), share (duration of the parts from which reads were taken,
-                          divided by that of the recording), waiting_share (time during which at least one read was in
-                          progress, divided by the sum of the durations of all reads: less than
-                          1 if reads overlap), memory_bytes (for pages),
+                          that have reads), share (duration of the parts from which reads
+                          were taken, divided by that of the recording), waiting_share (time
+                          during which at least one read was in progress, divided by the sum of
+                          the durations of all reads: less than 1 if reads overlap),
+                          memory_bytes (for pages),
                           policies [{policy, readahead_max_bytes, read_s, pages_wasted}], page_ns},
                           or null
   tables                  comparison of tables, or null if it cannot matter

@@ -52,7 +52,7 @@ impl Program {
             checksum: crc32c::crc32c(&executable),
             date: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             kernel: uname().release().to_string_lossy().into_owned(),
-            processor: processor_name(),
+            processor: processor_or_architecture(),
             processors: thread::available_parallelism().map_or(1, usize::from),
         })
     }
@@ -138,14 +138,19 @@ fn is_allowed(c: char) -> bool {
     !c.is_control() && !"<>&|`[]\\".contains(c)
 }
 
-/// Returns the processor's name, as the system reports it.
-pub(super) fn processor_name() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| {
+/// Returns the processor's name, or its architecture if the system does not report a name.
+pub(super) fn processor_or_architecture() -> String {
+    processor_name().unwrap_or_else(|| env::consts::ARCH.to_owned())
+}
+
+/// Returns the processor's name, if the system reports it.
+#[must_use]
+pub fn processor_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    model.unwrap_or_else(|| env::consts::ARCH.to_owned())
+    })
 }
 
 #[cfg(test)]

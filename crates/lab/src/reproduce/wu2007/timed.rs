@@ -20,7 +20,7 @@ use super::machine::{READAHEAD_MAX_BYTES, Size};
 use super::results::Simulated;
 use crate::output::{ReportFile, Table, change};
 use crate::published;
-use crate::reproduce::program::processor_name;
+use crate::reproduce::program::processor_or_architecture;
 use crate::run_report::as_f64;
 use crate::simulator::Error;
 
@@ -66,7 +66,7 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
     let content = format!(
         "# Wu 2007: CPU cost, timed\n\n{SETUP}\n\
          Measured by `larder lab reproduce wu2007 --timed` on {}.\n\n{}\n",
-        processor_name(),
+        processor_or_architecture(),
         table.to_markdown()
     );
     Ok(ReportFile::new("wu2007-timed.md", content))
