@@ -51,8 +51,8 @@ impl CacheOptions {
     pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
 
     /// Returns a disk cache in `directory` with the limit `max_bytes`. The defaults are the
-    /// [default directory](disk_cache::default_path) and [`Self::DEFAULT_MAX_BYTES`]. Returns `None` if `max_bytes` is
-    /// 0, which disables the cache, or if `directory` is `None` and there is no default directory.
+    /// [default directory](disk_cache::default_path) and [`Self::DEFAULT_MAX_BYTES`]. If `max_bytes` is 0, the cache is
+    /// disabled, and the result is `None`. It is also `None` if no directory is given and the default is unknown.
     #[must_use]
     pub fn new(directory: Option<PathBuf>, max_bytes: Option<u64>) -> Option<Self> {
         let max_bytes = max_bytes.unwrap_or(Self::DEFAULT_MAX_BYTES);

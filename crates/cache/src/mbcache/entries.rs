@@ -103,8 +103,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         drop(self.arena.vacant(index));
     }
 
-    /// Returns the counter for entries that are evicted because no slot is free. If the arena has its maximum number
-    /// of slots, the cause is the limit of entries. Otherwise there is no memory for more slots.
+    /// Returns the counter for entries that are evicted because no slot is free. An arena with its maximum number of
+    /// slots cannot grow because of the limit of entries. A smaller one cannot grow because memory is short.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit

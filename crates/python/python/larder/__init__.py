@@ -450,7 +450,7 @@ class File(io.RawIOBase):
 
     def close(self) -> None:
         super().close()
-        # If `__init__` could not open the file, there is no attribute `_file`.
+        # The attribute `_file` is missing if `__init__` could not open the file.
         if hasattr(self, "_file"):
             self._file.close()
 
@@ -648,8 +648,8 @@ def shared(image: StrOrBytesPath, options: Options) -> Fs:
     """Opens an image like `open`, or returns the one that this function has opened with the same options.
 
     Unpickled objects and instances of `larder.fsspec.Ext4FileSystem` share an image in this way, and so its caches. If
-    another file has replaced the image at its path, this file is opened. If there is no file at the path any more, the
-    image that is still open is returned.
+    the path now refers to another file, that file is opened. If the path no longer exists, the image that is still open
+    is returned.
     """
     image = absolute(image)
     identity = _identity(image, options)

@@ -31,9 +31,9 @@
 //! 2. A unit is written before its map entry. No write is flushed. A crash can lose any write or a part of
 //!    it; the unit and its entry then do not match.
 //! 3. All writers of a unit write the same bytes, because a file belongs to one version. Therefore units
-//!    need no lock. Only the bytes of a pack can be different, if the pack is forged. A check of the content
-//!    therefore first marks the record, and the units of a pack are written under lock 1, if there is no mark. If no
-//!    other object of the file is open, the check was interrupted, and its mark is removed.
+//!    need no lock. Only the bytes of a pack can be different, if the pack is forged. Therefore
+//!    a check of the content first marks the record. Units of a pack are written under lock 1, and only if there is
+//!    no mark. A mark whose check was interrupted is removed: this is known if no other object of the file is open.
 //! 4. Only whole files are removed, and only files with the name of a cache file, or with such a name followed by
 //!    `.version`. In the files with `.version`, earlier versions of Larder stored the last version of an object.
 //! 5. The contents of a file never cause a panic or an allocation of more than [`UNIT_BYTES`].
