@@ -53,7 +53,6 @@ demo: deps build ## Create an image of a directory tree, mount it, read it and p
 
 test: deps python-tools test-servers ## Run all tests: units, models, comparisons with the kernel, mounts on both transports
 	@scripts/install-packages $(TEST_PACKAGES) $(MANUAL_PACKAGES)
-	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 -p larder-image --lib -- shuttle
 	scripts/with-fuse-transport dev $(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) python-test

@@ -34,6 +34,12 @@ impl Content {
         self.chunks.keys().map(|number| number * CHUNK)
     }
 
+    /// Returns whether the chunk with this number may contain nonzero bytes.
+    #[must_use]
+    pub fn has_chunk(&self, number: u64) -> bool {
+        self.chunks.contains_key(&number)
+    }
+
     /// Fills `buf` from `offset_bytes`, with zeros past the end.
     pub fn read(&self, buf: &mut [u8], offset_bytes: u64) {
         buf.fill(0);
