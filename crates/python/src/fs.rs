@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -186,7 +186,11 @@ impl BaseFs {
         self.run(name, |fs, path| {
             let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
             if let Some(parent) = parent {
-                fs.create_dir_all(parent)?;
+                match fs.create_dir_all(parent) {
+                    // A parent that is not a directory. `os.makedirs` raises the error of the last `mkdir` instead.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    created => created?,
+                }
             }
             match fs.create_dir_with(path, mode) {
                 Err(_) if exist_ok && fs.metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),

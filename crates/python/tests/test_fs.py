@@ -149,6 +149,20 @@ def test_walk_that_follows_links_ends_in_a_loop(writable: larder.Fs) -> None:
     assert [error.filename for error in errors] == ["/a/b/loop"]
 
 
+@pytest.mark.parametrize("target", ["parent", "missing", "file"])
+def test_makedirs_below_a_link_raises_the_error_of_os(writable: larder.Fs, tmp_path: Path, target: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "parent").symlink_to(target)
+    writable.write_bytes("/file", b"")
+    writable.symlink(target, "/parent")
+    for name in ["parent/a", "parent/a/b"]:
+        with pytest.raises(OSError) as expected:
+            os.makedirs(tmp_path / name)
+        with pytest.raises(OSError) as found:
+            writable.makedirs(f"/{name}")
+        assert found.value.errno == expected.value.errno
+
+
 def test_names_are_made_changed_and_removed(writable: larder.Fs) -> None:
     fs = writable
     fs.mkdir("/dir", 0o700)

