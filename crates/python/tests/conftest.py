@@ -28,6 +28,13 @@ def fsck(path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+def random_seed() -> int:
+    """Returns the seed of random operations, and prints it. `LARDER_SEED` selects others."""
+    seed = int(os.environ.get("LARDER_SEED", 7))
+    print(f"LARDER_SEED={seed}")
+    return seed
+
+
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     """An image without files."""

@@ -3,7 +3,6 @@
 import array
 import errno
 import io
-import os
 import random
 import sys
 import threading
@@ -11,6 +10,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from conftest import random_seed
 
 import larder
 
@@ -63,8 +63,7 @@ def test_invalid_modes_are_errors_as_of_the_builtin(writable: larder.Fs, tmp_pat
 
 def test_operations_equal_those_on_the_host(writable: larder.Fs, tmp_path: Path) -> None:
     """Random operations return the same on a file of the image and on one of the host."""
-    seed = int(os.environ.get("LARDER_SEED", random.randrange(2**32)))
-    print(f"LARDER_SEED={seed}")
+    seed = random_seed()
     for round in range(30):
         rng = random.Random(f"{seed} {round}")
         mode = rng.choice(["r+b", "w+b", "a+b", "rb", "wb", "ab"])
@@ -207,8 +206,7 @@ def test_other_threads_run_during_an_operation(sample: Path) -> None:
 
 
 def test_threads_read_and_write_concurrently(writable: larder.Fs) -> None:
-    seed = int(os.environ.get("LARDER_SEED", random.randrange(2**32)))
-    print(f"LARDER_SEED={seed}")
+    seed = random_seed()
     content = random.Random(seed).randbytes(1 << 20)
     writable.write_bytes("/shared", content)
     failures: list[object] = []

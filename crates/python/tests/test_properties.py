@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from conftest import fsck, make_image
+from conftest import fsck, make_image, random_seed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -153,9 +153,7 @@ def test_operations_have_the_results_of_os(sequence: list[tuple[Any, ...]], tmp_
 
 
 def test_tree_of_os_survives_the_way_in_and_out(tmp_path: Path, image: Path) -> None:
-    seed = int(os.environ.get("LARDER_SEED", 7))
-    print(f"LARDER_SEED={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(random_seed())
     top = tmp_path / "top"
     directories = [top]
     top.mkdir()
